@@ -241,21 +241,18 @@ func (s *Service) countLocked(err error) {
 // Locked returns how many deletions and changes of versions locks have refused.
 func (s *Service) Locked() int64 { return s.locked.Load() }
 
-// deleters is how many objects with events DeleteObjects deletes at once.
-const deleters = 8
-
-// DeleteObjects is Store.DeleteAll. Each object with events is a transaction.
+// DeleteObjects is Store.DeleteAll.
 func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]Deleted, error) {
+	d := Deletions{All: all, Now: s.now()}
 	n, err := s.notes.get(ctx, s, owner, b)
 	if err != nil {
 		return nil, err
 	}
 	if n != nil && slices.ContainsFunc(all, func(d Deletion) bool { return n.concerns(d.Name) }) {
-		return DeleteEach(all, deleters, func(d Deletion) (Deleted, error) {
-			return s.TakeObject(ctx, owner, b, d.Delete(0))
-		}), nil
+		d.Notice = n
+		n.Origin = originOf(ctx)
 	}
-	done, err := s.store.DeleteAll(ctx, owner, b, all, s.now())
+	done, err := s.store.DeleteAll(ctx, owner, b, d)
 	for i := range done {
 		s.countLocked(done[i].Err)
 	}

@@ -69,7 +69,7 @@ type Store interface {
 
 	// DeleteAll deletes objects, each by itself as Delete does, in any order. The result of each has its error, and may
 	// be without its Object. With an error of its own it may have deleted some.
-	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, all []Deletion, now Moment) ([]Deleted, error)
+	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
 	// List reads a page of a bucket from one snapshot. It reads about as many rows as
 	// the page has entries, however many objects a group has.
@@ -134,6 +134,20 @@ func (d *Delete) CheckUnchanged(o *Object) error {
 		return ErrPrecondition
 	}
 	return nil
+}
+
+// Deletions are the objects that DeleteAll deletes.
+type Deletions struct {
+	All    []Deletion
+	Now    Moment
+	Notice *Notice // of their events
+}
+
+// Delete returns a deletion as Store.Delete takes it.
+func (d *Deletions) Delete(of *Deletion) Delete {
+	r := of.Delete(d.Now)
+	r.Notice = d.Notice
+	return r
 }
 
 // Deletion is an object that DeleteAll deletes.

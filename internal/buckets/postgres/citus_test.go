@@ -147,7 +147,7 @@ func TestMessages(t *testing.T) {
 			most("list, delimiter "+delimiter, 1)
 		}
 	}
-	done, err := s.DeleteAll(t.Context(), owner, b, all, filledAt)
+	done, err := s.DeleteAll(t.Context(), owner, b, buckets.Deletions{All: all, Now: filledAt})
 	must("DeleteAll", err)
 	for i := range done {
 		must("DeleteAll", done[i].Err)

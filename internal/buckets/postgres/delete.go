@@ -123,12 +123,13 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 const deleters = 8
 
 // DeleteAll implements buckets.Store.
-func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]buckets.Deleted, error) {
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Deletions) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
 	}
+	all := d.All
 	each := func() []buckets.Deleted {
-		return buckets.DeleteEach(all, deleters, func(d buckets.Deletion) (buckets.Deleted, error) { return s.Delete(ctx, owner, b, d.Delete(now)) })
+		return buckets.DeleteEach(all, deleters, func(of buckets.Deletion) (buckets.Deleted, error) { return s.Delete(ctx, owner, b, d.Delete(&of)) })
 	}
 	if slices.ContainsFunc(all, func(d buckets.Deletion) bool { return d.Version != "" }) {
 		return each(), nil
@@ -138,12 +139,19 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(all[i].Name, all[j].Name) })
-	d := deletions{owner: owner, bucket: b, names: make([]string, len(all)), now: now, tags: make([]*string, len(all))}
+	args := deletions{owner: owner, bucket: b, names: make([]string, len(all)), now: d.Now, tags: make([]*string, len(all))}
 	for n, i := range order {
-		d.names[n], d.tags[n] = all[i].Name, orNull(all[i].ETag)
+		args.names[n], args.tags[n] = all[i].Name, orNull(all[i].ETag)
 	}
-	var results []int64
-	if _, err := s.db.QueryRow(ctx, sqlDeleteObjects.Statement, sqlDeleteObjects.Args(d), &results); err != nil {
+	results, err := s.deleteBatch(ctx, owner, batch{sqlDeleteObjects.Statement, sqlDeleteObjects.Args(args), d.Now, d.Notice}, func(results []int64) (names []string) {
+		for n, result := range results {
+			if result == 0 {
+				names = append(names, args.names[n])
+			}
+		}
+		return names
+	})
+	if err != nil {
 		return nil, err
 	}
 	done := make([]buckets.Deleted, len(all))
@@ -162,6 +170,38 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 		}
 	}
 	return done, nil
+}
+
+// batch is a call of a function that deletes many objects of a bucket without versions.
+type batch struct {
+	pgdb.Statement
+	args   []any
+	now    buckets.Moment
+	notice *buckets.Notice
+}
+
+// deleteBatch calls a function, and appends the events of the objects that it has deleted: names returns them from its results. Their
+// rows are locked until the commit, so later writes have later events.
+func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batch, names func(results []int64) []string) (results []int64, err error) {
+	if b.notice == nil {
+		_, err = s.db.QueryRow(ctx, b.Statement, b.args, &results)
+		return results, err
+	}
+	var events []buckets.Event
+	err = s.db.Tx(ctx, b.Name+"_in_steps", func(tx *pgdb.Tx) error {
+		if _, err := tx.QueryRow(b.Statement, b.args, &results); err != nil {
+			return err
+		}
+		events = nil
+		for _, name := range names(results) {
+			events = append(events, b.notice.OfDeleted(name, buckets.Deleted{}, b.now)...)
+		}
+		return appendEvents(tx, owner, events)
+	})
+	if err == nil {
+		s.appended(owner, events)
+	}
+	return results, err
 }
 
 // deletions has the arguments of bucket_delete_objects_v2.

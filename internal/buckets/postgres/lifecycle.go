@@ -85,7 +85,14 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 		}
 		x.names, x.ids, x.modified, x.tags = append(x.names, o.Name), append(x.ids, string(o.ID)), append(x.modified, at(o.Modified)), append(x.tags, tags)
 	}
-	results, err := s.expire(ctx, x, e)
+	results, err := s.deleteBatch(ctx, owner, batch{sqlExpire.Statement, sqlExpire.Args(x), e.Now, e.Notice}, func(results []int64) (names []string) {
+		for _, n := range results {
+			if n > 0 {
+				names = append(names, e.Objects[n-1].Name)
+			}
+		}
+		return names
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -106,31 +113,6 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 		deleted[n-1] = true
 	}
 	return deleted, nil
-}
-
-// expire calls bucket_expire_v2, and appends the events of what it has deleted.
-func (s *Store) expire(ctx context.Context, x expiring, e buckets.Expired) (results []int64, err error) {
-	if e.Notice == nil {
-		_, err = s.db.QueryRow(ctx, sqlExpire.Statement, sqlExpire.Args(x), &results)
-		return results, err
-	}
-	var events []buckets.Event
-	err = s.db.Tx(ctx, "buckets.expire", func(tx *pgdb.Tx) error {
-		if _, err := tx.QueryRow(sqlExpire.Statement, sqlExpire.Args(x), &results); err != nil {
-			return err
-		}
-		events = nil
-		for _, n := range results {
-			if n > 0 {
-				events = append(events, e.Notice.OfDeleted(e.Objects[n-1].Name, buckets.Deleted{}, e.Now)...)
-			}
-		}
-		return appendEvents(tx, x.owner, events)
-	})
-	if err == nil {
-		s.appended(x.owner, events)
-	}
-	return results, err
 }
 
 // expireVersion puts a delete marker in the place of an object that is unchanged, unless the quota has no place for the marker

@@ -356,12 +356,12 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 const deleters = 16
 
 // DeleteAll implements buckets.Store.
-func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]buckets.Deleted, error) {
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Deletions) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
 	}
-	return buckets.DeleteEach(all, deleters, func(d buckets.Deletion) (buckets.Deleted, error) {
-		return s.Delete(ctx, owner, b, d.Delete(now))
+	return buckets.DeleteEach(d.All, deleters, func(of buckets.Deletion) (buckets.Deleted, error) {
+		return s.Delete(ctx, owner, b, d.Delete(&of))
 	}), nil
 }
 

@@ -354,7 +354,7 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 			return err
 		},
 		"DeleteAll": func() error {
-			done, err := s.DeleteAll(ctx, u.owner, b, []buckets.Deletion{{Name: "a"}}, u.now)
+			done, err := s.DeleteAll(ctx, u.owner, b, buckets.Deletions{All: []buckets.Deletion{{Name: "a"}}, Now: u.now})
 			if err == nil {
 				err = done[0].Err
 			}

@@ -19,6 +19,7 @@ func eventChecks() []check {
 		{"Versions", eventsOfVersions},
 		{"Upload", eventsOfUploads},
 		{"Expire", eventsOfExpiry},
+		{"DeleteAll", eventsOfBatches},
 		{"Order", eventsInOrder},
 		{"Ascending", eventsAscend},
 		{"Drop", dropEvents},
@@ -176,6 +177,35 @@ func eventsOfExpiry(t *testing.T, u *user) {
 	if !strings.HasPrefix(all[1], "LifecycleExpiration:DeleteMarkerCreated 002.jpg ") {
 		t.Error(all)
 	}
+}
+
+// eventsOfBatches: each object that DeleteAll deletes has an event, and what it leaves has none.
+func eventsOfBatches(t *testing.T, u *user) {
+	remove := func(all ...buckets.Deletion) []buckets.Deleted {
+		u.tick()
+		done, err := u.h.Store.DeleteAll(t.Context(), u.owner, u.ref(), buckets.Deletions{All: all, Now: u.now, Notice: u.notices("", false)})
+		must(t, "DeleteAll", err)
+		return done
+	}
+	for _, name := range []string{"a.jpg", "b.jpg", "c.jpg", "d.png"} {
+		u.put(name)
+	}
+	remove(buckets.Deletion{Name: "none.jpg"}, buckets.Deletion{Name: "c.jpg", ETag: "other"}, buckets.Deletion{Name: "d.png"},
+		buckets.Deletion{Name: "b.jpg"}, buckets.Deletion{Name: "a.jpg"}, buckets.Deletion{Name: "a.jpg"})
+	all := u.appended()
+	slices.Sort(all)
+	equal(t, "the events", all, []string{"ObjectRemoved:Delete a.jpg", "ObjectRemoved:Delete b.jpg"})
+	u.get("c.jpg")
+	remove(buckets.Deletion{Name: "none.jpg"})
+	equal(t, "events", len(u.appended()), 2)
+
+	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
+	w, err := u.noticedPut(object("a.jpg"), buckets.Condition{})
+	must(t, "Put", err)
+	done := remove(buckets.Deletion{Name: "a.jpg"}, buckets.Deletion{Name: "d.png"})
+	equal(t, "events with versions", u.appended()[3:], []string{fmt.Sprintf("ObjectRemoved:DeleteMarkerCreated a.jpg  %s", done[0].Version)})
+	remove(buckets.Deletion{Name: "a.jpg", Version: w.Version})
+	equal(t, "events of versions", u.appended()[4:], []string{fmt.Sprintf("ObjectRemoved:Delete a.jpg  %s", w.Version)})
 }
 
 // eventsInOrder: events of an object are in the order of its writes, also with concurrent writers.

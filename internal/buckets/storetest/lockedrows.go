@@ -64,7 +64,7 @@ var attacks = map[string]func(*attack){
 		a.each(func(v buckets.Version) {
 			all = append(all, buckets.Deletion{Name: v.Name}, buckets.Deletion{Name: v.Name, Version: v.VersionID(), Bypass: v.Lock.Mode != buckets.Governance})
 		})
-		_, err := a.h.Store.DeleteAll(a.t.Context(), a.owner, a.ref(), all, a.now)
+		_, err := a.h.Store.DeleteAll(a.t.Context(), a.owner, a.ref(), buckets.Deletions{All: all, Now: a.now})
 		must(a.t, "DeleteAll", err)
 	},
 	"SetVersioning": func(a *attack) {

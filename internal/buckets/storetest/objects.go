@@ -331,7 +331,7 @@ func deleteObject(t *testing.T, u *user) {
 // tryDeleteAll deletes objects and returns the error of each.
 func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	u.t.Helper()
-	done, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), all, u.now)
+	done, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), buckets.Deletions{All: all, Now: u.now})
 	must(u.t, "DeleteAll", err)
 	equal(u.t, "results", len(done), len(all))
 	errs := make([]error, len(all))

@@ -235,7 +235,7 @@ func (m *versionMachine) stepDeleteAll(rt *rapid.T) {
 		}
 		all = append(all, d)
 	}
-	done, err := m.h.Store.DeleteAll(rt.Context(), m.owner, m.ref(), all, m.now)
+	done, err := m.h.Store.DeleteAll(rt.Context(), m.owner, m.ref(), buckets.Deletions{All: all, Now: m.now})
 	must(rt, "DeleteAll", err)
 	for i, d := range all {
 		switch {
