@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
+	"holdfast/test/fault/harness/brokers"
 )
 
 // One of three storage nodes with two copies of each body is full, read-only or gone: no request is
@@ -114,4 +115,18 @@ func (b *Workload) away(h *harness.Harness, n *Node) {
 	h.Server.AwaitMetric(`holdfast_buckets_node_up{node="` + n.ID + `"} 0`)
 	h.Await(h.Load.After(20))
 	harness.Must(h.T, os.Rename(away, n.Dir))
+}
+
+// The disk of the embedded database is full while clients write: a write that is refused has no event, and each acknowledged one has its event
+// afterwards, in the order of its object, although the relay could not store what it has published.
+func TestBucketsEventsFullDisk(t *testing.T) {
+	t.Parallel()
+	if !harness.Private(t) {
+		return
+	}
+	testdb.SQLite(t) // it counts the test
+	d := harness.NewDisk(t, "64m")
+	b := brokers.NATS(t, describeObject(t))
+	n := notifiedIn(t, filepath.Join(d.Dir, "data"), "", b.URL, "HOLDFAST_LOG__ACCESS=false")
+	n.outage(b, func() { d.Fill(0) }, d.Free)
 }

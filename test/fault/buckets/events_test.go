@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,8 +61,13 @@ type notified struct {
 
 func newNotified(t *testing.T, database, url string, vars ...string) *notified {
 	t.Helper()
+	return notifiedIn(t, testdb.SQLite(t), database, url, vars...)
+}
+
+// notifiedIn is newNotified with a data folder.
+func notifiedIn(t *testing.T, data, database, url string, vars ...string) *notified {
+	t.Helper()
 	vars = append(vars, "HOLDFAST_BUCKETS__DATABASE_URL="+database, "HOLDFAST_BUCKETS__DESTINATIONS__MQ__URL="+url)
-	data := testdb.SQLite(t)
 	binary.Migrate(t, data, vars...)
 	s := binary.Start(t, data, vars...)
 	n := &notified{t: t, s: s, c: s.S3(t), want: map[string][]string{}}
@@ -151,4 +158,73 @@ func TestBucketsBrokers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// outage writes three objects while a fault begins and ends, each by a client of its own, and waits until all events are published.
+func (n *notified) outage(b *brokers.Broker, begin, end func()) {
+	n.t.Helper()
+	const writers = 3
+	var (
+		wrote             [writers][]brokers.Write
+		writing           sync.WaitGroup
+		stop              atomic.Bool
+		accepted, refused = make(chan struct{}, 1<<16), make(chan struct{}, 1<<16)
+	)
+	for w := range writers {
+		writing.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				body := fmt.Sprint("outage ", w, " ", i)
+				a, err := n.c.Send(n.t.Context(), http.MethodPut, fmt.Sprint("/box/", w), body)
+				ok := err == nil && a.Status == http.StatusOK
+				wrote[w] = append(wrote[w], brokers.Write{What: fmt.Sprintf("%x", md5.Sum([]byte(body))), Acked: ok})
+				if ok {
+					accepted <- struct{}{}
+					continue
+				}
+				if err != nil || !harness.Unavailable(a) {
+					n.t.Errorf("PUT: %d %s %v", a.Status, a.Body, err)
+				}
+				refused <- struct{}{}
+				harness.Pause(nil, 20*time.Millisecond)
+			}
+		})
+	}
+	await := func(what string, c chan struct{}, count int) {
+		n.t.Helper()
+		for deadline := time.After(harness.Bound); count > 0; count-- {
+			select {
+			case <-c:
+			case <-deadline:
+				stop.Store(true)
+				n.t.Fatalf("no write was %s", what)
+			}
+		}
+	}
+	await("accepted", accepted, 30)
+	begin()
+	await("refused", refused, 3*writers)
+	end()
+	for len(accepted) > 0 {
+		<-accepted
+	}
+	await("accepted afterwards", accepted, 30)
+	stop.Store(true)
+	writing.Wait()
+	all := map[string][]brokers.Write{}
+	for w := range writers {
+		all[fmt.Sprint(w)] = wrote[w]
+	}
+	b.AwaitWrites(all)
+	if dead := n.s.Verb("buckets", "dead-letters", "list", "--json"); dead != "" {
+		n.t.Errorf("set aside: %s", dead)
+	}
+}
+
+// The database stops while clients write: each acknowledged write has its event afterwards, in the order of its object.
+func TestBucketsEventsDatabaseStops(t *testing.T) {
+	t.Parallel()
+	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
+	b := brokers.NATS(t, describeObject(t))
+	n := newNotified(t, db.URL(), b.URL, "HOLDFAST_LOG__ACCESS=false")
+	n.outage(b, func() { harness.Must(t, db.Stop()) }, func() { harness.Must(t, db.Start()) })
 }

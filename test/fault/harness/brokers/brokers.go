@@ -85,6 +85,46 @@ func (b *Broker) Await(what string, want map[string][]string) {
 	}
 }
 
+// Write is a write that has an event. One that was not acknowledged may have happened.
+type Write struct {
+	What  string
+	Acked bool
+}
+
+// AwaitWrites waits until the topic has the events of all acknowledged writes of each key, in their order, and no event without a write.
+func (b *Broker) AwaitWrites(all map[string][]Write) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
+	defer cancel()
+	for key, writes := range all {
+		for missing := b.missing(key, writes); missing != ""; missing = b.missing(key, writes) {
+			if harness.Pause(ctx.Done(), 50*time.Millisecond); harness.Closed(ctx.Done()) || b.t.Failed() {
+				b.t.Fatalf("%s: no event of %s", key, missing)
+			}
+			b.read(ctx)
+		}
+	}
+}
+
+// missing returns the first acknowledged write whose event has not arrived in its order; "" if all have.
+func (b *Broker) missing(key string, all []Write) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	got := b.got[key]
+	for _, w := range all {
+		switch {
+		case len(got) > 0 && got[0] == w.What:
+			got = got[1:]
+		case w.Acked:
+			return w.What
+		}
+	}
+	if len(got) > 0 {
+		b.t.Errorf("%s: events without a write: %v", key, got)
+	}
+	return ""
+}
+
 // NATS starts a NATS server, which keeps the topic over a restart.
 func NATS(t *testing.T, describe Describe) *Broker {
 	t.Helper()
