@@ -23,7 +23,7 @@ import (
 )
 
 // BenchmarkCompared compares requests over a connection in pairs that take turns, so a busy machine slows down both: a key
-// with limits with the owner's key, and overwrites in a bucket with versions with those in a bucket without.
+// with limits with the owner's key, and overwrites in a bucket with versions, and in one with notifications, with those in a bucket without.
 //
 //	bin/testservers -- go test -run ^$ -bench Compared -benchtime 3000x ./internal/buckets/s3api
 func BenchmarkCompared(b *testing.B) {
@@ -39,13 +39,15 @@ func compare(b *testing.B, st store) {
 	b.Helper()
 	s := serveOn(b, st)
 	s.options.Limits.Inline = 16 << 10
+	s.options.Destinations = []buckets.Destination{{Name: "hook", Kind: "webhook"}}
 	s.reopen()
 	small := strings.Repeat("x", 4<<10)
-	for _, path := range []string{"/photos", "/versions"} {
+	for _, path := range []string{"/photos", "/versions", "/noted"} {
 		s.do("PUT", path, "").want(200)
 	}
 	s.do("PUT", "/photos/small", small).want(200)
 	s.do("PUT", "/versions?versioning", versioningOn).want(200)
+	s.do("PUT", "/noted?notification", fmt.Sprintf(configuration, queue("all", hookARN, everyEv, ""))).want(200)
 	owner, _, err := s.keys.Find(b.Context(), s.main.AccessKeyID)
 	if err != nil {
 		b.Fatal(err)
@@ -70,6 +72,7 @@ func compare(b *testing.B, st store) {
 		{"GET 4 KiB by a limited key", [2]sigv4test.Signer{s.main, limited}, [2]func(int) (string, string, string){get, get}},
 		{"PUT 4 KiB by a limited key", [2]sigv4test.Signer{s.main, limited}, [2]func(int) (string, string, string){put("photos"), put("photos")}},
 		{"PUT 4 KiB with versions", [2]sigv4test.Signer{s.main, s.main}, [2]func(int) (string, string, string){put("photos"), put("versions")}},
+		{"PUT 4 KiB with notifications", [2]sigv4test.Signer{s.main, s.main}, [2]func(int) (string, string, string){put("photos"), put("noted")}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var took [2][]time.Duration
