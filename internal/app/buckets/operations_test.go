@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/buckets"
 	"holdfast/internal/operate"
+	"holdfast/internal/testdb"
 )
 
 // operator sends requests for operations.
@@ -338,4 +339,30 @@ func TestRulesAPI(t *testing.T) {
 	o.send(200, "", "POST", rules+"/0/delete", "")
 	o.send(200, "", "POST", rules+"/clear", "")
 	o.send(200, `"rules":[]`, "GET", rules, "")
+}
+
+// TestRulesAtOnce: of rules that operators set at once, each is stored.
+func TestRulesAtOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	s.stored(t, "a body")
+	in := bucketInput{accountInput{firstAccount}, "photos"}
+	const rules = 20
+	for _, err := range testdb.Concurrently(rules, func(i int) error {
+		_, err := s.setRule(t.Context(), setRuleInput{ruleInput{in, strconv.Itoa(i)}, ruleTerms{Abort: 1 + i}})
+		return err
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	o, err := s.showLifecycle(t.Context(), in)
+	if err != nil || len(o.Rules) != rules {
+		t.Fatalf("%d rules of %d, %v", len(o.Rules), rules, err)
+	}
+	for _, r := range o.Rules {
+		if id, err := strconv.Atoi(r.ID); err != nil || r.Abort != 1+id {
+			t.Errorf("rule %+v", r)
+		}
+	}
 }
