@@ -24,9 +24,7 @@ const (
 	sqlSetLifecycleRun = `INSERT OR REPLACE INTO manta_bucket_lifecycle (owner, bucket_id, rules, due, run) VALUES (?, ?, ?, ?, ?)`
 	sqlRemoveLifecycle = `DELETE FROM manta_bucket_lifecycle WHERE owner = ? AND bucket_id = ?`
 
-	// An object whose body is in its row leaves nothing to remove: rows of garbage would take more than half of the time.
-	sqlBuryExpired = sqlBuryObject + ` AND (sharks IS NOT NULL OR properties ->> '$.s3.upload' IS NOT NULL)`
-	sqlCompared    = `SELECT id, modified, content_length, properties` + oneObject
+	sqlCompared = `SELECT id, modified, content_length, properties, sharks IS NOT NULL OR properties ->> '$.s3.upload' IS NOT NULL` + oneObject
 )
 
 // DueLifecycles implements buckets.Lifecycles.
@@ -100,21 +98,23 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	var delta buckets.Usage
 	for i, o := range e.Objects {
-		same, length, err := unchanged(c, w, o)
-		if deleted[i] = same; err != nil {
+		now, err := compare(c, w, o)
+		if deleted[i] = now.same; err != nil {
 			return nil, err
 		}
-		if !same {
+		if !now.same {
 			continue
 		}
-		if err := sqlitedb.Exec(c, sqlBuryExpired, w.owner, w.bucket, o.Name, w.now); err != nil {
-			return nil, err
+		if now.hasFiles { // rows of garbage would take more than half of the time
+			if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, o.Name, w.now); err != nil {
+				return nil, err
+			}
 		}
 		if err := sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, o.Name); err != nil {
 			return nil, err
 		}
 		events = append(events, e.Notice.OfDeleted(o.Name, buckets.Deleted{}, w.now)...)
-		delta = delta.Minus(buckets.Usage{Objects: 1, Bytes: length})
+		delta = delta.Minus(buckets.Usage{Objects: 1, Bytes: now.length})
 	}
 	return events, addUsage(c, w.owner, w.bucket, delta)
 }
@@ -150,18 +150,24 @@ func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) 
 	return events, nil
 }
 
-// unchanged reports whether an object is as it was read, and its length.
-func unchanged(c *sqlite.Conn, w write, o *buckets.Object) (same bool, length int64, err error) {
+// compared is an object that may have changed since it was read.
+type compared struct {
+	same     bool // it has not
+	hasFiles bool // its body is not in its row
+	length   int64
+}
+
+func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err error) {
 	err = sqlitedb.ForEach(c, sqlCompared, func(r *sqlite.Stmt) error {
-		length = r.ColumnInt64(2)
+		now.length, now.hasFiles = r.ColumnInt64(2), r.ColumnBool(4)
 		if r.ColumnText(0) != string(o.ID) || r.ColumnInt64(1) != int64(o.Modified) {
 			return nil
 		}
 		p, err := buckets.DecodeProperties(blob(r, 3))
-		same = maps.Equal(p.Tags, o.Tags)
+		now.same = maps.Equal(p.Tags, o.Tags)
 		return err
 	}, w.owner, w.bucket, o.Name)
-	return same, length, err
+	return now, err
 }
 
 // Clock implements buckets.Lifecycles.
