@@ -30,8 +30,8 @@ func (a Account) Check() error {
 	return nil
 }
 
-// PrefixRange returns the range from first to before end of emails whose account ID begins with prefix. A digit
-// follows a shorter prefix, so the bounds hold in every collation.
+// PrefixRange returns the range from first to before end of emails by account ID prefix. A digit follows a shorter
+// prefix, so it holds in every collation.
 func PrefixRange(prefix string) (first, end string, err error) {
 	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
 		return "", "", errcode.Newf(errcode.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)

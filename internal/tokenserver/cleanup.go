@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Purger deletes a user's data on a storage node, if any. A storage keyed by account and key ID must keep it if
-// u.KeysLive is set: the current user shares the key.
+// Purger deletes a user's data on a storage node. A storage keyed by account and key ID must keep it if u.KeysLive is
+// set.
 type Purger interface {
 	Purge(ctx context.Context, u DueUser) error
 }
@@ -29,8 +29,7 @@ func (s *Service) deadlines(now time.Time) Deadlines {
 }
 
 // Cleanup deletes data and rows of at most limit users, replaced before the grace period or deleted with expired
-// tokens, and returns how many. A failing node is skipped and named in the error; other nodes may have been cleaned
-// up.
+// tokens, and returns how many. The error names failing nodes, which are skipped.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -131,7 +130,7 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 
 // DeleteAccount deletes the data of an account's storage users at once, even after an interruption, and returns how
 // many. The account may come back as new. Rows stay until tokens expire, for Cleanup to delete data written
-// meanwhile: nodes may not know of the deletion.
+// meanwhile.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()
 	users, err := s.store.Delete(ctx, a, now)

@@ -10,7 +10,7 @@ import (
 
 // SignIn is a browser's request for a token.
 type SignIn struct {
-	Generation Mark // from the access token
+	Generation Mark
 	Keys       KeyID
 	Now        time.Time
 
@@ -41,8 +41,8 @@ type Plan struct {
 	// User is the current row after the sign-in, without UID if Insert, and node if Allocate.
 	User     User
 	Allocate bool
-	// Replace means that the account's other unreplaced rows become replaced at User.CreatedAt. Without Insert that
-	// repairs other processes' rows.
+	// Replace means that other unreplaced rows become replaced at User.CreatedAt. Without Insert that repairs other
+	// processes' rows.
 	Replace bool
 }
 

@@ -22,8 +22,8 @@ type Labels interface {
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
 	// FindLabels returns at most limit labels by prefix, in any case, after a label, ordered by Label.Key and
-	// account, each with the account's newest unreplaced row in this domain, if any. It returns errcode.Invalid if no
-	// label can match.
+	// account, each with the account's newest unreplaced row in this domain. It returns errcode.Invalid if no label
+	// can match.
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 

@@ -1,7 +1,7 @@
 package tokenserver
 
 // Mark is a growing value from the accounts server: a generation, or when keys last changed. The zero Mark is
-// unknown: some tokens have no generation, old rows no keys_changed_at.
+// unknown, as in some tokens and old rows.
 type Mark struct {
 	Value int64
 	Known bool

@@ -23,9 +23,9 @@ type Node struct {
 	URL       string
 	Available int64 // accounts to add before capacity is released again
 	Load      int64
-	Capacity  int64 // maximum accounts
-	Downed    bool  // gets no new accounts and is not cleaned up
-	Backoff   bool  // gets no new accounts for now
+	Capacity  int64
+	Downed    bool // gets no new accounts and is not cleaned up
+	Backoff   bool // gets no new accounts for now
 }
 
 // ErrNoNode means that every node is full, down or in backoff.

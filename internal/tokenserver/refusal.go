@@ -13,7 +13,7 @@ const (
 	BadClientState                 // keys that do not follow the known ones
 	BadGeneration                  // token from before the account's last change
 	BadKeysChangedAt               // key time that does not follow the known ones
-	NotAdmitted                    // not admitted by the operator
+	NotAdmitted
 )
 
 var reasons = [...]string{

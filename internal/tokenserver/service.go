@@ -89,8 +89,8 @@ func (s *Service) Config() *Config { return s.conf.Load() }
 // Reload replaces the settings at runtime.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// EnsureNode adds a node for new accounts and returns its URL, or "": init_node_url unless it exists, or by default
-// this server, once in the tables' lifetime.
+// EnsureNode adds init_node_url as a node unless it exists, or by default this server, once in the tables' lifetime.
+// It returns the added URL or "".
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	ensure, address := s.store.EnsureFirstNode, s.publicURL
 	if s.Config().InitNodeURL != "" {

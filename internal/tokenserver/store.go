@@ -51,8 +51,7 @@ type Users interface {
 	// returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
-	// Revoked returns the users with revoked unexpired tokens: of Denied accounts, or deleted since the given time,
-	// here or at the accounts server.
+	// Revoked returns the users with revoked unexpired tokens: of Denied accounts, or deleted since the given time.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
 	// ChangePassword raises the generation of an account's unreplaced rows, never lowering it, and returns how many
@@ -70,8 +69,8 @@ type Users interface {
 }
 
 // SkippedUIDs returns how many UIDs a restored database skips: the lost server may have assigned them after the
-// backup, to users with tokens and data on the nodes. The number grows with the backup's age, so restoring it again
-// also skips UIDs assigned after the first restore.
+// backup. The number grows with the backup's age, so restoring it again also skips UIDs assigned after the first
+// restore.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
 // Deadlines are the times before which replaced rows are due.

@@ -11,8 +11,8 @@ const ServiceName = "sync-1.5"
 // Retired is the generation of an account deleted by the accounts server. No token has it.
 const Retired = math.MaxInt64
 
-// Deleted is the generation of rows whose account the operator deleted. Decide ignores them; Cleanup later deletes
-// data that their tokens wrote since.
+// Deleted is the generation of rows whose account the operator deleted. Decide ignores them; Cleanup deletes data
+// that their tokens wrote since.
 const Deleted = -1
 
 // MaxUsers is how many of an account's newest rows are read. Older keys are unknown.

@@ -1,8 +1,7 @@
 // Package postgres stores accounts and nodes in PostgreSQL.
 //
-// Nearly all sign-ins change nothing and take one statement. Others run a transaction that locks the account, decides
-// by the rules of package tokenserver, and writes. A new account also locks the nodes, so first sign-ins briefly wait
-// for each other.
+// Nearly all sign-ins take a single statement. Others run a transaction that locks the account, applies the rules of
+// package tokenserver, and writes. A new account also locks the nodes, so first sign-ins briefly wait for each other.
 package postgres
 
 import (

@@ -1,5 +1,5 @@
-// Package sqlite stores accounts and nodes in a SQLite file. A write is a transaction in the single writer, which
-// serves as the write lock, even against other processes. Nearly all sign-ins change nothing and only read.
+// Package sqlite stores accounts and nodes in a SQLite file. Writes are transactions in the single writer, which
+// serves as the write lock, even against other processes. Nearly all sign-ins only read.
 package sqlite
 
 import (

@@ -53,7 +53,6 @@ func Migrated(t *testing.T, s ts.Store) {
 		t.Errorf("a first node was added to those that are there: %v, %v", added, err)
 	}
 
-	// The first schema has no labels.
 	labels, err := s.LabelsOf(ctx, []string{"alice", "bob"})
 	must(t, err)
 	if want := (ts.Label{FxAUID: "alice", Text: "Alice", SetAt: before}); len(labels) > 0 && (len(labels) > 1 || labels["alice"] != want) {

@@ -50,7 +50,6 @@ func testFirstNode(t *testing.T, e env) {
 	}
 }
 
-// testNodesOfAnother: a table that came with nodes gets no default node, even after they are removed.
 func testNodesOfAnother(t *testing.T, e env) {
 	ctx := t.Context()
 	e.exec(t, `INSERT INTO nodes (service, node, available, current_load, capacity, downed, backoff)

@@ -1,7 +1,7 @@
 // Package storetest tests the contract of a tokenserver.Store. Callers may rely only on what it tests.
 //
-// A backend calls Run from its own test. Tests of a single account use a fresh account in a shared database; tests of
-// whole tables use a fresh database. The exported cases check both the rules and their implementation by a backend.
+// A backend calls Run from its own test. Tests of single accounts use fresh accounts in a shared database, others a
+// fresh database. The exported cases check both the rules and a backend.
 package storetest
 
 import (

@@ -290,7 +290,6 @@ func testRefused(t *testing.T, e env) {
 	list()
 }
 
-// testRefusedIsBounded: strangers cannot fill the disk; the latest are kept.
 func testRefusedIsBounded(t *testing.T, e env) {
 	ctx := t.Context()
 	var values []string
