@@ -2,9 +2,9 @@
 // JSON Pointer (RFC 6901), JSON Merge Patch (RFC 7396), and increments.
 //
 // Canonical values are equal if and only if their bytes are, so sizes, comparisons and hashes are the same on every
-// engine, and merges need no tree. Unlike the JSON Canonicalization Scheme (RFC 8785), the form preserves numbers
-// exactly and orders members like PostgreSQL's jsonb. See [Value].
+// engine, and merges need no tree. Unlike in the JSON Canonicalization Scheme (RFC 8785), numbers are exact and
+// members ordered like PostgreSQL's jsonb. See [Value].
 //
 // The parser is handwritten: others accept duplicate names, lone surrogates and invalid UTF-8, lose number spellings
-// or error positions, and build a tree. docs/decisions/0012 contains measurements.
+// or error positions, or build a tree. docs/decisions/0012 contains measurements.
 package canonjson

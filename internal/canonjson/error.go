@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"); it is
-// logged, so it never quotes client input. Pointer does, and goes only to the client.
+// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"); as it is
+// logged, it never quotes client input. Pointer does, for the client only.
 type Error struct {
 	Pointer string // RFC 6901; "" is the whole text
 	Reason  string

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads a JSON text once and writes the canonical text. Methods read an element, or return false if it is
-// rejected, recording the path while returning.
+// parser reads a JSON text once and writes the canonical text. Methods read an element, or return false and record
+// the path.
 type parser struct {
 	text []byte
 	at   int
@@ -196,7 +196,6 @@ func compareNames(a, b []byte) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
 }
 
-// sort sorts an object's members up to its closing bracket, and rejects duplicates.
 func (p *parser) sort(members []member) bool {
 	from := members[0].start
 	slices.SortFunc(members, p.order)

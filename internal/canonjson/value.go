@@ -47,7 +47,7 @@ func Parse(text []byte, limit int) (Value, error) {
 	return canonical(text, limit)
 }
 
-// Restore returns the Value for an engine's spelling of an accepted value, without a limit. An error is a bug.
+// Restore returns the Value for an engine's spelling, without a limit. An error is a bug.
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)
 	if err != nil {
