@@ -20,7 +20,10 @@ type Profile struct {
 	MaxQuantity int    // of an entry of the wishlist; 0: entries have no quantity
 	Tenant      string // UUID of the tenant of requests that name none; "": they must name one
 
-	Payload json.RawMessage // JSON Schema of what a handoff hands over; nil: guests cannot be handed over
+	Payload  json.RawMessage // JSON Schema of what a handoff hands over; nil: guests cannot be handed over
+	Criteria json.RawMessage // JSON Schema of what guests search by; nil: they cannot search
+
+	Upstreams []Upstream // of the catalogue
 
 	Site
 }

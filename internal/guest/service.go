@@ -19,6 +19,7 @@ type Service struct {
 	forget  []func(ID) // called before a session is erased
 	payload func() (*schema, error)
 
+	criteria   func() (*schema, error)
 	attributes func() (*schema, error)
 }
 
@@ -44,6 +45,7 @@ type Options struct {
 func NewService(o Options) *Service {
 	s := &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
 	s.payload = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.Payload) })
+	s.criteria = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.Criteria) })
 	s.attributes = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.site().AttributesSchema) })
 	s.SetLimits(o.Limits)
 	return s
@@ -74,6 +76,15 @@ func (s *Service) CheckPayload(ctx context.Context, payload canonjson.Value) err
 		return err
 	}
 	return schema.validate(ctx, payload)
+}
+
+// CheckCriteria is CheckPayload for what a guest searches by.
+func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) error {
+	schema, err := s.criteria()
+	if err != nil {
+		return err
+	}
+	return schema.validate(ctx, criteria)
 }
 
 // AddWish adds an item to the wishlist of a session.

@@ -2,9 +2,9 @@ package guest
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/guest"
@@ -13,42 +13,51 @@ import (
 	"holdfast/internal/guest/catalogue/upstream"
 )
 
-// openCatalogue returns the catalogue that the configuration selects.
-func (s *Guest) openCatalogue() catalogue.Source {
+// openCatalogue returns the catalogue that the configuration selects: of a hotel search, and of other profiles.
+func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	if s.demo() {
-		return builtin.New()
+		return builtin.New(), nil
 	}
-	return upstream.New(s.cfg.Upstreams)
+	client := upstream.New(s.cfg.Upstreams)
+	return client, client
+}
+
+// upstreams returns the upstreams of the profile, also those without a URL.
+func (c *Config) upstreams() []guest.Upstream {
+	if c.Profile == guest.Hotel.Name {
+		return c.Upstreams.Hotel()
+	}
+	return c.profile().Upstreams
 }
 
 const whatCatalogue = "guest catalogue"
 
 // probeCatalogue checks the upstreams for `holdfast check`.
 func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
-	if s.cfg.Profile != guest.Hotel.Name {
-		return nil
-	}
-	if s.cfg.Upstreams.BuiltIn() {
+	if s.demo() {
 		return []service.Finding{{State: service.OK, What: whatCatalogue, Says: "the built-in catalogue of invented hotels"}}
 	}
-	urls := s.cfg.Upstreams.URLs()
-	for _, name := range slices.Sorted(maps.Keys(urls)) {
-		found = append(found, probeUpstream(ctx, name, urls[name]))
+	at := "guest.upstreams."
+	if s.cfg.Profile != guest.Hotel.Name {
+		at = "guest.profiles." + s.cfg.Profile + ".upstreams."
+	}
+	for _, u := range slices.SortedFunc(slices.Values(s.cfg.upstreams()), func(a, b guest.Upstream) int { return strings.Compare(a.Name, b.Name) }) {
+		found = append(found, probeUpstream(ctx, u, at+u.Name))
 	}
 	return found
 }
 
-// probeUpstream checks one service: any answer but that of a server that fails will do.
-func probeUpstream(ctx context.Context, name, address string) service.Finding {
-	f := service.Finding{State: service.OK, What: whatCatalogue, Says: name + " at " + address}
-	if address == "" {
-		f.State, f.Says, f.Fix = service.Warning, name+" is not set: its requests get 503", "set guest.upstreams."+name
+// probeUpstream checks one service with a setting: any answer but that of a server that fails will do.
+func probeUpstream(ctx context.Context, u guest.Upstream, setting string) service.Finding {
+	f := service.Finding{State: service.OK, What: whatCatalogue, Says: u.Name + " at " + u.URL}
+	if u.URL == "" {
+		f.State, f.Says, f.Fix = service.Warning, u.Name+" is not set: its requests get 503", "set "+setting
 		return f
 	}
-	status, err := service.Fetch(ctx, address)
+	status, err := service.Fetch(ctx, u.URL)
 	switch {
 	case err != nil:
-		f.State, f.Says, f.Fix = service.Wrong, err.Error(), "start the service, or correct guest.upstreams."+name
+		f.State, f.Says, f.Fix = service.Wrong, err.Error(), "start the service, or correct "+setting
 	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
 		f.State, f.Says, f.Fix = service.Wrong, f.Says+" answers "+http.StatusText(status), "see its log"
 	}

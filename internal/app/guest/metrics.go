@@ -27,15 +27,15 @@ func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 }
 
 // observeCatalogue registers the metrics of caches and upstreams in the options.
-func observeCatalogue(m *obs.Metrics, o *catalogue.Options) {
+func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.Options) {
 	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
 	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
-	for _, c := range catalogue.Caches {
+	for _, u := range upstreams {
 		for _, state := range catalogue.CacheStates {
-			requests.WithLabelValues(c.Name, string(state))
+			requests.WithLabelValues(u.Name, string(state))
 		}
 		for _, result := range []string{"ok", "error"} {
-			calls.WithLabelValues(c.Name, result)
+			calls.WithLabelValues(u.Name, result)
 		}
 	}
 	o.Cached = func(cache string, state catalogue.CacheState) { requests.WithLabelValues(cache, string(state)).Inc() }

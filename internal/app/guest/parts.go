@@ -39,17 +39,20 @@ type parts struct {
 
 // newParts returns all parts but the handoffs.
 func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
-	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
+	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics)}
+	var fetcher catalogue.Fetcher
+	p.source, fetcher = s.openCatalogue()
+	profile := s.cfg.profile()
 	sessions := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-		Profile: s.cfg.profile(), Users: s.cfg.users(), Processes: s.cfg.Processes, Degraded: p.degraded,
+		Profile: profile, Users: s.cfg.users(), Processes: s.cfg.Processes, Degraded: p.degraded,
 	}
-	views := catalogue.Options{Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
+	views := catalogue.Options{Profile: profile, Fetcher: fetcher, Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
 	if hot.local != nil { // an interface with a nil pointer is not nil
 		sessions.Local, views.Local = hot.local, hot.local
 	}
 	sessions.Limits = s.cfg.limits()
-	observeCatalogue(d.Metrics, &views)
+	observeCatalogue(d.Metrics, s.cfg.upstreams(), &views)
 	p.guests = guest.NewService(sessions)
 	p.tenants = tenants.New(tenants.Options{Store: st, Hot: hot.Hot, Clock: d.Clock, Types: s.cfg.Types, Degraded: p.degraded})
 	views.Suspended = p.tenants.Suspended

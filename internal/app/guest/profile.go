@@ -26,8 +26,10 @@ type ProfileConfig struct {
 	Items       string `toml:"items" doc:"IDs of items: text, such as sku-4711, or uuid. A text has 1 to 64 letters, digits and . _ ~ : - and begins with a letter or a digit. Empty: text."`
 	MaxQuantity int    `toml:"max_quantity" doc:"The largest quantity of an entry of the wishlist. 0: entries have no quantity."`
 	Payload     string `toml:"payload" doc:"JSON Schema (Draft 2020-12) of what a handoff hands over, such as the entries of a cart. It must not have what identifies a guest. Empty: there are no handoffs."`
+	Criteria    string `toml:"criteria" doc:"JSON Schema (Draft 2020-12) of what guests search by. The server publishes and stores searches, so the schema must not have what identifies a guest; free text belongs into the member text, which is not published. Empty: there is no search."`
 	SiteConfig
-	Tenant string `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
+	Upstreams map[string]UpstreamConfig `toml:"upstreams" doc:"HTTP services of the catalogue, by name: 1 to 32 characters of a-z, 0-9 and -. The one named search finds items: it gets POST with the criteria. GET /catalogue/NAME returns the answers of another. guest.upstreams has the token, the timeout and the size of an answer."`
+	Tenant    string                    `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
 }
 
 const (
@@ -76,6 +78,7 @@ func (c *Profiles) Check() (problems conf.Problems) {
 				problems.Addf(at+"payload", "must be a JSON Schema: it %s", err.Error())
 			}
 		}
+		p.checkCatalogue(at, &problems)
 		if id, ok := ident.ParseUUID(p.Tenant); p.Tenant != "" && (!ok || id != p.Tenant) {
 			problems.Addf(at+"tenant", "must be a UUID in lower case")
 		}
@@ -95,6 +98,10 @@ func (c *Profiles) profile() *guest.Profile {
 	if p.Payload != "" {
 		profile.Payload = json.RawMessage(p.Payload)
 	}
+	if p.Criteria != "" {
+		profile.Criteria = json.RawMessage(p.Criteria)
+	}
+	profile.Upstreams = p.upstreams()
 	return profile
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/conf"
 )
@@ -33,7 +34,7 @@ func TestShopOfTheGuide(t *testing.T) {
 		t.Fatal(problems)
 	}
 	p := c.profile()
-	if p.Name != "shop" || p.EventType("x.v1") != "shop.guest.x.v1" || !p.Texts || p.MaxQuantity != 99 || p.Payload == nil || c.source("/general") != "/shop" {
+	if p.Name != "shop" || p.EventType("x.v1") != "shop.guest.x.v1" || !p.Texts || p.MaxQuantity != 99 || p.Payload == nil || p.Criteria == nil || len(p.Upstreams) != 2 || c.source("/general") != "/shop" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -55,10 +56,23 @@ func TestProfileProblems(t *testing.T) {
 		"profiles.shop.attributes_schema": func(c *Profiles) { c.set(func(p *ProfileConfig) { p.AttributesSchema = `{"type":"text"}` }) },
 		"profiles.shop.user_keys":         func(c *Profiles) { c.set(func(p *ProfileConfig) { p.UserKeys = []string{"short"} }) },
 		"profiles.shop.merge":             func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Merge = "mix" }) },
+		"profiles.shop.criteria":          func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Criteria = "" }) },
+		"profiles.shop.upstreams.S":       func(c *Profiles) { c.upstream("S", UpstreamConfig{URL: "http://a/"}) },
+		"profiles.shop.upstreams.search": func(c *Profiles) {
+			c.upstream("search", UpstreamConfig{URL: "http://a/", Path: []string{"itemId"}})
+		},
+		"profiles.shop.upstreams.a.url": func(c *Profiles) { c.upstream("a", UpstreamConfig{URL: "http://a/?b=c"}) },
+		"profiles.shop.upstreams.a.path": func(c *Profiles) {
+			c.upstream("a", UpstreamConfig{URL: "http://a/", Path: []string{"b"}, Parameters: []string{"b"}})
+		},
+		"profiles.shop.upstreams.a.fresh": func(c *Profiles) { c.upstream("a", UpstreamConfig{URL: "http://a/", Fresh: 25 * time.Hour}) },
+		"profiles.shop.upstreams.a.stale": func(c *Profiles) { c.upstream("a", UpstreamConfig{URL: "http://a/", Stale: -1}) },
 		"profiles.shop.tenant":            func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Tenant = "t" }) },
 		"profiles.shop.payload":           func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Payload = `{"type":"text"}` }) },
 	} {
-		c := Profiles{Profile: "shop", Profiles: map[string]ProfileConfig{"shop": {EventPrefix: "shop.guest.", Payload: "{}"}}}
+		c := Profiles{Profile: "shop", Profiles: map[string]ProfileConfig{"shop": {
+			EventPrefix: "shop.guest.", Payload: "{}", Criteria: "{}", Upstreams: map[string]UpstreamConfig{"search": {URL: "https://catalogue.example/search"}},
+		}}}
 		if problems := c.Check(); len(problems) > 0 {
 			t.Fatal(problems)
 		}
@@ -68,6 +82,8 @@ func TestProfileProblems(t *testing.T) {
 		}
 	}
 }
+
+func (c *Profiles) upstream(name string, u UpstreamConfig) { c.Profiles["shop"].Upstreams[name] = u }
 
 func (c *Profiles) set(change func(*ProfileConfig)) {
 	p := c.Profiles["shop"]

@@ -14,7 +14,7 @@ import (
 
 // asked is an answer of the catalogue in a cache.
 type asked struct {
-	Cache
+	guest.Upstream
 	key     string
 	missing error // if the catalogue does not have it
 }
@@ -24,7 +24,7 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 	if s.opts.Source == nil {
 		return View{}, ErrUpstream
 	}
-	v, err := s.view(ctx, a.Cache, a.key, func(ctx context.Context) ([]byte, error) {
+	v, err := s.view(ctx, a.Upstream, a.key, func(ctx context.Context) ([]byte, error) {
 		answer, err := ask(ctx)
 		if err != nil {
 			return nil, err
@@ -35,7 +35,7 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 		}
 		return text, nil
 	})
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, ErrMissing) {
 		err = a.missing
 	}
 	return v, err
@@ -55,12 +55,6 @@ func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.C
 // ErrPrice is the error of an upstream that sends prices in another form.
 var ErrPrice = errcode.New(errcode.Unavailable, "the catalogue has sent a price that is not a whole number as text")
 
-// Found is what a search has found.
-type Found struct {
-	guest.Search // zero if no search session was begun
-	Results
-}
-
 // CheckArrival returns errcode.Invalid if the guest would arrive on a date that is past
 // everywhere.
 func (s *Service) CheckArrival(q *SearchQuery) error {
@@ -78,11 +72,11 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	if err != nil {
 		return Results{}, View{}, err
 	}
-	c := CacheSearch
+	u := UpstreamSearch
 	if s.opts.Campaign {
-		c.Life = campaignLife
+		u.Fresh = campaignLife
 	}
-	r, v, err := decoded(ctx, s, asked{c, "cache:search:list:" + hash, ErrUpstream}, func(ctx context.Context) (Results, error) {
+	r, v, err := decoded(ctx, s, asked{u, "cache:search:list:" + hash, ErrUpstream}, func(ctx context.Context) (Results, error) {
 		r, err := s.opts.Source.Search(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
@@ -105,7 +99,7 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 	if err != nil {
 		return Pins{}, View{}, err
 	}
-	r, v, err := decoded(ctx, s, asked{CacheMap, "cache:search:map:" + hash, ErrUpstream}, func(ctx context.Context) (Pins, error) {
+	r, v, err := decoded(ctx, s, asked{UpstreamMap, "cache:search:map:" + hash, ErrUpstream}, func(ctx context.Context) (Pins, error) {
 		r, err := s.opts.Source.Map(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor) {
@@ -165,7 +159,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 		return Hotel{}, View{}, guest.BadParameter(guest.ExpectedCurrency, "currency")
 	}
 	locale = normalizeLocale(locale)
-	h, v, err := decoded(ctx, s, asked{CacheDetail, "cache:detail:" + property + ":" + locale + ":" + currency, ErrNoProperty}, func(ctx context.Context) (Hotel, error) {
+	h, v, err := decoded(ctx, s, asked{UpstreamDetail, "cache:detail:" + property + ":" + locale + ":" + currency, ErrNoProperty}, func(ctx context.Context) (Hotel, error) {
 		h, err := s.opts.Source.Hotel(ctx, property, locale, currency)
 		if err == nil && !isMinor(h.CheapestNightlyMinor) {
 			err = ErrPrice
@@ -195,7 +189,7 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 
 // property is Property, also for suspended tenants.
 func (s *Service) property(ctx context.Context, property string) (Property, error) {
-	p, _, err := decoded(ctx, s, asked{CacheProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
+	p, _, err := decoded(ctx, s, asked{UpstreamProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
 		return s.opts.Source.Property(ctx, property)
 	})
 	return p, err
@@ -226,7 +220,7 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	}
 	q.Property = p.PropertyID
 	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
-	return cached(ctx, s, asked{CacheAvailability, key, ErrNoProperty}, func(ctx context.Context) (Availability, error) {
+	return cached(ctx, s, asked{UpstreamAvailability, key, ErrNoProperty}, func(ctx context.Context) (Availability, error) {
 		a, err := s.opts.Source.Availability(ctx, q)
 		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
 			err = ErrPrice
@@ -247,7 +241,7 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 	if !ok {
 		return View{}, ErrNoRegion
 	}
-	return cached(ctx, s, asked{CacheFacets, "cache:facets:" + country + ":" + region, ErrNoRegion}, func(ctx context.Context) (Facets, error) {
+	return cached(ctx, s, asked{UpstreamFacets, "cache:facets:" + country + ":" + region, ErrNoRegion}, func(ctx context.Context) (Facets, error) {
 		f, err := s.opts.Source.Facets(ctx, country, region)
 		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
 		return f, err
@@ -260,7 +254,7 @@ func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, er
 	if !ok {
 		return Brand{}, View{}, ErrNoTenant
 	}
-	b, v, err := decoded(ctx, s, asked{CacheBrand, "cache:brand-peek:" + tenant, ErrNoTenant}, func(ctx context.Context) (Brand, error) {
+	b, v, err := decoded(ctx, s, asked{UpstreamBrand, "cache:brand-peek:" + tenant, ErrNoTenant}, func(ctx context.Context) (Brand, error) {
 		return s.opts.Source.Brand(ctx, tenant)
 	})
 	if err != nil {

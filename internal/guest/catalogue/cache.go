@@ -14,31 +14,11 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Cache is a cache of answers of the catalogue.
-type Cache struct {
-	Name string
-	Life time.Duration // of a fresh answer, with a tenth more or less
-}
-
-// The caches, with the lives of their answers.
-var (
-	CacheSearch       = Cache{"search", time.Minute}
-	CacheMap          = Cache{"map", time.Minute}
-	CacheDetail       = Cache{"detail", 5 * time.Minute}
-	CacheAvailability = Cache{"availability", time.Minute}
-	CacheFacets       = Cache{"facets", time.Hour}
-	CacheBrand        = Cache{"brand", 15 * time.Minute}
-	CacheProperty     = Cache{"property", 5 * time.Minute}
-
-	// Caches are all of them.
-	Caches = []Cache{CacheSearch, CacheMap, CacheDetail, CacheAvailability, CacheFacets, CacheBrand, CacheProperty}
-)
-
-// campaignLife is that of CacheSearch while a campaign brings many guests.
+// campaignLife is the life of search results while a campaign brings many guests.
 const campaignLife = 5 * time.Minute
 
 const (
-	// StaleLife is how long an answer that is not fresh is kept, for when its upstream fails.
+	// StaleLife is how long an answer that is not fresh is kept, unless the configuration has another time.
 	StaleLife = 10 * time.Minute
 
 	// FillLife is how long the lock of a caller of an upstream lasts. If its process is
@@ -77,6 +57,7 @@ type View struct {
 	Body      []byte // must not be changed
 	State     CacheState
 	Fresh     time.Duration // for how long it is fresh; negative: since when it is not
+	Stale     time.Duration // for how long it may be used after that, while this server fails
 	Collapsed bool          // another request has asked the catalogue
 }
 
@@ -118,20 +99,21 @@ type CachedValue struct {
 
 // view returns an answer: from memory, from the cache, or from the catalogue, which many
 // requests for the same, in all processes, ask once.
-func (s *Service) view(ctx context.Context, c Cache, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
+func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
 	if s.opts.Cached != nil {
 		defer func() {
 			switch {
-			case errors.Is(err, errMissing):
-				s.opts.Cached(c.Name, v.State)
+			case errors.Is(err, ErrMissing):
+				s.opts.Cached(u.Name, v.State)
 			case err != nil:
-				s.opts.Cached(c.Name, cacheError)
+				s.opts.Cached(u.Name, cacheError)
 			default:
-				s.opts.Cached(c.Name, v.State)
+				s.opts.Cached(u.Name, v.State)
 			}
 		}()
 	}
-	if v, ok := s.near(ctx, key); ok {
+	if v, ok := s.near(ctx, &u, key); ok {
+		v.Stale = u.Stale
 		return v, v.missing()
 	}
 	asked := false // by this request
@@ -141,7 +123,7 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FillLife+MaxUpstreamTimeout)
 		defer cancel()
 		ctx = guest.WithHotTime(ctx, time.Minute)
-		l := loader{s, c, key, ident.New(), ask}
+		l := loader{s, u, key, ident.New(), ask}
 		v, err := l.load(ctx, s.opts.Hot, true)
 		if !errors.Is(err, ErrUpstream) && s.opts.Degraded.Without("cache", err) {
 			if s.opts.Local == nil {
@@ -157,7 +139,7 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 			return View{State: CacheMiss}, r.Err
 		}
 		v = r.Val.(View)
-		v.Collapsed = !asked && v.State == CacheMiss
+		v.Stale, v.Collapsed = u.Stale, !asked && v.State == CacheMiss
 		return v, v.missing()
 	case <-ctx.Done():
 		return View{}, errcode.Wrap(errcode.Unavailable, "the request ended before the catalogue answered", ctx.Err())
@@ -170,26 +152,26 @@ const (
 	storedMissing = 'n' // the catalogue does not have it; there is no body
 )
 
-// errMissing is the answer that there is nothing.
-var errMissing = errcode.New(errcode.NotFound, "the catalogue does not have it")
+// ErrMissing is the answer that the catalogue does not have what was asked for.
+var ErrMissing = errcode.New(errcode.NotFound, "the catalogue does not have it")
 
-// missing returns errMissing if the view says so.
+// missing returns ErrMissing if the view says so.
 func (v *View) missing() error {
 	if v.Body == nil {
-		return errMissing
+		return ErrMissing
 	}
 	return nil
 }
 
-// decode reads a stored answer. It returns false if the key has no value, or one in the format of
-// another release.
-func decode(c CachedValue) (v View, ok bool) {
+// decode reads a stored answer of an upstream. It returns false if the key has no value, or one in the
+// format of another release.
+func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false
 	}
 	switch c.Value[0] {
 	case storedBody:
-		v = View{Body: c.Value[1:], State: CacheHit, Fresh: c.Left - StaleLife}
+		v = View{Body: c.Value[1:], State: CacheHit, Fresh: min(c.Left-u.Stale, longest(u.Fresh))} // Stale was longer when it was stored
 		if v.Fresh <= 0 {
 			v.State = CacheStale
 		}
@@ -202,7 +184,7 @@ func decode(c CachedValue) (v View, ok bool) {
 
 // near reads the copy of a fresh answer in this process. It begins with the time until
 // which the answer is fresh.
-func (s *Service) near(ctx context.Context, key string) (View, bool) {
+func (s *Service) near(ctx context.Context, u *guest.Upstream, key string) (View, bool) {
 	if s.opts.Local == nil {
 		return View{}, false
 	}
@@ -211,8 +193,8 @@ func (s *Service) near(ctx context.Context, key string) (View, bool) {
 		return View{}, false
 	}
 	fresh := time.UnixMicro(int64(binary.BigEndian.Uint64(c.Value))).Sub(s.opts.Clock())
-	c.Value, c.Left = c.Value[8:], fresh+StaleLife
-	if v, ok := decode(c); ok && fresh > 0 {
+	c.Value, c.Left = c.Value[8:], fresh+u.Stale
+	if v, ok := decode(u, c); ok && fresh > 0 {
 		v.Fresh = fresh
 		return v, true
 	}
@@ -230,7 +212,7 @@ func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh 
 // loader fills a key of a cache.
 type loader struct {
 	*Service
-	cache Cache
+	from  guest.Upstream
 	key   string
 	owner string
 	ask   func(context.Context) ([]byte, error)
@@ -252,7 +234,7 @@ func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
 		if err != nil {
 			return View{}, err
 		}
-		v, found := decode(c)
+		v, found := decode(&l.from, c)
 		switch {
 		case found && v.Fresh > 0:
 			if near {
@@ -293,7 +275,7 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	old, found := decode(c)
+	old, found := decode(&l.from, c)
 	if found && old.Fresh > 0 {
 		_, err := hot.Unlock(ctx, l.key, l.owner)
 		return old, err
@@ -310,13 +292,13 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	case v.Body == nil:
 		_, err = hot.FillCached(ctx, l.key, l.owner, []byte{storedMissing}, failLife+rand.N(failLife))
 	default:
-		v.Fresh = jitter(l.cache.Life)
+		v.Fresh = jitter(l.from.Fresh)
 		stored := append([]byte{storedBody}, v.Body...)
 		if near {
 			l.putNear(ctx, l.key, stored, v.Fresh)
 		}
 		var kept bool
-		if kept, err = hot.FillCached(ctx, l.key, l.owner, stored, v.Fresh+StaleLife); err == nil && !kept {
+		if kept, err = hot.FillCached(ctx, l.key, l.owner, stored, v.Fresh+l.from.Stale); err == nil && !kept {
 			v.State, v.Fresh = CacheBypass, 0
 		}
 	}
@@ -328,12 +310,15 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 
 // jitter returns a time that is a tenth longer or shorter, so that keys that were filled
 // together do not expire together.
-func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5) }
+func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(max(d/5, 1)) }
+
+// longest is the longest time that jitter returns.
+func longest(d time.Duration) time.Duration { return d + d/10 }
 
 // askFor asks the catalogue. Any error but that it does not have what is asked for is
 // ErrUpstream.
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
-	stored, _ := l.breakers.LoadOrStore(l.cache.Name, &breaker{})
+	stored, _ := l.breakers.LoadOrStore(l.from.Name, &breaker{})
 	b := stored.(*breaker)
 	if !b.allow(time.Now()) {
 		return View{}, ErrUpstream
@@ -342,13 +327,13 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxUpstreamTimeout)
 	defer cancel()
 	body, err := l.ask(ctx)
-	missing := errors.Is(err, ErrNoProperty) || errors.Is(err, ErrNoTenant) || errors.Is(err, ErrNoRegion)
+	missing := errors.Is(err, ErrMissing) || errors.Is(err, ErrNoProperty) || errors.Is(err, ErrNoTenant) || errors.Is(err, ErrNoRegion)
 	if missing {
 		body, err = nil, nil
 	}
 	b.report(time.Now(), err == nil)
 	if l.opts.Called != nil {
-		l.opts.Called(l.cache.Name, time.Since(start), err)
+		l.opts.Called(l.from.Name, time.Since(start), err)
 	}
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holdfast/internal/conf"
+	"holdfast/internal/guest"
 )
 
 // Upstreams are the HTTP services of the catalogue.
@@ -27,18 +28,32 @@ func DefaultUpstreams() Upstreams {
 	return Upstreams{Timeout: 1500 * time.Millisecond, MaxBody: 1 << 20}
 }
 
-// URLs returns the services by the names of their caches; "" for one that is not set.
-func (u *Upstreams) URLs() map[string]string {
-	return map[string]string{
-		CacheSearch.Name: u.Search, CacheMap.Name: u.Map, CacheDetail.Name: u.Detail, CacheAvailability.Name: u.Availability,
-		CacheFacets.Name: u.Facets, CacheBrand.Name: u.Brand, CacheProperty.Name: u.Property,
+// The upstreams of a hotel search. Their keys in the cache are older than guest.Upstream.Key.
+var (
+	UpstreamSearch       = guest.Upstream{Name: guest.SearchUpstream, Fresh: time.Minute, Stale: StaleLife}
+	UpstreamMap          = guest.Upstream{Name: "map", Fresh: time.Minute, Stale: StaleLife}
+	UpstreamDetail       = guest.Upstream{Name: "detail", Path: []string{"property"}, Parameters: []string{"locale", "currency"}, Fresh: 5 * time.Minute, Stale: StaleLife}
+	UpstreamAvailability = guest.Upstream{
+		Name: "availability", Path: []string{"property"}, Parameters: []string{"from", "to", "adults", "children", "rooms"}, Fresh: time.Minute, Stale: StaleLife,
 	}
+	UpstreamFacets   = guest.Upstream{Name: "facets", Path: []string{"country", "region"}, Fresh: time.Hour, Stale: StaleLife}
+	UpstreamBrand    = guest.Upstream{Name: "brand", Path: []string{"tenant"}, Fresh: 15 * time.Minute, Stale: StaleLife}
+	UpstreamProperty = guest.Upstream{Name: "property", Path: []string{"property"}, Fresh: 5 * time.Minute, Stale: StaleLife}
+)
+
+// Hotel returns the upstreams of a hotel search, with their URLs.
+func (u *Upstreams) Hotel() []guest.Upstream {
+	all := []guest.Upstream{UpstreamSearch, UpstreamMap, UpstreamDetail, UpstreamAvailability, UpstreamFacets, UpstreamBrand, UpstreamProperty}
+	for i, address := range []string{u.Search, u.Map, u.Detail, u.Availability, u.Facets, u.Brand, u.Property} {
+		all[i].URL = address
+	}
+	return all
 }
 
 // BuiltIn reports whether no service is set.
 func (u *Upstreams) BuiltIn() bool {
-	for _, address := range u.URLs() {
-		if address != "" {
+	for _, h := range u.Hotel() {
+		if h.URL != "" {
 			return false
 		}
 	}
@@ -47,13 +62,9 @@ func (u *Upstreams) BuiltIn() bool {
 
 // Check reports every invalid setting.
 func (u *Upstreams) Check() (problems conf.Problems) {
-	for name, address := range u.URLs() {
-		if address == "" {
-			continue
-		}
-		parsed, err := url.Parse(address)
-		if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
-			problems.Addf("upstreams."+name, "must be an http or https URL without user, query and fragment")
+	for _, h := range u.Hotel() {
+		if h.URL != "" && !IsUpstream(h.URL) {
+			problems.Addf("upstreams."+h.Name, "%s", ExpectedUpstream)
 		}
 	}
 	if u.Timeout < time.Millisecond || u.Timeout > MaxUpstreamTimeout {
@@ -63,4 +74,13 @@ func (u *Upstreams) Check() (problems conf.Problems) {
 		problems.Addf("upstreams.max_body", "must be from 1 KiB to 64 MiB")
 	}
 	return problems
+}
+
+// ExpectedUpstream is the problem of a URL that IsUpstream refuses.
+const ExpectedUpstream = "must be an http or https URL without user, query and fragment"
+
+// IsUpstream reports whether a text is the URL of an upstream.
+func IsUpstream(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }

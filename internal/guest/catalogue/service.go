@@ -22,8 +22,10 @@ type Service struct {
 
 // Options are the dependencies of a Service. Hot, Clock and Suspended are required.
 type Options struct {
-	Source   Source // nil: every answer is ErrUpstream
-	Campaign bool   // search results are cached for longer
+	Profile  *guest.Profile // nil: guest.Hotel
+	Source   Source         // of a hotel search; nil: every answer is ErrUpstream
+	Fetcher  Fetcher        // of other profiles, likewise
+	Campaign bool           // search results are cached for longer
 	Clock    clock.Clock
 	Hot      Hot
 

@@ -68,7 +68,7 @@ func (x *exchange) search() error {
 		x.start(begun)
 	}
 	q.Page = page
-	x.executed(telemetry.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
+	x.executed(q, telemetry.Executed{SearchID: s.ID, Kind: "list", Total: results.Total, Cache: v.State})
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
@@ -98,7 +98,7 @@ func (x *exchange) searchMap() error {
 	if begun.ID != "" {
 		x.start(begun)
 	}
-	x.executed(telemetry.Executed{Kind: "map", Query: q, Total: pins.Total, Cache: v.State})
+	x.executed(q, telemetry.Executed{Kind: "map", Total: pins.Total, Cache: v.State})
 	return x.sendJSON(http.StatusOK, pins)
 }
 
@@ -112,19 +112,28 @@ func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err er
 	if x.in.Header.Get("Sec-CH-UA-Mobile") == "?1" {
 		q.Device = "mobile"
 	}
-	var session guest.Session
-	if x.session == "" {
-		session, err = x.Guests.Begin(x.ctx(), x.campaign())
-		begun, x.session = session, session.ID
-	} else {
-		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
-	}
+	session, begun, err := x.searcher()
 	if err != nil {
 		return q, begun, err
 	}
-	q.Locale = first(q.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
-	q.Currency = first(q.Currency, session.Currency, x.currency(), defaultCurrency)
+	q.Locale, q.Currency = x.preferred(session, q.Locale, q.Currency)
 	return q, begun, x.Catalogue.CheckArrival(&q)
+}
+
+// searcher returns the session of a search. begun is the same if there was none.
+func (x *exchange) searcher() (session, begun guest.Session, err error) {
+	if x.session != "" {
+		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
+		return session, begun, err
+	}
+	begun, err = x.Guests.Begin(x.ctx(), x.campaign())
+	x.session = begun.ID
+	return begun, begun, err
+}
+
+// preferred returns the locale and the currency of a search. What it does not say, the preferences of the session say, or the browser.
+func (x *exchange) preferred(session guest.Session, locale, currency string) (string, string) {
+	return first(locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale), first(currency, session.Currency, x.currency(), defaultCurrency)
 }
 
 // first returns the first text that is not empty.
@@ -164,32 +173,40 @@ func acceptLanguage(h http.Header) (best string) {
 	return best
 }
 
-// getSearch finds the results of a search session again, or another page of them.
-func (x *exchange) getSearch() error {
+// searched reads the search session of the path into a query, and returns the page that is asked for.
+func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
 	if !ok {
-		return guest.ErrSearchExpired
+		return s, 0, guest.ErrSearchExpired
 	}
 	values, err := x.parameters("page")
 	if err != nil {
-		return err
+		return s, 0, err
 	}
-	page, err := number(values, "page", 1)
+	page, err = number(values, "page", 1)
 	if err == nil && page < 1 {
 		err = web.Refuse(http.StatusBadRequest, "invalid", "page: expected at least 1")
 	} else if err == nil {
 		err = catalogue.CheckPage(page)
 	}
 	if err != nil {
-		return err
+		return s, 0, err
 	}
-	s, err := x.Guests.Search(x.ctx(), x.session, id)
+	if s, err = x.Guests.Search(x.ctx(), x.session, id); err != nil {
+		return s, 0, err
+	}
+	if json.Unmarshal(s.Query, query) != nil {
+		err = guest.ErrSearchExpired // another release has stored it
+	}
+	return s, page, err
+}
+
+// getSearch finds the results of a search session again, or another page of them.
+func (x *exchange) getSearch() error {
+	var q catalogue.SearchQuery
+	s, page, err := x.searched(&q)
 	if err != nil {
 		return err
-	}
-	var q catalogue.SearchQuery
-	if err := json.Unmarshal(s.Query, &q); err != nil {
-		return guest.ErrSearchExpired // another release has stored it
 	}
 	q.Page = page
 	results, v, err := x.Catalogue.Find(x.traced(), q)
@@ -197,12 +214,16 @@ func (x *exchange) getSearch() error {
 	if err != nil {
 		return err
 	}
-	x.executed(telemetry.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
+	x.executed(q, telemetry.Executed{SearchID: s.ID, Kind: "list", Total: results.Total, Cache: v.State})
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
-// executed publishes a search of the session.
-func (x *exchange) executed(e telemetry.Executed) { x.Telemetry.Executed(x.traced(), x.session, e) }
+// executed publishes a search of the session. The query is normalized.
+func (x *exchange) executed(q catalogue.SearchQuery, e telemetry.Executed) {
+	e.HasText, q.Text = q.Text != "", ""
+	e.Query = q
+	x.Telemetry.Executed(x.traced(), x.session, e)
+}
 
 // parameters parses the query of the URL, which may have each of the names once.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
@@ -293,10 +314,6 @@ func (x *exchange) getBrand() error {
 // traced is the context of a request with its trace, for calls of the catalogue.
 func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
-// staleIfError is how long a shared cache may use an answer while this server fails, in
-// seconds.
-const staleIfError = 600
-
 // sendView sends an answer that is the same for all guests: shared caches may keep it, so
 // it has no cookie and says nothing about the guest.
 func (x *exchange) sendView(v catalogue.View, err error) error {
@@ -304,7 +321,7 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 	if err != nil {
 		return err
 	}
-	x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), staleIfError))
+	x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), int(v.Stale.Seconds())))
 	x.out.Header().Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
 	x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
 	return nil

@@ -31,17 +31,13 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	if err := json.Unmarshal(bytes.ReplaceAll(openAPI, []byte("propertyId"), []byte("itemId")), &root); err != nil {
 		return nil, errcode.Wrap(errcode.Internal, "read the API description", err)
 	}
-	for _, template := range hotelTemplates {
-		delete(root.Paths, strings.TrimSuffix(prefix, "/")+strings.ReplaceAll(template, "propertyId", "itemId"))
-	}
 	schemas := root.Components["schemas"]
-	for _, name := range []string{
-		"MapQuery", "Bounds", "Listing", "Pins", "Pin", "RoomType", "Hotel", "Offer", "Availability", "Facets", "Facet", "Brand", "Minor", "SearchQuery", "SearchResults", "HistoryList", "Searched", "Query",
-	} {
-		delete(schemas, name)
-	}
 	dropExamples(root.Paths)
 	d := describer{p, schemas}
+	d.catalogue(root.Paths)
+	for _, name := range []string{"MapQuery", "Bounds", "Listing", "Pins", "Pin", "RoomType", "Hotel", "Offer", "Availability", "Facets", "Facet", "Brand", "Minor"} {
+		delete(schemas, name)
+	}
 	d.items()
 	d.wishes()
 	d.handoffs()
@@ -152,6 +148,67 @@ func (d *describer) handoffs() {
 		}
 		d.require(name, required...)
 	}
+}
+
+// catalogue describes the search by criteria, and the upstreams, instead of the paths of a hotel search.
+func (d *describer) catalogue(paths object) {
+	base := strings.TrimSuffix(prefix, "/")
+	answer, _ := paths[base+"/hotels/{itemId}"].(object)["get"].(object)
+	for _, template := range hotelTemplates {
+		if criteriaActions[template] == nil || d.profile.Criteria == nil {
+			delete(paths, base+strings.ReplaceAll(template, "propertyId", "itemId"))
+		}
+	}
+	if d.profile.Criteria == nil {
+		for _, name := range []string{"SearchQuery", "SearchResults", "HistoryList", "Searched", "Query"} {
+			delete(d.schemas, name)
+		}
+	} else {
+		d.schemas["Criteria"] = embedded("criteria", d.profile.Criteria)
+		d.members("SearchResults")["items"] = object{"type": "array", "items": object{"type": "object"}}
+		d.schemas["SearchQuery"] = object{"type": "object", "additionalProperties": false, "required": []string{"criteria"}, "properties": object{
+			"criteria": object{"$ref": "#/components/schemas/Criteria"},
+			"page":     object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 1000, "description": "1 if absent"},
+			"pageSize": object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 100, "description": "20 if absent"},
+			"locale":   object{"type": []string{"string", "null"}, "description": "if absent, that of the session, or of Accept-Language"},
+			"currency": object{"type": []string{"string", "null"}, "description": "if absent, that of the session, or of X-Currency"},
+		}}
+	}
+	for _, u := range d.profile.Upstreams {
+		if u.Name != guest.SearchUpstream {
+			d.upstream(u, paths, answer)
+		}
+	}
+}
+
+// upstream describes the path of an upstream. Its answers are as those of a hotel, with other members.
+func (d *describer) upstream(u guest.Upstream, paths, like object) {
+	path, parameters := []string{prefix + "catalogue", u.Name}, []any{}
+	parameter := func(name, in string) {
+		schema := object{"type": "string", "maxLength": maxValue}
+		if name == "itemId" && in == "path" {
+			schema = object{"$ref": "#/components/schemas/PropertyID"}
+		}
+		parameters = append(parameters, object{"name": name, "in": in, "required": in == "path", "schema": schema})
+	}
+	for _, name := range u.Path {
+		path = append(path, "{"+name+"}")
+		parameter(name, "path")
+	}
+	for _, name := range u.Parameters {
+		parameter(name, "query")
+	}
+	for _, header := range []string{"AcceptLanguage", "XCurrency", "IfNoneMatch"} {
+		parameters = append(parameters, object{"$ref": "#/components/parameters/" + header})
+	}
+	get, responses := maps.Clone(like), maps.Clone(like["responses"].(object))
+	found := maps.Clone(responses["200"].(object))
+	found["description"] = "The answer of the catalogue."
+	found["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
+	responses["200"] = found
+	get["operationId"], get["summary"] = "get-"+u.Name, "Read "+u.Name
+	get["parameters"], get["responses"] = parameters, responses
+	paths[strings.Join(path, "/")] = object{"get": get}
 }
 
 // embedded returns a schema of the profile as a part of the description. Its references are its own.

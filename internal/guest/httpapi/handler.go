@@ -71,10 +71,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	}
 	r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
 	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}
-	if slices.Contains(hotelTemplates, x.route.template) && !h.Guests.Profile().IsHotel() {
-		x.route = route{}
-	}
-	methods := actions[x.route.template]
+	methods := methodsOf(x.route, h.Guests.Profile())
 	if len(methods) == 0 {
 		x.trap()
 		return errPath

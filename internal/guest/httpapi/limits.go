@@ -24,6 +24,7 @@ var classes = map[string]guest.Class{
 	"/hotels/{propertyId}/availability": guest.ClassDetail,
 	"/facets/{country}/{region}":        guest.ClassDetail,
 	"/brands/{tenantId}/peek":           guest.ClassDetail,
+	upstreamRoute:                       guest.ClassDetail,
 	keySetRoute:                         guest.ClassDetail,
 	"/telemetry/page-view":              guest.ClassTelemetry,
 	"/telemetry/funnel":                 guest.ClassTelemetry,

@@ -35,6 +35,7 @@ type parts struct {
 	profile    *guest.Profile
 	users      guest.Users
 	source     catalogue.Source
+	fetcher    catalogue.Fetcher
 	bots       *bots.Config // nil: requests are not scored
 	nestErrors bool
 	samples    telemetry.SampleRates
@@ -99,7 +100,7 @@ func (p parts) open(t testing.TB) services {
 	}
 	s := services{parts: p, guests: guest.NewService(guest.Options{Store: p.store, Hot: p.hot, Cookies: p.cookies, Clock: p.clock, Profile: p.profile, Users: p.users, Limits: p.limits})}
 	s.tenants = tenants.New(tenants.Options{Store: p.store, Hot: p.hot, Clock: p.clock})
-	s.catalogue = catalogue.New(catalogue.Options{Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
+	s.catalogue = catalogue.New(catalogue.Options{Profile: p.profile, Fetcher: p.fetcher, Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
 	s.telemetry = telemetry.New(telemetry.Options{Guests: s.guests, Store: p.store, Clock: p.clock, Samples: p.samples, Recorded: p.recorded})
 	if p.bots != nil {
 		s.bots = bots.New(bots.Options{Store: p.store, Hot: p.hot, Clock: p.clock, Config: *p.bots, Hasher: hasher, Challenges: challenges})

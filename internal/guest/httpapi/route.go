@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"holdfast/internal/guest"
@@ -17,12 +18,14 @@ func Owns(path string) bool { return strings.HasPrefix(path+"/", prefix) }
 
 // route is a parsed path.
 type route struct {
-	template string // "" if there is no such path
-	search   string // of /search/{srsId}, likewise
-	tenant   string // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
-	item     string // of that and /wishlist/{propertyId}, likewise
-	session  string // of /user/sessions/{sessionId}, likewise
-	country  string // of /facets/{country}/{region}, likewise
+	template string   // "" if there is no such path
+	search   string   // of /search/{srsId}, likewise
+	tenant   string   // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
+	item     string   // of that and /wishlist/{propertyId}, likewise
+	session  string   // of /user/sessions/{sessionId}, likewise
+	upstream string   // of /catalogue/{upstream}, likewise
+	names    []string // the segments after it
+	country  string   // of /facets/{country}/{region}, likewise
 	region   string
 }
 
@@ -75,6 +78,8 @@ func parseBrowse(parts []string) route {
 		return route{template: "/facets/{country}/{region}", country: parts[1], region: parts[2]}
 	case len(parts) == 3 && parts[0] == "brands" && parts[2] == "peek":
 		return route{template: "/brands/{tenantId}/peek", tenant: parts[1]}
+	case len(parts) >= 2 && parts[0] == "catalogue":
+		return route{template: upstreamRoute, upstream: parts[1], names: parts[2:]}
 	case len(parts) == 3 && parts[0] == "tenants" && parts[2] == "jwks.json":
 		return route{template: keySetRoute, tenant: parts[1]}
 	}
@@ -89,14 +94,39 @@ var hotelTemplates = []string{
 	"/search", "/search/map", "/search/{srsId}", "/session/history", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
 }
 
-// Routes returns all routes of guests.
-func Routes() (all []web.Route) {
-	for label, methods := range actions {
-		for method := range methods {
+// upstreamRoute has the answers of an upstream of a profile. Its segments after the name are those of the upstream.
+const upstreamRoute = "/catalogue/{upstream}"
+
+// Routes returns all routes of guests in a profile.
+func Routes(p *guest.Profile) (all []web.Route) {
+	for label := range actions {
+		for method := range methodsOf(route{template: label}, p) {
 			all = append(all, web.Route{Label: label, Method: method})
 		}
 	}
+	if !p.IsHotel() && len(p.Upstreams) > 0 {
+		all = append(all, web.Route{Label: upstreamRoute, Method: http.MethodGet})
+	}
 	return all
+}
+
+// methodsOf returns the actions of a path in a profile.
+func methodsOf(r route, p *guest.Profile) map[string]*action {
+	if p.IsHotel() {
+		return actions[r.template]
+	}
+	if r.template == upstreamRoute {
+		if _, found := upstreamOf(r, p); !found {
+			return nil
+		}
+	}
+	if methods := criteriaActions[r.template]; methods != nil && (p.Criteria != nil || r.template == upstreamRoute) {
+		return methods
+	}
+	if slices.Contains(hotelTemplates, r.template) {
+		return nil
+	}
+	return actions[r.template]
 }
 
 // action is an operation of a path.
@@ -113,6 +143,14 @@ type action struct {
 	body    bool // has a JSON body
 	patch   bool // it may be application/merge-patch+json
 	most    int  // bytes of the body; 0: maxBody
+}
+
+// criteriaActions are the actions of the catalogue in other profiles than hotel.
+var criteriaActions = map[string]map[string]*action{
+	"/search":          {http.MethodPost: {serve: (*exchange).searchItems, begins: true, body: true}},
+	"/search/{srsId}":  {http.MethodGet: {serve: (*exchange).getItems}},
+	"/session/history": {http.MethodGet: {serve: (*exchange).listHistory}},
+	upstreamRoute:      {http.MethodGet: {serve: (*exchange).getAnswer, public: true}},
 }
 
 var actions = map[string]map[string]*action{

@@ -89,17 +89,16 @@ func (s *Service) AttributesChanged(ctx context.Context, session guest.ID, c gue
 
 // Executed is a search that a guest has executed.
 type Executed struct {
-	SearchID guest.ID              `json:"searchId,omitempty"` // "": on the map
-	Kind     string                `json:"kind"`               // list or map
-	Query    catalogue.SearchQuery `json:"query"`              // without Text, in which guests may write anything
-	HasText  bool                  `json:"hasText"`
-	Total    int                   `json:"total"`
-	Cache    catalogue.CacheState  `json:"cache"`
+	SearchID guest.ID             `json:"searchId,omitempty"` // "": on the map
+	Kind     string               `json:"kind"`               // list or map
+	Query    any                  `json:"query"`              // without a text in which guests may write anything
+	HasText  bool                 `json:"hasText"`            // there was one
+	Total    int                  `json:"total"`
+	Cache    catalogue.CacheState `json:"cache"`
 }
 
 // Executed publishes that a guest has searched. The query is normalized.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
-	e.HasText, e.Query.Text = e.Query.Text != "", ""
 	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
 
@@ -115,6 +114,18 @@ type DetailViewed struct {
 // DetailViewed publishes that a guest has seen the page of a property.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
+}
+
+// ItemViewed is an answer about an item that a guest has seen, in other profiles than hotel.
+type ItemViewed struct {
+	ItemID   string               `json:"itemId"`
+	Upstream string               `json:"upstream"` // which has answered
+	Cache    catalogue.CacheState `json:"cache"`
+}
+
+// ItemViewed publishes that a guest has seen an answer about an item.
+func (s *Service) ItemViewed(ctx context.Context, session guest.ID, v ItemViewed) {
+	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.ItemID, s.Samples().DetailViews, v})
 }
 
 // observation is what the service has observed of a session.

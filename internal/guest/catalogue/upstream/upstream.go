@@ -9,12 +9,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
@@ -23,13 +22,17 @@ import (
 	"holdfast/internal/work"
 )
 
-// Client implements guest.Catalogue.
+// Client implements catalogue.Source for a hotel search, and catalogue.Fetcher.
 type Client struct {
-	cfg  catalogue.Upstreams
-	http *http.Client
+	cfg   catalogue.Upstreams
+	hotel map[string]guest.Upstream // by name
+	http  *http.Client
 }
 
-var _ catalogue.Source = (*Client)(nil)
+var (
+	_ catalogue.Source  = (*Client)(nil)
+	_ catalogue.Fetcher = (*Client)(nil)
+)
 
 // maxIdle is how many connections to a service are kept while it is not called.
 const maxIdle = 32
@@ -38,19 +41,24 @@ const maxIdle = 32
 func New(cfg catalogue.Upstreams) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes, t.MaxIdleConnsPerHost = 64<<10, maxIdle
-	return &Client{cfg: cfg, http: &http.Client{
+	c := &Client{cfg: cfg, hotel: map[string]guest.Upstream{}, http: &http.Client{
 		Transport: t,
 		// The token is sent to the configured service only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	for _, u := range cfg.Hotel() {
+		c.hotel[u.Name] = u
+	}
+	return c
 }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Search implements guest.Catalogue.
+// Search implements catalogue.Source.
 func (c *Client) Search(ctx context.Context, q catalogue.SearchQuery) (r catalogue.Results, err error) {
-	err = c.call(ctx, question{catalogue.CacheSearch, c.cfg.Search, nil, nil, q, catalogue.ErrUpstream}, &r)
+	err = c.call(ctx, catalogue.UpstreamSearch, nil, q, &r)
+	err = missing(err, catalogue.ErrUpstream)
 	for i := range r.Items {
 		if err == nil {
 			err = identify(&r.Items[i].PropertyID, &r.Items[i].TenantID)
@@ -59,9 +67,10 @@ func (c *Client) Search(ctx context.Context, q catalogue.SearchQuery) (r catalog
 	return r, err
 }
 
-// Map implements guest.Catalogue.
+// Map implements catalogue.Source.
 func (c *Client) Map(ctx context.Context, q catalogue.SearchQuery) (p catalogue.Pins, err error) {
-	err = c.call(ctx, question{catalogue.CacheMap, c.cfg.Map, nil, nil, q, catalogue.ErrUpstream}, &p)
+	err = c.call(ctx, catalogue.UpstreamMap, nil, q, &p)
+	err = missing(err, catalogue.ErrUpstream)
 	for i := range p.Items {
 		if err == nil {
 			err = identify(&p.Items[i].PropertyID, &p.Items[i].TenantID)
@@ -70,46 +79,46 @@ func (c *Client) Map(ctx context.Context, q catalogue.SearchQuery) (p catalogue.
 	return p, err
 }
 
-// Hotel implements guest.Catalogue.
+// Hotel implements catalogue.Source.
 func (c *Client) Hotel(ctx context.Context, property, locale, currency string) (h catalogue.Hotel, err error) {
-	err = c.call(ctx, question{catalogue.CacheDetail, c.cfg.Detail, []string{property}, url.Values{"locale": {locale}, "currency": {currency}}, nil, catalogue.ErrNoProperty}, &h)
+	err = c.call(ctx, catalogue.UpstreamDetail, url.Values{"property": {property}, "locale": {locale}, "currency": {currency}}, nil, &h)
 	if err == nil {
 		err = identify(&h.PropertyID, &h.TenantID)
 	}
-	return h, sameProperty(err, h.PropertyID, property)
+	return h, sameProperty(missing(err, catalogue.ErrNoProperty), h.PropertyID, property)
 }
 
-// Availability implements guest.Catalogue.
+// Availability implements catalogue.Source.
 func (c *Client) Availability(ctx context.Context, q catalogue.AvailabilityQuery) (a catalogue.Availability, err error) {
 	values := url.Values{
-		"from": {q.From}, "to": {q.To}, "adults": {strconv.Itoa(q.Adults)}, "children": {strconv.Itoa(q.Children)}, "rooms": {strconv.Itoa(q.Rooms)},
+		"property": {q.Property}, "from": {q.From}, "to": {q.To}, "adults": {strconv.Itoa(q.Adults)}, "children": {strconv.Itoa(q.Children)}, "rooms": {strconv.Itoa(q.Rooms)},
 	}
-	err = c.call(ctx, question{catalogue.CacheAvailability, c.cfg.Availability, []string{q.Property}, values, nil, catalogue.ErrNoProperty}, &a)
+	err = c.call(ctx, catalogue.UpstreamAvailability, values, nil, &a)
 	a.PropertyID, a.From, a.To, a.Adults, a.Children, a.Rooms = q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms
-	return a, err
+	return a, missing(err, catalogue.ErrNoProperty)
 }
 
-// Facets implements guest.Catalogue.
+// Facets implements catalogue.Source.
 func (c *Client) Facets(ctx context.Context, country, region string) (f catalogue.Facets, err error) {
-	err = c.call(ctx, question{catalogue.CacheFacets, c.cfg.Facets, []string{country, region}, nil, nil, catalogue.ErrNoRegion}, &f)
+	err = c.call(ctx, catalogue.UpstreamFacets, url.Values{"country": {country}, "region": {region}}, nil, &f)
 	f.Country, f.Region = country, region
-	return f, err
+	return f, missing(err, catalogue.ErrNoRegion)
 }
 
-// Brand implements guest.Catalogue.
+// Brand implements catalogue.Source.
 func (c *Client) Brand(ctx context.Context, tenant string) (b catalogue.Brand, err error) {
-	err = c.call(ctx, question{catalogue.CacheBrand, c.cfg.Brand, []string{tenant}, nil, nil, catalogue.ErrNoTenant}, &b)
+	err = c.call(ctx, catalogue.UpstreamBrand, url.Values{"tenant": {tenant}}, nil, &b)
 	b.TenantID = tenant
-	return b, err
+	return b, missing(err, catalogue.ErrNoTenant)
 }
 
-// Property implements guest.Catalogue.
+// Property implements catalogue.Source.
 func (c *Client) Property(ctx context.Context, property string) (p catalogue.Property, err error) {
-	err = c.call(ctx, question{catalogue.CacheProperty, c.cfg.Property, []string{property}, nil, nil, catalogue.ErrNoProperty}, &p)
+	err = c.call(ctx, catalogue.UpstreamProperty, url.Values{"property": {property}}, nil, &p)
 	if err == nil {
 		err = identify(&p.PropertyID, &p.TenantID)
 	}
-	return p, sameProperty(err, p.PropertyID, property)
+	return p, sameProperty(missing(err, catalogue.ErrNoProperty), p.PropertyID, property)
 }
 
 // identify writes IDs in one spelling, in which suspended tenants are named.
@@ -123,6 +132,14 @@ func identify(property, tenant *string) error {
 	return nil
 }
 
+// missing returns another error instead of catalogue.ErrMissing.
+func missing(err, instead error) error {
+	if errors.Is(err, catalogue.ErrMissing) {
+		return instead
+	}
+	return err
+}
+
 // sameProperty returns an error if an answer is about another property.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
@@ -131,75 +148,70 @@ func sameProperty(err error, got, want string) error {
 	return err
 }
 
-// question is a request to an upstream.
-type question struct {
-	cache   catalogue.Cache // whose name is that of the upstream
-	base    string          // URL; "": it is not set
-	path    []string        // segments after the base
-	query   url.Values
-	body    any   // nil: none
-	missing error // of 404
+// call asks one of the upstreams of a hotel search, and reads the answer. 404 is catalogue.ErrMissing.
+func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, query, into any) error {
+	var body []byte
+	if query != nil {
+		var err error
+		if body, err = json.Marshal(query); err != nil {
+			return errcode.Wrap(errcode.Internal, "encode a query", err)
+		}
+	}
+	text, err := c.Fetch(ctx, c.hotel[u.Name], values, body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return errcode.Wrap(errcode.Unavailable, "the answer of the "+u.Name+" upstream is malformed", err)
+	}
+	return nil
 }
 
-// call asks a question and reads the answer.
-func (c *Client) call(ctx context.Context, q question, into any) error {
-	if q.base == "" {
-		return errcode.Newf(errcode.Unavailable, "guest.upstreams.%s is not set", q.cache.Name)
+// Fetch implements catalogue.Fetcher.
+func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
+	if u.URL == "" {
+		return nil, errcode.Newf(errcode.Unavailable, "guest.upstreams.%s is not set", u.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	r, err := c.request(ctx, &q)
+	r, err := c.request(ctx, u.Address(values), body)
 	if err != nil {
-		return errcode.Wrap(errcode.Internal, "build a request to the "+q.cache.Name+" upstream", err)
+		return nil, errcode.Wrap(errcode.Internal, "build a request to the "+u.Name+" upstream", err)
 	}
 	meter := work.Of(r.Context())
 	meter.Wait()
 	res, err := c.http.Do(r)
 	meter.Resume()
 	if err != nil {
-		return errcode.Wrap(errcode.Unavailable, "the "+q.cache.Name+" upstream does not answer", err)
+		return nil, errcode.Wrap(errcode.Unavailable, "the "+u.Name+" upstream does not answer", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, c.cfg.MaxBody+1))
 	switch {
 	case err != nil:
-		return errcode.Wrap(errcode.Unavailable, "the answer of the "+q.cache.Name+" upstream ended early", err)
+		return nil, errcode.Wrap(errcode.Unavailable, "the answer of the "+u.Name+" upstream ended early", err)
 	case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusGone:
-		return q.missing
+		return nil, catalogue.ErrMissing
 	case res.StatusCode != http.StatusOK:
-		return errcode.Newf(errcode.Unavailable, "the %s upstream answered with status %d", q.cache.Name, res.StatusCode)
+		return nil, errcode.Newf(errcode.Unavailable, "the %s upstream answered with status %d", u.Name, res.StatusCode)
 	case int64(len(text)) > c.cfg.MaxBody:
-		return errcode.Newf(errcode.Unavailable, "the answer of the %s upstream has more than %d bytes", q.cache.Name, c.cfg.MaxBody)
+		return nil, errcode.Newf(errcode.Unavailable, "the answer of the %s upstream has more than %d bytes", u.Name, c.cfg.MaxBody)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return errcode.Wrap(errcode.Unavailable, "the answer of the "+q.cache.Name+" upstream is malformed", err)
-	}
-	return nil
+	return text, nil
 }
 
-func (c *Client) request(ctx context.Context, q *question) (*http.Request, error) {
-	parts := []string{strings.TrimSuffix(q.base, "/")}
-	for _, p := range q.path {
-		parts = append(parts, url.PathEscape(p))
-	}
-	address := strings.Join(parts, "/")
-	if len(q.query) > 0 {
-		address += "?" + q.query.Encode()
-	}
+// request builds a request: POST with a body, or GET without.
+func (c *Client) request(ctx context.Context, address string, body []byte) (*http.Request, error) {
 	method, content := http.MethodGet, io.Reader(nil)
-	if q.body != nil {
-		text, err := json.Marshal(q.body)
-		if err != nil {
-			return nil, fmt.Errorf("encode a query: %w", err)
-		}
-		method, content = http.MethodPost, bytes.NewReader(text)
+	if body != nil {
+		method, content = http.MethodPost, bytes.NewReader(body)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	if q.body != nil {
+	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.cfg.Token != "" {

@@ -1,0 +1,81 @@
+package guest
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+)
+
+// UpstreamConfig are the settings of an upstream of a profile, and of the cache in front of it.
+type UpstreamConfig struct {
+	URL        string        `toml:"url" doc:"URL of the service."`
+	Path       []string      `toml:"path" doc:"Names of the segments that follow in the path, such as itemId. They are part of the key in the cache."`
+	Parameters []string      `toml:"parameters" doc:"Names of the parameters in the query of the URL, likewise. locale and currency are those that the guest prefers, if absent."`
+	Fresh      time.Duration `toml:"fresh" doc:"How long an answer is fresh, a tenth more or less. 0: 1m."`
+	Stale      time.Duration `toml:"stale" doc:"How long an answer is kept after that, for when the service fails. 0: 10m."`
+}
+
+const (
+	defaultFresh = time.Minute
+	maxFresh     = 24 * time.Hour
+	maxStale     = 7 * 24 * time.Hour
+	maxNames     = 10 // of segments and parameters
+)
+
+var parameterName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+
+// checkCatalogue adds the problems of the criteria and the upstreams to those of the section.
+func (p *ProfileConfig) checkCatalogue(at string, problems *conf.Problems) {
+	if p.Criteria != "" {
+		if err := guest.CheckSchema([]byte(p.Criteria)); err != nil {
+			problems.Addf(at+"criteria", "must be a JSON Schema: it %s", err.Error())
+		}
+	}
+	if _, found := p.Upstreams[guest.SearchUpstream]; found != (p.Criteria != "") {
+		problems.Addf(at+"criteria", "must be set if there is an upstream %s, and only then", guest.SearchUpstream)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
+		u, at := p.Upstreams[name], at+"upstreams."+name
+		if !profileName.MatchString(name) {
+			problems.Addf(at, "must have another name: 1 to 32 characters of a-z, 0-9 and -")
+		}
+		u.check(at, problems)
+		if name == guest.SearchUpstream && len(u.Path)+len(u.Parameters) > 0 {
+			problems.Addf(at, "must have neither path nor parameters: it gets the criteria")
+		}
+	}
+}
+
+func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
+	if !catalogue.IsUpstream(u.URL) {
+		problems.Addf(at+".url", "%s", catalogue.ExpectedUpstream)
+	}
+	names := slices.Concat(u.Path, u.Parameters)
+	distinct := slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) > maxNames || len(distinct) < len(names) || slices.ContainsFunc(names, func(n string) bool { return !parameterName.MatchString(n) }) {
+		problems.Addf(at+".path", "must have, with parameters, at most %d different names: a letter, and up to 31 letters, digits, - and _", maxNames)
+	}
+	if u.Fresh < 0 || u.Fresh > maxFresh {
+		problems.Addf(at+".fresh", "must be from 0 to %s", maxFresh)
+	}
+	if u.Stale < 0 || u.Stale > maxStale {
+		problems.Addf(at+".stale", "must be from 0 to %s", maxStale)
+	}
+}
+
+// upstreams returns the upstreams by their names.
+func (p *ProfileConfig) upstreams() (all []guest.Upstream) {
+	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
+		u := p.Upstreams[name]
+		all = append(all, guest.Upstream{
+			Name: name, URL: u.URL, Path: u.Path, Parameters: u.Parameters, Fresh: cmp.Or(u.Fresh, defaultFresh), Stale: cmp.Or(u.Stale, catalogue.StaleLife),
+		})
+	}
+	return all
+}

@@ -1,0 +1,225 @@
+package catalogue
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+)
+
+// Fetcher asks the upstreams of a profile.
+type Fetcher interface {
+	// Fetch returns the answer of an upstream to GET with the values of its path and parameters, or to POST if
+	// there is a body. It returns ErrMissing if the upstream does not have it.
+	Fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error)
+}
+
+// CriteriaQuery is a search by the criteria of a profile. Its JSON is what the upstream gets, and what a
+// search session keeps.
+type CriteriaQuery struct {
+	Criteria json.RawMessage `json:"criteria"`
+	Page     int             `json:"page"`     // 1 to 1000; 1 if absent
+	PageSize int             `json:"pageSize"` // 1 to 100; 20 if absent
+	Locale   string          `json:"locale"`   // BCP 47
+	Currency string          `json:"currency"` // ISO 4217
+}
+
+// Items is a page of items that a search has found.
+type Items struct {
+	Items []json.RawMessage `json:"items"` // objects
+	Total int               `json:"total"` // of all pages
+}
+
+// Normalize gives a query its defaults and one spelling of the locale, and returns errcode.Invalid if it is not valid. It does not
+// check the criteria.
+func (q *CriteriaQuery) Normalize() error {
+	if q.Page == 0 {
+		q.Page = 1
+	}
+	if q.PageSize == 0 {
+		q.PageSize = 20
+	}
+	switch {
+	case q.Page < 1 || q.Page > maxPage:
+		return guest.BadMember(fmt.Sprintf("expected 1 to %d", maxPage), "page")
+	case q.PageSize < 1 || q.PageSize > maxPageSize:
+		return guest.BadMember(fmt.Sprintf("expected 1 to %d", maxPageSize), "pageSize")
+	case !guest.IsLocale(q.Locale):
+		return guest.ErrLocale
+	case !guest.IsCurrency(q.Currency):
+		return guest.ErrCurrency
+	}
+	q.Locale = normalizeLocale(q.Locale)
+	return nil
+}
+
+// NormalizeValues gives the locale among the parameters of an upstream its one spelling, and returns errcode.Invalid if it or the
+// currency is not valid.
+func NormalizeValues(values url.Values) error {
+	if values.Has("locale") {
+		if !guest.IsLocale(values.Get("locale")) {
+			return guest.BadParameter(guest.ExpectedLocale, "locale")
+		}
+		values.Set("locale", normalizeLocale(values.Get("locale")))
+	}
+	if values.Has("currency") && !guest.IsCurrency(values.Get("currency")) {
+		return guest.BadParameter(guest.ExpectedCurrency, "currency")
+	}
+	return nil
+}
+
+// FindItems searches by criteria. The query is normalized. The total is as Service.Find has it.
+func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
+	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
+	if !ok || s.opts.Fetcher == nil {
+		return found, v, ErrUpstream
+	}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return found, v, errcode.Wrap(errcode.Internal, "encode a query", err)
+	}
+	sum := sha256.Sum256(text)
+	v, err = s.view(ctx, u, u.Key(nil)+":"+hex.EncodeToString(sum[:]), func(ctx context.Context) ([]byte, error) {
+		text, err := s.fetch(ctx, u, nil, text)
+		if errors.Is(err, ErrMissing) {
+			err = ErrUpstream
+		}
+		if err != nil {
+			return nil, err
+		}
+		r := Items{Total: -1}
+		if json.Unmarshal(text, &r) != nil || r.Items == nil || r.Total < 0 {
+			return nil, errcode.New(errcode.Unavailable, "the answer of the search upstream has no items and total")
+		}
+		return json.Marshal(r)
+	})
+	if err != nil {
+		return found, v, err
+	}
+	if v.Body, err = s.withoutSuspended(ctx, v.Body); err != nil {
+		return found, v, err
+	}
+	return found, v, json.Unmarshal(v.Body, &found)
+}
+
+// Read returns an answer of an upstream of the profile. It is ErrMissing if it belongs to a suspended tenant.
+func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values) (v View, err error) {
+	if s.opts.Fetcher == nil {
+		return v, ErrUpstream
+	}
+	v, err = s.view(ctx, u, u.Key(values), func(ctx context.Context) ([]byte, error) { return s.fetch(ctx, u, values, nil) })
+	if err == nil {
+		v.Body, err = s.withoutSuspended(ctx, v.Body)
+	}
+	return v, err
+}
+
+// fetch asks an upstream, and checks that the answer is an object.
+func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
+	text, err := s.opts.Fetcher.Fetch(ctx, u, values, body)
+	if err != nil {
+		return nil, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil || compact.Len() == 0 || compact.Bytes()[0] != '{' {
+		return nil, errcode.New(errcode.Unavailable, "the answer of the "+u.Name+" upstream is not a JSON object")
+	}
+	_, err = s.owners(compact.Bytes())
+	return compact.Bytes(), err
+}
+
+// owners are the tenants to which an answer and its items belong, by their UUIDs; "" for none.
+type owners struct {
+	answer string
+	items  []string
+}
+
+// owners reads the members tenantId of an answer and its items. A list belongs to nobody if it names no tenant.
+func (s *Service) owners(body []byte) (o owners, err error) {
+	var members map[string]json.RawMessage // names are compared exactly, unlike those of a struct
+	var tenant string
+	if json.Unmarshal(body, &members) != nil || members["tenantId"] != nil && json.Unmarshal(members["tenantId"], &tenant) != nil {
+		return o, errTenant
+	}
+	list := members["items"]
+	isList := len(list) > 0 && list[0] == '['
+	if tenant != "" || !isList {
+		if o.answer, err = s.owner(tenant); err != nil {
+			return o, err
+		}
+	}
+	if !isList {
+		return o, nil
+	}
+	var items []struct {
+		TenantID string `json:"tenantId"`
+	}
+	if json.Unmarshal(list, &items) != nil {
+		return o, errTenant
+	}
+	for _, i := range items {
+		tenant, err := s.owner(i.TenantID)
+		if err != nil {
+			return o, err
+		}
+		o.items = append(o.items, tenant)
+	}
+	return o, nil
+}
+
+var errTenant = errcode.New(errcode.Unavailable, "an answer of an upstream has an item that is not an object, or a tenantId that is not a UUID")
+
+// owner returns the UUID of a tenant. An answer that names none belongs to the tenant of the profile.
+func (s *Service) owner(text string) (string, error) {
+	if text == "" {
+		return s.opts.Profile.Tenant, nil
+	}
+	tenant, ok := guest.ParseTenant(text)
+	if !ok {
+		return "", errTenant
+	}
+	return tenant, nil
+}
+
+// withoutSuspended returns an answer without the items of suspended tenants, or ErrMissing if the answer belongs to one.
+func (s *Service) withoutSuspended(ctx context.Context, body []byte) ([]byte, error) {
+	o, err := s.owners(body)
+	if err != nil {
+		return nil, err
+	}
+	asked := slices.Sorted(slices.Values(append(slices.Clone(o.items), o.answer)))
+	asked = slices.DeleteFunc(slices.Compact(asked), func(t string) bool { return t == "" })
+	if len(asked) == 0 {
+		return body, nil
+	}
+	suspended, err := s.opts.Suspended(ctx, asked...)
+	switch {
+	case err != nil || len(suspended) == 0:
+		return body, err
+	case slices.Contains(suspended, o.answer):
+		return nil, ErrMissing
+	}
+	var members map[string]json.RawMessage
+	var items []json.RawMessage
+	if err := errors.Join(json.Unmarshal(body, &members), json.Unmarshal(members["items"], &items)); err != nil {
+		return nil, errcode.Wrap(errcode.Internal, "decode an answer of the catalogue", err)
+	}
+	kept := []json.RawMessage{}
+	for n, item := range items {
+		if !slices.Contains(suspended, o.items[n]) {
+			kept = append(kept, item)
+		}
+	}
+	if members["items"], err = json.Marshal(kept); err != nil {
+		return nil, errcode.Wrap(errcode.Internal, "encode an answer of the catalogue", err)
+	}
+	return json.Marshal(members)
+}

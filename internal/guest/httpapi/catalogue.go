@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/telemetry"
+)
+
+// upstreamOf returns the upstream of a path, if the profile has it with so many segments.
+func upstreamOf(r route, p *guest.Profile) (u guest.Upstream, found bool) {
+	u, found = p.Upstream(r.upstream)
+	return u, found && u.Name != guest.SearchUpstream && len(u.Path) == len(r.names)
+}
+
+// maxValue is the size of the longest parameter in bytes.
+const maxValue = 200
+
+// getAnswer returns an answer of an upstream, which is the same for all guests.
+func (x *exchange) getAnswer() error {
+	u, _ := upstreamOf(x.route, x.Guests.Profile())
+	values, err := x.values(u)
+	if err != nil {
+		return err
+	}
+	v, err := x.Catalogue.Read(x.traced(), u, values)
+	if item := values.Get("itemId"); err == nil && x.session != "" && slices.Contains(u.Path, "itemId") {
+		x.Telemetry.ItemViewed(x.traced(), x.session, telemetry.ItemViewed{ItemID: item, Upstream: u.Name, Cache: v.State})
+	}
+	return x.sendView(v, err)
+}
+
+// values returns the values of the path and the parameters of an upstream, with one spelling each.
+func (x *exchange) values(u guest.Upstream) (url.Values, error) {
+	values, err := x.parameters(u.Parameters...)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range u.Parameters {
+		switch text := values.Get(name); {
+		case name == "locale":
+			values.Set(name, first(text, acceptLanguage(x.in.Header), defaultLocale))
+		case name == "currency":
+			values.Set(name, first(text, x.currency(), defaultCurrency))
+		case text == "":
+			values.Del(name)
+		case !isValue(text):
+			return nil, guest.BadParameter(fmt.Sprintf("expected at most %d bytes of text", maxValue), name)
+		}
+	}
+	for i, name := range u.Path {
+		text, ok := x.route.names[i], isValue(x.route.names[i])
+		if name == "itemId" {
+			text, ok = x.Guests.Profile().ParseItem(text)
+		}
+		if !ok {
+			return nil, catalogue.ErrMissing
+		}
+		values.Set(name, text)
+	}
+	return values, catalogue.NormalizeValues(values)
+}
+
+// isValue reports whether a text can be a parameter. As a segment of a path, it does not change the others.
+func isValue(s string) bool {
+	for _, c := range s {
+		if unicode.IsControl(c) {
+			return false
+		}
+	}
+	return s != "." && s != ".." && len(s) <= maxValue && utf8.ValidString(s)
+}
+
+// itemsView is the body of POST /search and GET /search/{srsId} in other profiles than hotel.
+type itemsView struct {
+	SearchID  guest.ID        `json:"searchId"`
+	Query     json.RawMessage `json:"query"` // a catalogue.CriteriaQuery
+	CreatedAt time.Time       `json:"createdAt"`
+	catalogue.Items
+	Page     int  `json:"page"`
+	NextPage *int `json:"nextPage"` // null: this is the last one
+}
+
+// searchItems finds items by criteria and begins a search session. A guest without a session gets one.
+func (x *exchange) searchItems() error {
+	q, begun, err := x.criteria()
+	if err != nil {
+		return err
+	}
+	found, v, err := x.Catalogue.FindItems(x.traced(), q)
+	x.cacheStatus(v, err)
+	if err != nil {
+		return err
+	}
+	begin := q
+	begin.Page = 1 // the history has a query once, whatever the page
+	text, err := json.Marshal(begin)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	s, err := x.Guests.BeginSearch(x.ctx(), x.session, hex.EncodeToString(sum[:]), text)
+	if err != nil {
+		return err
+	}
+	if begun.ID != "" {
+		x.start(begun)
+	}
+	return x.sendItems(s, q, found, v)
+}
+
+// criteria reads a query. begun is the session if there was none.
+func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, err error) {
+	if err := decode(x.body, &q); err != nil {
+		return q, begun, err
+	}
+	criteria, err := canonjson.Parse(q.Criteria, maxBody)
+	if err != nil {
+		return q, begun, guest.BadMember("expected a JSON value", "criteria")
+	}
+	if err := guest.Under("criteria", x.Guests.CheckCriteria(x.ctx(), criteria)); err != nil {
+		return q, begun, err
+	}
+	q.Criteria = json.RawMessage(criteria)
+	session, begun, err := x.searcher()
+	if err != nil {
+		return q, begun, err
+	}
+	q.Locale, q.Currency = x.preferred(session, q.Locale, q.Currency)
+	return q, begun, q.Normalize()
+}
+
+// getItems finds the items of a search session again, or another page of them.
+func (x *exchange) getItems() error {
+	var q catalogue.CriteriaQuery
+	s, page, err := x.searched(&q)
+	if err != nil {
+		return err
+	}
+	q.Page = page
+	found, v, err := x.Catalogue.FindItems(x.traced(), q)
+	x.cacheStatus(v, err)
+	if err != nil {
+		return err
+	}
+	return x.sendItems(s, q, found, v)
+}
+
+// sendItems sends a page of items, and publishes the search without its text.
+func (x *exchange) sendItems(s guest.Search, q catalogue.CriteriaQuery, found catalogue.Items, v catalogue.View) error {
+	body := itemsView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Items: found, Page: q.Page}
+	if q.Page*q.PageSize < found.Total {
+		next := q.Page + 1
+		body.NextPage = &next
+	}
+	e := telemetry.Executed{SearchID: s.ID, Kind: "list", Total: found.Total, Cache: v.State}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(q.Criteria, &members) == nil && members["text"] != nil {
+		e.HasText = true
+		delete(members, "text")
+		text, err := json.Marshal(members)
+		if err != nil {
+			return err
+		}
+		q.Criteria = text
+	}
+	e.Query = q
+	x.Telemetry.Executed(x.traced(), x.session, e)
+	return x.sendJSON(http.StatusOK, body)
+}
