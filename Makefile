@@ -246,7 +246,8 @@ soak-race: testservers #: every package that lives in the server's process, unde
 	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')
 
 soak-faults: build testservers #: faults of the database, the disk, the network and the clock, hundreds of rounds each
-	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000 FAULT_CONNECTIONS=10000; $(WITHSERVERS) sh -c '$(SOAKTEST) -p 1 ./test/fault/... && $(SOAKTEST) -run TestGuestF ./test/e2e'
+	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000 FAULT_CONNECTIONS=10000; $(WITHSERVERS) sh -c '$(SOAKTEST) -p 1 ./test/fault/... && $(SOAKTEST) -run TestGuestF ./test/e2e && \
+	for p in hotel shop; do FAULT_ROUNDS=20 FAULT_SERVICE=guest FAULT_PROFILE=$$p $(SOAKTEST) ./test/fault ./test/fault/guest || exit 1; done'
 
 soak-power: build testservers #: power cuts on disks that forget what was not flushed, 100 rounds; needs root and /dev/fuse
 	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_POWER=1 FAULT_ROUNDS=$${FAULT_ROUNDS:-100}; $(WITHSERVERS) $(SOAKTEST) -v -run "^TestPower" ./test/fault

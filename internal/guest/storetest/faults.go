@@ -20,10 +20,17 @@ func mutateFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
 	u.ring()
-	for _, s := range steps() {
+	for _, p := range profiles {
+		mutationsFail(t, u.in(p), trip)
+	}
+}
+
+func mutationsFail(t *testing.T, u *user, trip *suite.Trip) {
+	t.Helper()
+	for _, s := range u.steps() {
 		trip.FailEach(t, s.name, func() (operation func() error, check func(string)) {
 			u := u.other()
-			u.add(wish(standing))
+			u.add(u.wish(standing))
 			before, m := u.see(), u.mutation()
 			run := func() (done, error) { return s.do(u, m, newEvent()) }
 			return func() error { _, err := run(); return err }, func(what string) {

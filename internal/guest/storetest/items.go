@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,6 +29,39 @@ func (u *user) shopMutation() guest.Mutation {
 	m := u.mutation()
 	m.Profile = shop
 	return m
+}
+
+// profiles are those in which every step is taken. nil is guest.Hotel.
+var profiles = []*guest.Profile{nil, shop}
+
+// in is another user in a profile.
+func (u *user) in(p *guest.Profile) *user {
+	o := u.other()
+	o.profile = p
+	return o
+}
+
+// quantity returns a quantity, or 0 if entries have none.
+func (u *user) quantity(n int) int {
+	if u.profile == shop {
+		return n
+	}
+	return 0
+}
+
+// wish returns a new entry with the n-th item.
+func (u *user) wish(n int) guest.Wish {
+	w := wish(n)
+	w.Item, w.Quantity = u.item(n), u.quantity(1)
+	return w
+}
+
+// item returns the ID of the n-th item in the profile of the user.
+func (u *user) item(n int) string {
+	if u.profile == shop {
+		return fmt.Sprint("sku-", n)
+	}
+	return property(n)
 }
 
 func shopItem(item string, quantity int) guest.Wish {

@@ -20,7 +20,7 @@ func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 // step all that can be seen.
 type machine struct {
 	*user
-	rows    map[string]guest.Wish // by property, removed ones too
+	rows    map[string]guest.Wish // by item, removed ones too
 	events  []guest.ID
 	waiting []guest.ID // the events that are not published
 	done    []request
@@ -36,7 +36,7 @@ func randomSteps(t *testing.T, u *user) {
 	var last *machine
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		u := *u
-		u.t = rt
+		u.t, u.profile = rt, rapid.SampledFrom(profiles).Draw(rt, "profile")
 		if last != nil {
 			last.t = rt
 			last.empty() // the model reads the outbox by session after each step, and no index has all its events
@@ -44,7 +44,7 @@ func randomSteps(t *testing.T, u *user) {
 		m := &machine{user: u.other(), rows: map[string]guest.Wish{}}
 		last = m
 		return map[string]func(*rapid.T){
-			"add": m.stepAdd, "add more": m.stepAdd, "note": m.stepNote, "remove": m.stepRemove, "record": m.stepRecord, "clear": m.stepClear, "repeat": m.stepRepeat,
+			"add": m.stepAdd, "add more": m.stepAdd, "change": m.stepChange, "remove": m.stepRemove, "record": m.stepRecord, "clear": m.stepClear, "repeat": m.stepRepeat,
 			"publish": m.stepPublish, "erase": m.stepErase, "": m.compare,
 		}
 	})
@@ -89,10 +89,11 @@ func did[R any](m *machine, again func() (guest.Once[R], error), r R, events ...
 	m.events, m.waiting = append(m.events, events...), append(m.waiting, events...)
 }
 
-var properties = rapid.IntRange(0, 5)
+var items = rapid.IntRange(0, 5)
 
 func (m *machine) stepAdd(rt *rapid.T) {
-	a := guest.AddWish{Mutation: m.mutation(), Wish: wish(properties.Draw(rt, "property"))}
+	a := guest.AddWish{Mutation: m.mutation(), Wish: m.wish(items.Draw(rt, "item"))}
+	a.Wish.Quantity = m.quantity(rapid.IntRange(1, 3).Draw(rt, "quantity"))
 	a.Wish.Note = rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "note")
 	a.Wish.Tenant = rapid.SampledFrom([]string{tenant, tenant, tenant, second}).Draw(rt, "tenant")
 	var fails bool
@@ -126,9 +127,12 @@ func (m *machine) stepAdd(rt *rapid.T) {
 	did(m, run, o.Result, a.Event)
 }
 
-func (m *machine) stepNote(rt *rapid.T) {
-	n := guest.ChangeWish{Mutation: m.mutation(), Item: property(properties.Draw(rt, "property"))}
+func (m *machine) stepChange(rt *rapid.T) {
+	n := guest.ChangeWish{Mutation: m.mutation(), Item: m.item(items.Draw(rt, "item"))}
 	n.Note = new(rapid.SampledFrom([]string{"", "c", "d"}).Draw(rt, "note"))
+	n.Quantity = m.quantity(rapid.IntRange(1, 3).Draw(rt, "quantity"))
+	var fails bool
+	n.Event, fails = m.event(rt)
 	run := func() (guest.Once[guest.ChangedWish], error) { return m.h.Store.ChangeWish(m.t.Context(), n) }
 	o, err := run()
 	w, exists := m.rows[n.Item]
@@ -138,15 +142,26 @@ func (m *machine) stepNote(rt *rapid.T) {
 		}
 		return
 	}
+	changed := w.Quantity != n.Quantity
+	if changed && fails {
+		if err == nil {
+			rt.Fatal("an event was appended twice")
+		}
+		return
+	}
 	suite.Must(m.t, "ChangeWish", err)
-	w.Note = *n.Note
+	w.Note, w.Quantity = *n.Note, n.Quantity
 	suite.Equal(m.t, "ChangeWish", o.Result.Wish, w)
 	m.rows[n.Item] = w
-	did(m, run, o.Result)
+	if changed {
+		did(m, run, o.Result, n.Event)
+	} else {
+		did(m, run, o.Result)
+	}
 }
 
 func (m *machine) stepRemove(rt *rapid.T) {
-	r := guest.RemoveWish{Mutation: m.mutation(), Item: property(properties.Draw(rt, "property"))}
+	r := guest.RemoveWish{Mutation: m.mutation(), Item: m.item(items.Draw(rt, "item"))}
 	var fails bool
 	r.Event, fails = m.event(rt)
 	run := func() (guest.Once[guest.RemovedWish], error) { return m.h.Store.RemoveWish(m.t.Context(), r) }

@@ -48,14 +48,14 @@ func (u *user) add(w guest.Wish) guest.Wish {
 // note replaces the note of an entry.
 func (u *user) note(n int, text string) (guest.Wish, error) {
 	u.t.Helper()
-	o, err := u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: u.mutation(), Item: property(n), Note: new(text)})
+	o, err := u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: u.mutation(), Item: u.item(n), Note: new(text)})
 	r, err := first(u, o, err)
 	return r.Wish, err
 }
 
 func (u *user) remove(n int) (removed bool) {
 	u.t.Helper()
-	o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Item: property(n), Event: newEvent()})
+	o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Item: u.item(n), Event: newEvent()})
 	r, err := first(u, o, err)
 	suite.Must(u.t, "RemoveWish", err)
 	return r.Removed
@@ -146,19 +146,20 @@ type step struct {
 // standing is the number of the property that steps change.
 const standing = 1000
 
-// steps are all methods of guest.Mutations.
-func steps() []step {
+// steps are all methods of guest.Mutations in the profile of the user.
+func (u *user) steps() []step {
 	return []step{
 		{"AddWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
-			w := wish(standing + 1)
+			w := u.wish(standing + 1)
 			w.Note = "new"
 			return doneOf(u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: event}))
 		}},
-		{"ChangeWish", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
-			return doneOf(u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: m, Item: property(standing), Note: new("noted")}))
+		{"ChangeWish", u.quantity(1), func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			c := guest.ChangeWish{Mutation: m, Item: u.item(standing), Note: new("noted"), Quantity: u.quantity(2), Event: event}
+			return doneOf(u.h.Store.ChangeWish(u.t.Context(), c))
 		}},
 		{"RemoveWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
-			return doneOf(u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: m, Item: property(standing), Event: event}))
+			return doneOf(u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: m, Item: u.item(standing), Event: event}))
 		}},
 		{"Clear", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
 			return doneOf(u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: m}))
@@ -175,6 +176,9 @@ func steps() []step {
 		}},
 		{"Mint", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			mint := u.newMint(time.Minute)
+			if u.profile == shop {
+				mint = u.itemMint()
+			}
 			mint.Mutation, mint.Event = m, event
 			return doneOf(u.h.Store.Mint(u.t.Context(), mint))
 		}},
@@ -196,13 +200,16 @@ func (u *user) see() string {
 	return string(text)
 }
 
-// eachStep calls fn with every step, and with a new session that has the entry standing.
+// eachStep calls fn with every step in both profiles, and with a new session that has the entry standing.
 func (u *user) eachStep(fn func(u *user, s step)) {
 	u.t.Helper()
 	u.ring()
-	for _, s := range steps() {
-		one := u.other()
-		one.add(wish(standing))
-		fn(one, s)
+	for _, p := range profiles {
+		u := u.in(p)
+		for _, s := range u.steps() {
+			one := u.other()
+			one.add(u.wish(standing))
+			fn(one, s)
+		}
 	}
 }

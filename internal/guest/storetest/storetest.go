@@ -101,6 +101,7 @@ type user struct {
 	t       suite.TB
 	h       Harness
 	session guest.ID
+	profile *guest.Profile // nil: guest.Hotel
 	keys    int
 }
 
@@ -109,12 +110,16 @@ func newUser(t suite.TB, h Harness) *user {
 }
 
 // other is a user with another session.
-func (u *user) other() *user { return newUser(u.t, u.h) }
+func (u *user) other() *user {
+	o := newUser(u.t, u.h)
+	o.profile = u.profile
+	return o
+}
 
 // mutation is a mutation with a new key.
 func (u *user) mutation() guest.Mutation {
 	u.keys++
-	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", u.keys), Digest: sha256.Sum256([]byte("request"))}
+	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", u.keys), Digest: sha256.Sum256([]byte("request")), Profile: u.profile}
 }
 
 // Constants of wishes.

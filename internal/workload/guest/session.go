@@ -14,15 +14,16 @@ import (
 
 // State is the state of a session on the server.
 type State struct {
-	Wishes  string // JSON: notes by property
+	Wishes  string // JSON: entries by item
 	Handoff string // ID and status of the last; "": none
 }
 
 // Guest changes its session, with one request in flight at a time.
 type Guest struct {
 	Visitor
-	N      int
-	Random *rand.Rand
+	Profile *Profile // nil: HotelSearch
+	N       int
+	Random  *rand.Rand
 
 	State  State    // the last that was acknowledged
 	Lost   *Change  // without an answer
@@ -33,7 +34,13 @@ type Guest struct {
 
 	keys    int // of idempotency
 	history []version
-	wishes  map[string]string // of State: the notes by property
+	wishes  map[string]entry // of State, by item
+}
+
+// entry is an entry of the wishlist.
+type entry struct {
+	Note     string `json:"note"`
+	Quantity int    `json:"quantity,omitempty"`
 }
 
 // version is a state that was current from a moment between sent and acknowledged on.
@@ -54,7 +61,7 @@ type Change struct {
 	Tried, Refused bool     // refused at every attempt
 	Answer         string   // of the acknowledgement
 
-	wishes map[string]string
+	wishes map[string]entry
 }
 
 func (d *Change) String() string { return d.Kind + " " + d.Path + d.Body }
@@ -72,43 +79,59 @@ func (g *Guest) Next(handoffs bool) *Change {
 	g.keys++
 	d := &Change{Call: Call{Key: fmt.Sprintf("%d-%d", g.N, g.keys)}, After: g.State, wishes: maps.Clone(g.wishes)}
 	if d.wishes == nil {
-		d.wishes = map[string]string{}
+		d.wishes = map[string]entry{}
 	}
+	p := g.profile()
 	n := g.Random.IntN(6)
-	property := Property(n)
-	_, live := d.wishes[property]
-	note := fmt.Sprint("note ", g.keys)
+	item := p.Item(n)
+	before, live := d.wishes[item]
+	e := entry{Note: fmt.Sprint("note ", g.keys)}
+	members := fmt.Sprintf(`"note":%q}`, e.Note)
+	if p.quantities {
+		e.Quantity = 1 + g.Random.IntN(3)
+		members = fmt.Sprintf(`"quantity":%d,%s`, e.Quantity, members)
+	}
 	switch choice := g.Random.IntN(10); {
 	case choice < 2:
-		d.Kind, d.Method, d.Path = "remove", http.MethodDelete, "/wishlist/"+property
+		d.Kind, d.Method, d.Path = "remove", http.MethodDelete, "/wishlist/"+item
 		if live {
-			d.Event = "wishlist.removed.v1 " + property
-			delete(d.wishes, property)
+			d.Event = "wishlist.removed.v1 " + item
+			delete(d.wishes, item)
 		}
 	case choice < 4 && live:
-		d.Kind, d.Method, d.Path, d.Body = "note", http.MethodPatch, "/wishlist/"+property, fmt.Sprintf(`{"note":%q}`, note)
-		d.wishes[property] = note
+		d.Kind, d.Method, d.Path, d.Body = "note", http.MethodPatch, "/wishlist/"+item, "{"+members
+		d.wishes[item] = e
+		if e.Quantity != before.Quantity {
+			d.Event = "wishlist.changed.v1 " + item
+		}
 	case choice < 6 && handoffs && g.Open != nil:
 		d.Kind, d.Method, d.Handoff = "consume", http.MethodPost, g.Open
 		d.Path, d.Body = Site{}.Ask("consume", *g.Open)
 		d.After.Handoff = g.Open.HandoffID + " consumed"
 	case choice < 6 && handoffs:
 		time.Sleep(2 * time.Millisecond) // the list of handoffs orders them by the millisecond
-		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, Mint, Stay, "handoff.initiated.v1 "+Hotel
+		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, p.Mint, p.Cargo, "handoff.initiated.v1 "+p.Handed
 	default:
-		d.Kind, d.Method, d.Path, d.Body = "add", http.MethodPost, "/wishlist", strings.TrimSuffix(Wish(n), "}")+fmt.Sprintf(`,"note":%q}`, note)
+		d.Kind, d.Method, d.Path, d.Body = "add", http.MethodPost, "/wishlist", strings.TrimSuffix(p.Wish(n), "}")+","+members
 		if !live {
-			d.Event = "wishlist.added.v1 " + property
-			d.wishes[property] = note
+			d.Event = "wishlist.added.v1 " + item
+			d.wishes[item] = e
 		}
 	}
 	d.After.Wishes = text(d.wishes)
 	return d
 }
 
-// text returns notes as JSON, in the order of the properties.
-func text(wishes map[string]string) string {
-	all, _ := json.Marshal(wishes) // strings
+func (g *Guest) profile() *Profile {
+	if g.Profile == nil {
+		return HotelSearch
+	}
+	return g.Profile
+}
+
+// text returns entries as JSON, in the order of the items.
+func text(wishes map[string]entry) string {
+	all, _ := json.Marshal(wishes) // strings and numbers
 	return string(all)
 }
 
@@ -191,19 +214,22 @@ func (g *Guest) Was(got State, begun, ended int64) bool {
 	return possible || g.Lost != nil && g.Lost.isAfter(g.State, got)
 }
 
-// Wishes returns the notes by property in a list, as State has them.
+// Wishes returns the entries by item in a list, as State has them.
 func Wishes(a workload.Answer) (string, error) {
 	var page struct {
-		Items []struct{ PropertyID, Note string }
+		Items []struct {
+			PropertyID, ItemID string
+			entry
+		}
 	}
 	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || a.Status != http.StatusOK {
 		return "", fmt.Errorf("GET /wishlist: %d %s %w", a.Status, a.Body, err)
 	}
-	notes := map[string]string{}
+	all := map[string]entry{}
 	for _, i := range page.Items {
-		notes[i.PropertyID] = i.Note
+		all[i.PropertyID+i.ItemID] = i.entry
 	}
-	return text(notes), nil
+	return text(all), nil
 }
 
 // LastHandoff returns the ID and status of the first handoff in a list, in the form that State uses.

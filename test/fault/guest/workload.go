@@ -24,7 +24,7 @@ import (
 
 // Service is guests under faults.
 func Service() harness.Service {
-	w := &guestWorkload{}
+	w := &guestWorkload{profile: guest.HotelSearch}
 	return harness.Service{
 		Name: "guest", Section: "GUEST", Vars: []string{
 			"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
@@ -35,7 +35,7 @@ func Service() harness.Service {
 			w.add(map[bool]int{true: 2, false: 6}[few])
 			return w
 		},
-		SomeRows: `SELECT 1 FROM bff_consumer.wishlist_anonymous WHERE property_id::text LIKE '0000000%' FOR UPDATE`,
+		SomeRows: `SELECT 1 FROM bff_consumer.wishlist_anonymous WHERE property_id::text LIKE '0000000%' OR item_id LIKE 'sku-%' FOR UPDATE`,
 		Locks: []string{
 			`LOCK TABLE bff_consumer.wishlist_anonymous IN ACCESS EXCLUSIVE MODE`,
 			`LOCK TABLE bff_consumer.outbox IN ACCESS EXCLUSIVE MODE`,
@@ -49,6 +49,7 @@ func Service() harness.Service {
 
 // guestWorkload has one browser for each session, and a booking site.
 type guestWorkload struct {
+	profile  *guest.Profile
 	guests   []*guest.Guest
 	events   string              // file of the published events
 	redis    *testdb.RedisServer // of processes that share a database; nil: hot state is in memory
@@ -56,7 +57,8 @@ type guestWorkload struct {
 	internal sync.Map            // address of the internal listener, by server
 }
 
-// settings returns the settings for a test. Events are not on the disk that fills up.
+// settings returns the settings for a test. Events are not on the disk that fills up. Without FAULT_PROFILE, a shop is on PostgreSQL and
+// a hotel search on SQLite.
 func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 	t.Helper()
 	w.events = filepath.Join(t.TempDir(), "events")
@@ -65,12 +67,20 @@ func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 		w.redis = testdb.OwnRedis(t)
 		vars = append(vars, "HOLDFAST_GUEST__HOT="+w.redis.URL())
 	}
-	return vars
+	if name := os.Getenv("FAULT_PROFILE"); name == guest.Shop.Name || name == "" && postgres {
+		w.profile = guest.Shop
+	}
+	for _, g := range w.guests {
+		g.Profile = w.profile
+	}
+	return append(vars, w.profile.Vars...)
 }
 
 func (w *guestWorkload) add(n int) {
 	for range n {
-		w.guests = append(w.guests, guest.NewGuest(len(w.guests)))
+		g := guest.NewGuest(len(w.guests))
+		g.Profile = w.profile
+		w.guests = append(w.guests, g)
 	}
 }
 
@@ -265,7 +275,7 @@ func (w *guestWorkload) Probe(h *harness.Harness, s *binary.Server) (binary.Answ
 	h.T.Helper()
 	v := guest.Visitor{HTTP: h.Client}
 	harness.Must(h.T, v.Begin(h.T.Context(), s.URL))
-	return v.Send(h.T.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: guest.Wish(1), Key: "probe"})
+	return v.Send(h.T.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: w.profile.Wish(1), Key: "probe"})
 }
 
 // Reads returns requests for handoffs, of which there are no copies.
@@ -313,13 +323,13 @@ func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	for line := range bytes.Lines(text) {
 		var e struct {
 			ID, Owner, Topic string
-			Payload          struct{ PropertyID string }
+			Payload          struct{ PropertyID, ItemID string }
 		}
 		if json.Unmarshal(line, &e) != nil || seen[e.ID] { // a line may be cut off when the server is killed
 			continue
 		}
 		seen[e.ID] = true
-		got[e.Owner] = append(got[e.Owner], strings.TrimPrefix(e.Topic, "melmastoon.bff.consumer.")+" "+e.Payload.PropertyID)
+		got[e.Owner] = append(got[e.Owner], strings.TrimPrefix(e.Topic, w.profile.Prefix)+" "+e.Payload.PropertyID+e.Payload.ItemID)
 	}
 	return got
 }
