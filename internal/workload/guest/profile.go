@@ -1,14 +1,21 @@
 package guest
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Profile is how the requests of a site look. A server has one.
 type Profile struct {
 	Name   string
 	Prefix string   // of the types of events
+	Member string   // that has the ID of an item
 	Mint   string   // the route that mints a handoff
 	Handed string   // ID of the item that a handoff names
 	Cargo  string   // body that mints a handoff
+	Other  string   // another one
+	Page   string   // path of an item in the catalogue, without its ID
+	Cache  string   // the cache that has it
 	Vars   []string // settings of a server
 
 	quantities bool
@@ -16,17 +23,31 @@ type Profile struct {
 
 // The profiles.
 var (
-	HotelSearch = &Profile{Name: "hotel", Prefix: "melmastoon.bff.consumer.", Mint: Mint, Handed: Hotel, Cargo: Stay}
+	HotelSearch = &Profile{
+		Name: "hotel", Prefix: "melmastoon.bff.consumer.", Mint: Mint, Handed: Hotel, Cargo: Stay, Member: "propertyId",
+		Other: strings.Replace(Stay, `"adults":2`, `"adults":3`, 1), Page: "/hotels/", Cache: "detail",
+	}
 
 	Shop = &Profile{
-		Name: "shop", Prefix: "shop.guest.", Mint: "/handoff/" + Tenant + "/cart-1", Handed: "cart-1", quantities: true,
+		Name: "shop", Prefix: "shop.guest.", Mint: "/handoff/" + Tenant + "/cart-1", Handed: "cart-1", Member: "itemId", Page: "/catalogue/product/", Cache: "product", quantities: true,
 		Cargo: `{"payload":{"items":[{"itemId":"sku-00000001","quantity":2}]},"currency":"EUR","locale":"de-AT"}`,
+		Other: `{"payload":{"items":[]},"currency":"EUR","locale":"de-AT"}`,
 		Vars: []string{
 			"HOLDFAST_GUEST__PROFILE=shop", "HOLDFAST_GUEST__PROFILES__SHOP__EVENT_PREFIX=shop.guest.", "HOLDFAST_GUEST__PROFILES__SHOP__MAX_QUANTITY=99",
 			`HOLDFAST_GUEST__PROFILES__SHOP__PAYLOAD={"type":"object","required":["items"]}`, "HOLDFAST_GUEST__PROFILES__SHOP__TENANT=" + Tenant,
+			`HOLDFAST_GUEST__PROFILES__SHOP__CRITERIA={"type":"object"}`, "HOLDFAST_GUEST__PROFILES__SHOP__UPSTREAMS__SEARCH__URL=http://127.0.0.1:1/", // nobody searches
 		},
 	}
 )
+
+// Upstream returns the settings of a server that gets the pages of items from a URL.
+func (p *Profile) Upstream(url string) []string {
+	if p.quantities {
+		const at = "HOLDFAST_GUEST__PROFILES__SHOP__UPSTREAMS__PRODUCT__"
+		return []string{at + "URL=" + url, at + "PATH=itemId", at + "PARAMETERS=locale,currency", at + "FRESH=5m"}
+	}
+	return []string{"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + url}
+}
 
 // Item returns the ID of an item.
 func (p *Profile) Item(n int) string {

@@ -67,7 +67,7 @@ func (u *guestUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintf(w, `{"propertyId":"%s","tenantId":"%s","name":"%s"}`, property, guest.Tenant, property)
+	fmt.Fprintf(w, `{"propertyId":"%s","itemId":"%s","tenantId":"%s","name":"%s"}`, property, property, guest.Tenant, property)
 }
 
 func (u *guestUpstream) times(property string) []time.Time {
@@ -78,10 +78,9 @@ func (u *guestUpstream) times(property string) []time.Time {
 
 // vars are the settings of a server that gets its hotels from the upstream.
 func (u *guestUpstream) vars(timeout string) []string {
-	return []string{
-		"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + u.URL, "HOLDFAST_GUEST__UPSTREAMS__TIMEOUT=" + timeout, "HOLDFAST_GUEST__HOT_TIMEOUT=250ms",
-		"HOLDFAST_SERVER__MAX_REQUESTS=20000",
-	}
+	return append(siteOn(true).Upstream(u.URL),
+		"HOLDFAST_GUEST__UPSTREAMS__TIMEOUT="+timeout, "HOLDFAST_GUEST__HOT_TIMEOUT=250ms",
+		"HOLDFAST_SERVER__MAX_REQUESTS=20000")
 }
 
 // reading is the answer of a reader.
@@ -94,7 +93,7 @@ type reading struct {
 // read reads a property at a server.
 func (g *guests) read(server int, property string) reading {
 	v := g.browser("", "")
-	status, h, body := v.send(server, http.MethodGet, "/hotels/"+property, "", "")
+	status, h, body := v.send(server, http.MethodGet, g.site().Page+property, "", "")
 	return reading{status, h.Get("X-Cache"), body}
 }
 
@@ -112,7 +111,7 @@ func (g *guests) readMany(n int, property string) []reading {
 // expireView makes an answer old in Redis: it is not fresh any more, and is kept.
 func (g *guests) expireView(property string) {
 	g.t.Helper()
-	if out := g.redis.Must(g.t, "PEXPIRE", "prod:bff-consumer:{cache:detail:"+property+":en:EUR}", "500000"); !strings.Contains(out, "1") {
+	if out := g.redis.Must(g.t, "PEXPIRE", "prod:bff-consumer:{cache:"+g.site().Cache+":"+property+":en:EUR}", "500000"); !strings.Contains(out, "1") {
 		g.t.Fatalf("the answer is not in Redis: %s", out)
 	}
 }
@@ -124,7 +123,7 @@ func TestGuestF16(t *testing.T) {
 	g := newGuests(t, 2, u.vars("4s")...)
 	readers := int(harness.Number(t, "FAULT_READERS", 200))
 	for round := range int(min(10, harness.Number(t, "FAULT_ROUNDS", 1))) {
-		property := guest.Property(round)
+		property := g.site().Item(round)
 		u.holdCalls()
 		done := make(chan []reading)
 		go func() { done <- g.readMany(readers, property) }()
@@ -160,7 +159,7 @@ func TestGuestF16Slow(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("300ms")...)
-	cold, known := guest.Property(1), guest.Property(2)
+	cold, known := g.site().Item(1), g.site().Item(2)
 	g.await("an answer", func() bool { return g.read(0, known).status == http.StatusOK })
 	u.holdCalls()
 	start := time.Now()
@@ -192,7 +191,7 @@ func TestGuestF16Failing(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
-	known, cold := guest.Property(1), guest.Property(2)
+	known, cold := g.site().Item(1), g.site().Item(2)
 	first := g.read(0, known)
 	if first.status != http.StatusOK || first.cache != "MISS" {
 		t.Fatalf("%+v", first)
@@ -233,12 +232,12 @@ func TestGuestF16Leader(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
-	property := guest.Property(1)
+	property := g.site().Item(1)
 	u.holdCalls()
 	leader := make(chan struct{})
 	go func() {
 		defer close(leader)
-		if a, err := g.browser("", "").ask(0, guest.Call{Method: http.MethodGet, Path: "/hotels/" + property}); err == nil {
+		if a, err := g.browser("", "").ask(0, guest.Call{Method: http.MethodGet, Path: g.site().Page + property}); err == nil {
 			t.Errorf("the process that was killed has answered: %d", a.Status)
 		}
 	}()
@@ -249,7 +248,7 @@ func TestGuestF16Leader(t *testing.T) {
 	var last reading
 	g.await("a new leader", func() bool {
 		v := g.browser("", "")
-		status, h, body := v.send(1, http.MethodGet, "/hotels/"+property, "", "")
+		status, h, body := v.send(1, http.MethodGet, g.site().Page+property, "", "")
 		last = reading{status, h.Get("X-Cache"), body}
 		return status == http.StatusOK
 	})
@@ -269,8 +268,8 @@ func TestGuestF16Owner(t *testing.T) {
 	u := newGuestUpstream(t)
 	g := newGuests(t, 1, u.vars("4s")...)
 	for n, fails := range []bool{false, true} {
-		property := guest.Property(n)
-		key := "{cache:detail:" + property + ":en:EUR}"
+		property := g.site().Item(n)
+		key := "{cache:" + g.site().Cache + ":" + property + ":en:EUR}"
 		u.holdCalls()
 		done := make(chan reading)
 		go func() { done <- g.read(0, property) }()

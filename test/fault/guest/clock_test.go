@@ -79,11 +79,11 @@ func TestGuestF11(t *testing.T) {
 	for i := range off {
 		mint := func(server int) (m guest.Handoff) {
 			t.Helper()
-			status, text := v.change(server, http.MethodPost, guest.Mint, guest.Stay)
+			status, text := v.change(server, http.MethodPost, g.site().Mint, g.site().Cargo)
 			if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
 				t.Fatalf("mint at server %d: %d %s", server, status, text)
 			}
-			events = append(events, "handoff.initiated.v1 "+guest.Hotel)
+			events = append(events, "handoff.initiated.v1 "+g.site().Handed)
 			return m
 		}
 		good, late := mint(i), mint(brief)
@@ -101,13 +101,13 @@ func TestGuestF11(t *testing.T) {
 			want(http.StatusConflict, j, tokens[i], "consume", good, "b")
 			want(http.StatusGone, j, tokens[i], "consume", late, "a")
 		}
-		events = append(events, "bot_suspected.v1 "+guest.Hotel) // of the same attempt, three times
+		events = append(events, "bot_suspected.v1 "+g.site().Handed) // of the same attempt, three times
 	}
 
 	var added []string
 	for i, server := range []int{2, 1, 0, 2} {
 		events = append(events, v.addAt(server, i))
-		added = append(added, guest.Property(i))
+		added = append(added, g.site().Item(i))
 	}
 	slices.Reverse(added)
 	for i := range off {

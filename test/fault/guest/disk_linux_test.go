@@ -47,7 +47,7 @@ func TestGuestF22(t *testing.T) {
 		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist"}}
 		for { // the log file still uses the space that it has
 			n++
-			refused.Key, refused.Body = fmt.Sprint("full-", n), guest.Wish(n)
+			refused.Key, refused.Body = fmt.Sprint("full-", n), g.site().Wish(n)
 			status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key)
 			if status == http.StatusServiceUnavailable && h.Get("Retry-After") != "" {
 				break
@@ -55,8 +55,8 @@ func TestGuestF22(t *testing.T) {
 			if status != http.StatusCreated {
 				t.Fatalf("add on a full disk: %d %s", status, text)
 			}
-			v.live[guest.Property(n)] = true
-			done("wishlist.added.v1 " + guest.Property(n))
+			v.live[g.site().Item(n)] = true
+			done("wishlist.added.v1 " + g.site().Item(n))
 			if n > 20*round+15 {
 				t.Fatal("nothing is refused on a full disk")
 			}
@@ -79,8 +79,8 @@ func TestGuestF22(t *testing.T) {
 		if status, text := v.patiently(0, refused); status != http.StatusCreated {
 			t.Errorf("a refused change, repeated: %d %s", status, text)
 		}
-		v.live[guest.Property(n)] = true
-		done("wishlist.added.v1 " + guest.Property(n))
+		v.live[g.site().Item(n)] = true
+		done("wishlist.added.v1 " + g.site().Item(n))
 		hook.await(t, "after the disk was full and read-only", want)
 	}
 }
@@ -111,7 +111,7 @@ func TestGuestF22ReadOnly(t *testing.T) {
 			done(v.add(4*round + n))
 		}
 		d.fail()
-		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist", Key: fmt.Sprint("read-only-", round), Body: guest.Wish(4*round + 3)}}
+		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist", Key: fmt.Sprint("read-only-", round), Body: g.site().Wish(4*round + 3)}}
 		for range 3 {
 			if status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
 				t.Errorf("add on a read-only file system: %d %v %s", status, h, text)
@@ -125,8 +125,8 @@ func TestGuestF22ReadOnly(t *testing.T) {
 		if status, text := v.patiently(0, refused); status != http.StatusCreated {
 			t.Errorf("a refused change, repeated: %d %s", status, text)
 		}
-		v.live[guest.Property(4*round+3)] = true
-		done("wishlist.added.v1 " + guest.Property(4*round+3))
+		v.live[g.site().Item(4*round+3)] = true
+		done("wishlist.added.v1 " + g.site().Item(4*round+3))
 		hook.await(t, "after the file system was repaired", want)
 	}
 }

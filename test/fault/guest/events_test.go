@@ -26,12 +26,14 @@ import (
 func oneGuestServer(t *testing.T, vars ...string) *guests {
 	t.Helper()
 	data := t.TempDir()
+	site := siteOn(slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_GUEST__DATABASE_URL=postgres") }))
+	vars = append(vars, site.Vars...)
 	vars = append([]string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example.com/#{token}",
 	}, vars...)
 	binary.Migrate(t, data, vars...)
-	return &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
+	return &guests{t: t, profile: site, servers: []*binary.Server{binary.Start(t, data, vars...)}}
 }
 
 // guestHook is a webhook that records events, each once, and refuses some.
@@ -51,7 +53,7 @@ type guestHook struct {
 // guestEvent is an event as the webhook gets it.
 type guestEvent struct {
 	ID, Type, PartitionKey string
-	Data                   struct{ PropertyID string }
+	Data                   struct{ PropertyID, ItemID string }
 }
 
 func newGuestHook(t *testing.T) *guestHook {
@@ -85,8 +87,8 @@ func newGuestHook(t *testing.T) *guestHook {
 				h.again++
 			} else {
 				h.seen[e.ID] = true
-				kind := strings.TrimPrefix(e.Type, "melmastoon.bff.consumer.")
-				h.got[e.PartitionKey] = append(h.got[e.PartitionKey], kind+" "+e.Data.PropertyID)
+				kind := strings.TrimPrefix(strings.TrimPrefix(e.Type, guest.HotelSearch.Prefix), guest.Shop.Prefix)
+				h.got[e.PartitionKey] = append(h.got[e.PartitionKey], kind+" "+e.Data.PropertyID+e.Data.ItemID)
 			}
 		}
 		select {
@@ -139,24 +141,24 @@ func (v *visitor) add(n int) (event string) {
 // addAt is add by a server.
 func (v *visitor) addAt(server, n int) (event string) {
 	v.t.Helper()
-	if status, text := v.change(server, http.MethodPost, "/wishlist", guest.Wish(n)); status != http.StatusCreated {
+	if status, text := v.change(server, http.MethodPost, "/wishlist", v.site().Wish(n)); status != http.StatusCreated {
 		v.t.Errorf("add: %d %s", status, text)
 	}
-	v.live[guest.Property(n)] = true
-	return "wishlist.added.v1 " + guest.Property(n)
+	v.live[v.site().Item(n)] = true
+	return "wishlist.added.v1 " + v.site().Item(n)
 }
 
 // toggle adds a property to the wishlist, or removes it.
 func (v *visitor) toggle(n int) (event string) {
 	v.t.Helper()
-	if !v.live[guest.Property(n)] {
+	if !v.live[v.site().Item(n)] {
 		return v.add(n)
 	}
-	if status, text := v.change(0, http.MethodDelete, "/wishlist/"+guest.Property(n), ""); status != http.StatusNoContent {
+	if status, text := v.change(0, http.MethodDelete, "/wishlist/"+v.site().Item(n), ""); status != http.StatusNoContent {
 		v.t.Errorf("remove: %d %s", status, text)
 	}
-	delete(v.live, guest.Property(n))
-	return "wishlist.removed.v1 " + guest.Property(n)
+	delete(v.live, v.site().Item(n))
+	return "wishlist.removed.v1 " + v.site().Item(n)
 }
 
 // One event that the webhook always refuses, among many: those of other sessions are
@@ -172,7 +174,7 @@ func TestGuestF3(t *testing.T) {
 			tries--
 			return true
 		}
-		return e.Data.PropertyID == guest.Property(poison) && strings.Contains(e.Type, "wishlist")
+		return e.Data.PropertyID+e.Data.ItemID == siteOn(false).Item(poison) && strings.Contains(e.Type, "wishlist")
 	})
 	g := oneGuestServer(t, "HOLDFAST_GUEST__EVENTS="+hook.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=2")
 	want := map[string][]string{}
@@ -188,16 +190,15 @@ func TestGuestF3(t *testing.T) {
 		}
 	}
 	audited := g.visitor("audited")
-	path := guest.Mint
-	if status, text := audited.change(0, http.MethodPost, path, `{"checkIn":"2099-12-30","checkOut":"2100-01-02","adults":2,"currency":"EUR","locale":"de-AT"}`); status != http.StatusCreated {
+	if status, text := audited.change(0, http.MethodPost, g.site().Mint, g.site().Cargo); status != http.StatusCreated {
 		t.Fatalf("mint: %d %s", status, text)
 	}
-	want[audited.Session()] = []string{"handoff.initiated.v1 " + path[len(path)-36:], audited.add(2)}
+	want[audited.Session()] = []string{"handoff.initiated.v1 " + g.site().Handed, audited.add(2)}
 	hook.await(t, "with a poison event", want)
 
 	s := g.servers[0]
 	dead := s.Verb("guest", "dead-letters", "list", "--json")
-	if strings.Count(dead, "\n") != 1 || !strings.Contains(dead, guest.Property(poison)) {
+	if strings.Count(dead, "\n") != 1 || !strings.Contains(dead, g.site().Item(poison)) {
 		t.Errorf("set aside:\n%s", dead)
 	}
 	hook.refuses(func(*guestEvent) bool { return false })
@@ -237,8 +238,8 @@ func TestGuestF21(t *testing.T) {
 	harness.Must(t, command.Start())
 	for n := 0; count("01") == old; n++ {
 		v.add(n % 100) // while rows are deleted, and so that the loop waits for the server
-		v.change(0, http.MethodDelete, "/wishlist/"+guest.Property(n%100), "")
-		delete(v.live, guest.Property(n%100))
+		v.change(0, http.MethodDelete, "/wishlist/"+g.site().Item(n%100), "")
+		delete(v.live, g.site().Item(n%100))
 	}
 	harness.Must(t, command.Process.Kill())
 	_ = command.Wait() // killed, or it was faster

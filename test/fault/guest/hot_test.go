@@ -25,8 +25,17 @@ import (
 // guests are processes of the guest service that share a database and a Redis.
 type guests struct {
 	t       *testing.T
+	profile *guest.Profile // nil: guest.HotelSearch
 	redis   *testdb.RedisServer
 	servers []*binary.Server
+}
+
+// site returns the profile of the processes.
+func (g *guests) site() *guest.Profile {
+	if g.profile == nil {
+		return guest.HotelSearch
+	}
+	return g.profile
 }
 
 // newGuests starts n processes.
@@ -38,13 +47,13 @@ func newGuests(t *testing.T, n int, vars ...string) *guests {
 // guestsOf has n processes that a function starts.
 func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string) *binary.Server, vars ...string) *guests {
 	t.Helper()
-	g := &guests{t: t, redis: testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")}
+	g := &guests{t: t, profile: siteOn(true), redis: testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")}
 	vars = append([]string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_GUEST__HOT=" + g.redis.URL(), "HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t),
 		"HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32), "HOLDFAST_GUEST__HANDOFF_SECRET=" + strings.Repeat("h", 32),
 		"HOLDFAST_GUEST__RATE_LIMITS=false",
-	}, vars...)
+	}, append(vars, g.profile.Vars...)...)
 	data := t.TempDir()
 	binary.Migrate(t, data, vars...)
 	for i := range n {
@@ -118,14 +127,14 @@ func (v *visitor) patiently(server int, r *guest.Change) (status int, text strin
 func (v *visitor) list(server int) (properties []string, more bool) {
 	status, _, text := v.send(server, http.MethodGet, "/wishlist", "", "")
 	var page struct {
-		Items      []struct{ PropertyID string }
+		Items      []struct{ PropertyID, ItemID string }
 		NextCursor *string
 	}
 	if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK {
 		v.t.Errorf("GET /wishlist: %d %s", status, text)
 	}
 	for _, i := range page.Items {
-		properties = append(properties, i.PropertyID)
+		properties = append(properties, i.PropertyID+i.ItemID)
 	}
 	slices.Sort(properties)
 	return properties, page.NextCursor != nil
@@ -145,18 +154,18 @@ func (v *visitor) step(random *rand.Rand, what string) {
 	switch random.IntN(4) {
 	case 0:
 		want := http.StatusCreated
-		if v.live[guest.Property(n)] {
+		if v.live[v.site().Item(n)] {
 			want = http.StatusOK
 		}
-		if status, text := v.change(server, http.MethodPost, "/wishlist", guest.Wish(n)); status != want {
+		if status, text := v.change(server, http.MethodPost, "/wishlist", v.site().Wish(n)); status != want {
 			v.t.Errorf("%s: add: %d %s, want %d", what, status, text, want)
 		}
-		v.live[guest.Property(n)] = true
+		v.live[v.site().Item(n)] = true
 	case 1:
-		if status, text := v.change(server, http.MethodDelete, "/wishlist/"+guest.Property(n), ""); status != http.StatusNoContent {
+		if status, text := v.change(server, http.MethodDelete, "/wishlist/"+v.site().Item(n), ""); status != http.StatusNoContent {
 			v.t.Errorf("%s: remove: %d %s", what, status, text)
 		}
-		delete(v.live, guest.Property(n))
+		delete(v.live, v.site().Item(n))
 	case 2:
 		if v.repeat != nil {
 			if status, text := v.patiently(server, v.repeat); fmt.Sprint(status, text) != v.repeat.Answer {
@@ -240,12 +249,12 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 	switch n % 8 {
 	case 0:
 		f.probes.Add(1)
-		probe := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: f.suspended, Body: guest.Stay, Key: fmt.Sprint(v.name, "-probe-", n)}}
+		probe := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: f.suspended, Body: f.site().Cargo, Key: fmt.Sprint(v.name, "-probe-", n)}}
 		if status, text := v.patiently(server, probe); status != http.StatusForbidden || !strings.Contains(text, "tenant-suspended") {
 			f.t.Errorf("mint for a suspended tenant: %d %s", status, text)
 		}
 	case 1:
-		if status, text := v.change(server, http.MethodPost, guest.Mint, guest.Stay); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
+		if status, text := v.change(server, http.MethodPost, f.site().Mint, f.site().Cargo); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
 			f.t.Errorf("mint: %d %s", status, text)
 		}
 		if status, text := f.atSite(server, f.token, "consume", *burned, "a"); status != http.StatusOK {
@@ -262,6 +271,11 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 // suspendTenant suspends a tenant in the catalogue, and returns the path that mints a handoff to it.
 func (g *guests) suspendTenant() (mint string) {
 	g.t.Helper()
+	if g.site() == guest.Shop {
+		const other = "33333333-2222-4333-8444-555555555555"
+		g.servers[0].Verb("guest", "tenants", "suspend", other, "--reason", "test")
+		return strings.Replace(g.site().Mint, guest.Tenant, other, 1)
+	}
 	v := g.visitor("search")
 	status, _, text := v.send(0, http.MethodPost, "/search", `{"pageSize":50}`, "")
 	var found struct {
@@ -359,12 +373,12 @@ func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	key := func() string { v.keys++; return fmt.Sprintf("%s-%d", v.name, v.keys) }
 	timed(http.MethodGet, "/session", "", "", http.StatusOK)
 	timed(http.MethodPatch, "/session/preferences", `{"currency":"EUR"}`, "", http.StatusOK)
-	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"`+guest.Tenant+`","propertyId":"`+guest.Property(1)+`"}`, "", http.StatusCreated)
+	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"`+guest.Tenant+`","`+v.site().Member+`":"`+v.site().Item(1)+`"}`, "", http.StatusCreated)
 	timed(http.MethodGet, "/session/recently-viewed", "", "", http.StatusOK)
 	timed(http.MethodGet, "/session/history", "", "", http.StatusOK)
-	timed(http.MethodPost, "/wishlist", guest.Wish(1000), key(), http.StatusCreated)
+	timed(http.MethodPost, "/wishlist", v.site().Wish(1000), key(), http.StatusCreated)
 	timed(http.MethodGet, "/wishlist", "", "", http.StatusOK)
-	timed(http.MethodDelete, "/wishlist/"+guest.Property(1000), "", key(), http.StatusNoContent)
+	timed(http.MethodDelete, "/wishlist/"+v.site().Item(1000), "", key(), http.StatusNoContent)
 	return took
 }
 
@@ -389,10 +403,10 @@ func TestGuestF8(t *testing.T) {
 	for n := range 2 * int(harness.Number(t, "FAULT_ROUNDS", 2)) {
 		v.list(n)
 		g.redis.Must(t, "FLUSHALL")
-		if status, text := v.change(n, http.MethodPost, "/wishlist", guest.Wish(n%90)); status/100 != 2 {
+		if status, text := v.change(n, http.MethodPost, "/wishlist", g.site().Wish(n%90)); status/100 != 2 {
 			t.Fatalf("add: %d %s", status, text)
 		}
-		v.live[guest.Property(n%90)] = true
+		v.live[g.site().Item(n%90)] = true
 		for server := range g.servers {
 			v.compare(server, "F8")
 		}
@@ -415,7 +429,7 @@ func TestGuestF17(t *testing.T) {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 				one := g.browser(fmt.Sprintf("%s-%d", v.name, n), cookie)
-				switch status, text := one.change(n, http.MethodPost, "/wishlist", guest.Wish(n)); {
+				switch status, text := one.change(n, http.MethodPost, "/wishlist", g.site().Wish(n)); {
 				case status == http.StatusCreated:
 					added.Add(1)
 				case status == http.StatusConflict && strings.Contains(text, "wishlist-full"):
@@ -435,8 +449,8 @@ func TestGuestF17(t *testing.T) {
 				random := rand.New(rand.NewPCG(uint64(w), uint64(round)))
 				for range 15 {
 					n := random.IntN(300)
-					one.change(w, http.MethodDelete, "/wishlist/"+guest.Property(n), "")
-					one.change(w, http.MethodPost, "/wishlist", guest.Wish(random.IntN(300)))
+					one.change(w, http.MethodDelete, "/wishlist/"+g.site().Item(n), "")
+					one.change(w, http.MethodPost, "/wishlist", g.site().Wish(random.IntN(300)))
 					if got, more := one.list(w); len(got) > 100 || more {
 						t.Errorf("%d entries, more: %v", len(got), more)
 					}

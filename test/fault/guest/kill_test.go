@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
-	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
 )
@@ -50,10 +49,11 @@ func killGuests(t *testing.T, data, url string) {
 		"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false",
 		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__DATABASE_URL=" + url, "HOLDFAST_GUEST__EVENTS=" + hook.URL,
 	}
+	vars = append(vars, siteOn(url != "").Vars...)
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); url != "" && r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	g := &guests{t: t, servers: make([]*binary.Server, 1)}
+	g := &guests{t: t, profile: siteOn(url != ""), servers: make([]*binary.Server, 1)}
 	random := rand.New(rand.NewPCG(1, harness.Number(t, "FAULT_SEED", 1)))
 	var visitors []*visitor
 	for round := range int(harness.Number(t, "FAULT_ROUNDS", 3)) {
@@ -114,7 +114,7 @@ func killGuests(t *testing.T, data, url string) {
 // addUntilKilled adds properties in the order of their IDs.
 func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 	for n := range 90 {
-		status, text, done := v.try(0, "/wishlist", guest.Wish(n), fmt.Sprint(v.name, "-", n))
+		status, text, done := v.try(0, "/wishlist", v.site().Wish(n), fmt.Sprint(v.name, "-", n))
 		if !done {
 			return
 		}
@@ -122,7 +122,7 @@ func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 			v.t.Errorf("add: %d %s", status, text)
 			return
 		}
-		v.live[guest.Property(n)] = true
+		v.live[v.site().Item(n)] = true
 		acknowledged <- struct{}{}
 	}
 }

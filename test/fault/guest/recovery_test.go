@@ -25,9 +25,10 @@ func TestGuestF20(t *testing.T) {
 		"HOLDFAST_GUEST__DATABASE_URL=" + db.URL(), "HOLDFAST_GUEST__EVENTS=" + hook.URL,
 		internalListener, stormSite,
 	}
+	vars = append(vars, siteOn(true).Vars...)
 	data := t.TempDir()
 	binary.Migrate(t, data, vars...)
-	g := &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
+	g := &guests{t: t, profile: siteOn(true), servers: []*binary.Server{binary.Start(t, data, vars...)}}
 	token := strings.TrimSpace(g.servers[0].Verb("guest", "tokens", "create", "--service", "booking"))
 	handoff := func(v *visitor, key string) (h guest.Handoff) {
 		harness.Must(t, json.Unmarshal([]byte(v.mint(0, key)), &h))
@@ -57,7 +58,7 @@ func TestGuestF20(t *testing.T) {
 	g.servers[0].Kill()
 	db.Recover(t, at)
 	g.servers[0] = binary.Start(t, data, vars...)
-	if got, _ := v.list(0); !slices.Equal(got, []string{guest.Property(0), guest.Property(1)}) {
+	if got, _ := v.list(0); !slices.Equal(got, []string{g.site().Item(0), g.site().Item(1)}) {
 		t.Errorf("the wishlist is %v, want the properties 0 and 1", got)
 	}
 	for _, h := range []guest.Handoff{open, consumed} {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
 	"holdfast/test/fault/harness/brokers"
@@ -68,11 +69,11 @@ func TestGuestF2(t *testing.T) {
 // describe returns the session of an event, and what it says.
 func describe(t *testing.T) brokers.Describe {
 	return func(header func(string) string, data []byte) (session, what string) {
-		var about struct{ PropertyID string }
+		var about struct{ PropertyID, ItemID string }
 		if err := json.Unmarshal(data, &about); err != nil {
 			t.Error(err)
 		}
-		return header("ce-partitionkey"), strings.TrimPrefix(header("ce-type"), "melmastoon.bff.consumer.") + " " + about.PropertyID
+		return header("ce-partitionkey"), strings.TrimPrefix(strings.TrimPrefix(header("ce-type"), guest.HotelSearch.Prefix), guest.Shop.Prefix) + " " + about.PropertyID + about.ItemID
 	}
 }
 

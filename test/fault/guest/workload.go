@@ -57,8 +57,15 @@ type guestWorkload struct {
 	internal sync.Map            // address of the internal listener, by server
 }
 
-// settings returns the settings for a test. Events are not on the disk that fills up. Without FAULT_PROFILE, a shop is on PostgreSQL and
-// a hotel search on SQLite.
+// siteOn returns the profile of a test. Without FAULT_PROFILE, a shop is on PostgreSQL and a hotel search on SQLite.
+func siteOn(postgres bool) *guest.Profile {
+	if name := os.Getenv("FAULT_PROFILE"); name == guest.Shop.Name || name == "" && postgres {
+		return guest.Shop
+	}
+	return guest.HotelSearch
+}
+
+// settings returns the settings for a test. Events are not on the disk that fills up.
 func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 	t.Helper()
 	w.events = filepath.Join(t.TempDir(), "events")
@@ -67,9 +74,7 @@ func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 		w.redis = testdb.OwnRedis(t)
 		vars = append(vars, "HOLDFAST_GUEST__HOT="+w.redis.URL())
 	}
-	if name := os.Getenv("FAULT_PROFILE"); name == guest.Shop.Name || name == "" && postgres {
-		w.profile = guest.Shop
-	}
+	w.profile = siteOn(postgres)
 	for _, g := range w.guests {
 		g.Profile = w.profile
 	}
