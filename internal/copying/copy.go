@@ -82,7 +82,7 @@ type State struct {
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
-// ShortPass is a pass duration after which the last one may begin.
+// ShortPass is a pass duration after which the last pass may begin.
 const ShortPass = time.Second
 
 const (

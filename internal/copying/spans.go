@@ -43,7 +43,7 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 // errAgain: a transaction must be repeated with reread rows.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
-// copySpans reads the next span and verifies the previous one while writing.
+// copySpans reads the next span and verifies the previous while writing.
 func (c *Copy) copySpans(ctx context.Context) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	p, checks := newPipe(readCtx), newQueue()

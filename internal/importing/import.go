@@ -209,7 +209,7 @@ func (m *Import) finish(ctx context.Context) (different []string, err error) {
 	return different, nil
 }
 
-// largestOwner is the largest user ID in Mozilla's protocol. Larger ones were written by hand.
+// largestOwner is the largest user ID in Mozilla's protocol. Larger IDs were written by hand.
 const largestOwner = 9_999_999_999
 
 // greatestOwner returns the other parts' greatest owner, if numbers in this part are owners.

@@ -17,7 +17,7 @@ func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	return NewLogAt(w, &least, format)
 }
 
-// SetLevel sets a log's level. Unknown ones are errcode.Invalid.
+// SetLevel sets a log's level; an unknown level is errcode.Invalid.
 func SetLevel(at *slog.LevelVar, level string) error {
 	if err := at.UnmarshalText([]byte(level)); err != nil {
 		return errcode.New(errcode.Invalid, "invalid log level: expected debug, info, warn or error")

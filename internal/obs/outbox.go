@@ -57,7 +57,7 @@ func (o *Outbox) Pass(published int, late time.Duration, err error) {
 // Dead observes the number of dead events.
 func (o *Outbox) Dead(n int) { o.all.dead.WithLabelValues(o.service).Set(float64(n)) }
 
-// Backlog observes the number of waiting events and the oldest one's age.
+// Backlog observes the waiting events and the oldest event's age.
 func (o *Outbox) Backlog(n int, age time.Duration) {
 	o.all.backlog.WithLabelValues(o.service).Set(float64(n))
 	o.all.oldest.WithLabelValues(o.service).Set(max(age, 0).Seconds())

@@ -384,7 +384,7 @@ func (b *bodies) state() BodyStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
-	// The owed bodies include the missing ones.
+	// The owed bodies include the missing bodies.
 	s.Waiting += b.owed.count + max(b.owing.count, b.missing.count)
 	s.WaitingBytes += b.owed.bytes + max(b.owing.bytes, b.missing.bytes)
 	s.Error = errors.Join(b.failed, b.stuck)

@@ -199,7 +199,7 @@ type retention struct {
 	now   time.Time
 	keep  time.Duration
 	fine  time.Duration // age up to which all are kept
-	every time.Duration // interval of older ones
+	every time.Duration // interval of older points
 	rule  Keep          // keeps others at any age
 }
 

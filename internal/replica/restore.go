@@ -163,7 +163,7 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	return done, nil
 }
 
-// Choose returns the newest point and the selected one.
+// Choose returns the newest and the selected point.
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
 	if _, err := readMarker(ctx, r.Target); err != nil {
 		if errcode.Is(err, errcode.NotFound) {

@@ -16,7 +16,7 @@ import (
 type BodyOptions struct {
 	// MinSize and MaxSize bound the object. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
-	// Compute lists checksums to compute besides the declared ones.
+	// Compute lists more checksums to compute.
 	Compute []checksum.Algorithm
 	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload they describe the object, not the
 	// body.
@@ -46,7 +46,7 @@ type Result struct {
 	Size   int64
 	MD5    [16]byte
 	SHA256 string
-	// Checksums are the declared and the computed ones, in the order of the constants.
+	// Checksums are all declared and computed checksums, in the order of the constants.
 	Checksums []checksum.Checksum
 }
 

@@ -186,7 +186,7 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 	return d.rounds.AbortRound(ctx, job)
 }
 
-// Connections returns the connections in use, the idle ones, and the maximum.
+// Connections counts the active, idle and maximum connections.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
 // turns limits the callers of a SQLite file: its writer commits waiting writes as a group, and few reads run at once.

@@ -117,7 +117,7 @@ func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	a.values = append(a.values, v)
 }
 
-// UUID adds a uuid. The server rejects invalid ones.
+// UUID adds a uuid, validated by the server.
 func (a *Args) UUID(param, id string) {
 	if a.begin(param, "uuid") {
 		a.add(func(b []byte) []byte { return appendID(b, id) })

@@ -152,7 +152,7 @@ func (db *DB) Close() {
 	db.pool.Close()
 }
 
-// Connections returns the connections in use, the idle ones, and the maximum.
+// Connections counts the active, idle and maximum connections.
 func (db *DB) Connections() (active, idle, most int) {
 	s := db.pool.Stat()
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())

@@ -65,7 +65,7 @@ func (p *pulse) examine() {
 	}
 }
 
-// ask uses a new connection, because all pooled ones may be waiting.
+// ask uses a new connection, because the whole pool may be waiting.
 func (db *DB) ask(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, db.pool.Config().ConnConfig)
 	if err != nil {

@@ -245,7 +245,7 @@ type Update interface {
 	Delete(t *Table, owner int, span Span) error
 	// Insert inserts rows whose keys do not exist. It returns the reader's error unchanged.
 	Insert(t *Table, all Reader) error
-	// Put inserts rows, or updates existing ones.
+	// Put inserts or updates rows.
 	Put(t *Table, all *Batch) error
 	// Remove deletes the rows with these keys.
 	Remove(t *Table, keys []Row) error

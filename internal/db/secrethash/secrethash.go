@@ -1,6 +1,6 @@
 // Package secrethash makes salted hashes of secrets, by which a database detects a lost or replaced secret.
 //
-// Generated secrets have 256 bits and get a fast hash. Others get a slow one, which protects weak secrets from
+// Generated secrets have 256 bits and get a fast hash. Others get a slow hash, which protects weak secrets from
 // readers of a database or backup.
 package secrethash
 

@@ -336,7 +336,7 @@ func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, e
 	return rows.Row{found[len(found)-1].Number}, nil
 }
 
-// Last returns the greatest number, from which the next one is computed.
+// Last returns the greatest number, from which the next is computed.
 func (v view) Last(t *rows.Table) (int64, error) {
 	return v.number(`SELECT GREATEST(IFNULL(MAX(`+t.Columns[0].Name+`), 0), 99) FROM `+t.Name, nil)
 }

@@ -40,7 +40,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash old, or adds one if old is "". It returns false if another process did so first.
+// SetSecretHash replaces the hash old; "": none. It returns false if another process was faster.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	err = db.Write(ctx, "secrets.set", func(tx *Tx) error {
 		var have, name string

@@ -18,7 +18,7 @@ import (
 type Follower struct {
 	db      *DB
 	held    *sqlite.Conn
-	next    *sqlite.Conn // begins the next one before held ends
+	next    *sqlite.Conn // begins before held ends
 	control *sqlite.Conn // checkpoints; has no transaction
 }
 
@@ -79,7 +79,7 @@ func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 // Name returns the database file's name.
 func (f *Follower) Name() string { return filepath.Base(f.db.opts.Path) }
 
-// Hold begins a new read transaction, then ends the previous one.
+// Hold begins a new read transaction before ending the previous.
 func (f *Follower) Hold() error {
 	if err := begin(f.next); err != nil {
 		return err

@@ -101,7 +101,7 @@ func (s *Snapshot) Release() {
 	s.Stream()
 }
 
-// Connections returns the connections in use, the idle ones, and the maximum.
+// Connections counts the active, idle and maximum connections.
 func (db *DB) Connections() (active, idle, most int) {
 	r := &db.readers
 	r.mu.Lock()
