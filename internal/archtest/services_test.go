@@ -66,13 +66,14 @@ var services = []service{
 	},
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
-		parts: []string{"tenants", "catalogue", "telemetry", "bots", "handoffs", "retention", "backend"},
+		parts: []string{"tenants", "catalogue", "telemetry", "bots", "handoffs", "retention", "eventschema", "backend"},
 		libs:  []string{"github.com/oklog/ulid/v2", "golang.org/x/sync/singleflight"},
 		below: []string{"internal/canonjson", "internal/inbox", "internal/jsonschema", "internal/outbox", "internal/secretbox", "client/handoff"},
 		helpers: []helper{
 			{name: "memory"},
 			{name: "catalogue/builtin"},
 			{name: "catalogue/upstream"},
+			{name: "eventschema/eventschematest", ours: []string{"internal/guest/eventschema"}},
 			{name: "hotstatetest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
 		},

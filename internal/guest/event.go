@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // Event is published after the transaction that appended it, at least once, and in order
@@ -43,3 +45,13 @@ const (
 	Operational = "operational"
 	Audit       = "audit"
 )
+
+// BeforeEvents returns a text that is less than the IDs of events of a time, and greater than those of
+// earlier milliseconds.
+func BeforeEvents(at time.Time) string {
+	var u ulid.ULID
+	if at.Before(time.UnixMilli(0)) || u.SetTime(ulid.Timestamp(at)) != nil {
+		return ""
+	}
+	return EventPrefix + u.String()[:10]
+}

@@ -135,6 +135,14 @@ type Retaining interface {
 	// FindDead returns the ID of an event that was set aside, by its name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
+	// ListPublished returns the next published events after a name, in the order of names. Names that
+	// begin with their time are in its order.
+	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
+
+	// Republish queues those of the named events that are published to be published again, in the
+	// order of their positions, and returns their number.
+	Republish(ctx context.Context, names []string) (int, error)
+
 	// DropPublished deletes at most limit events of a class that were published before a
 	// time, and returns their number.
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
@@ -152,6 +160,12 @@ type WaitingEvent struct {
 	Attempts int       // how often the sink refused it
 	Reason   string    // of the last refusal
 	Next     time.Time // when it is tried again; zero: now
+}
+
+// PublishedEvent is an event that was published.
+type PublishedEvent struct {
+	Event
+	Published time.Time // by the clock of the database, to the second at least
 }
 
 // Query selects events.

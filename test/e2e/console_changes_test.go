@@ -174,6 +174,7 @@ func changesOfGuests() []step {
 		{"guest/dead-letters", "Retry", nil, "1 event queued again."},
 		{"guest/dead-letters", "Retry all", nil, " queued again."},
 		{"guest/dead-letters", "Drop all", []string{"confirm", "drop all"}, " deleted."},
+		{"guest/events", "Replay", []string{"from", "1"}, " queued again; events are kept since "},
 		{"guest/tenants", "Suspend", []string{"tenant", tenant, "reason", hostileText}, "Tenant " + tenant + " is suspended."},
 		{"", "Reinstate", nil, "Tenant " + tenant + " is reinstated."},
 		{"guest/keys", "Add a key", nil, "is verify-only."},

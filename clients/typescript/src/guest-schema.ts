@@ -881,6 +881,80 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/guest/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List published events that are still kept, in the order of their IDs */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/events/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish events again, with the same IDs
+         * @description Events keep their IDs and sequences, and the events of a session their order, so consumers that remember IDs ignore those that they have. New events wait meanwhile: replay a long time in parts.
+         */
+        post: operations["replayEvents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/event-schemas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the types of events that the profile of the server publishes */
+        get: operations["listEventSchemas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/event-schemas/{type}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Type of events, with or without the prefix of the profile. */
+                type: string;
+            };
+            cookie?: never;
+        };
+        /** Print the JSON Schema of a type of events */
+        get: operations["showEventSchemas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/guest/dead-letters": {
         parameters: {
             query?: never;
@@ -4809,6 +4883,195 @@ export interface operations {
                          * @example the broker did not answer
                          */
                         error?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description Next of the page before. */
+                after?: string;
+                /** @description Rows of the page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        events: {
+                            /** @example evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            id: string;
+                            /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                            type: string;
+                            /**
+                             * @description The session: its events are in order.
+                             * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
+                             */
+                            key: string;
+                            sequence: number;
+                            /** Format: date-time */
+                            at: string;
+                            /** Format: date-time */
+                            published: string;
+                            /** @example wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            subject: string;
+                            /** @enum {string} */
+                            retentionClass: "operational" | "audit";
+                            payload: {
+                                [key: string]: unknown;
+                            };
+                        }[];
+                        /** @description The value of after for the next page; null: this is the last one. */
+                        next: string | null;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description First time, e.g. 2026-11-20T00:00:00Z, or first sequence, e.g. 4711. */
+                    from?: string | null;
+                    /** @description Time at which it ends; without it: now. */
+                    to?: string | null;
+                    /** @description Only events of this type, with or without the prefix of the profile. */
+                    type?: string | null;
+                    /**
+                     * @description Count the events, and publish nothing.
+                     * @default false
+                     */
+                    dryRun?: boolean | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Events that are published again. */
+                        queued?: number;
+                        /** @description Of a dry run: events that it would publish again. */
+                        found?: number;
+                        /**
+                         * Format: date-time
+                         * @description Operational events that were published before this time are deleted.
+                         */
+                        keptSince: string;
+                        /**
+                         * Format: date-time
+                         * @description Audit events that were published before this time are deleted.
+                         */
+                        auditKeptSince: string;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["AdminToken"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AdminConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listEventSchemas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        schemas: {
+                            /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                            type: string;
+                            /** @enum {string} */
+                            retentionClass: "operational" | "audit";
+                            /** @example An item was added to a wishlist. */
+                            description: string;
+                        }[];
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showEventSchemas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Type of events, with or without the prefix of the profile. */
+                type: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                        type: string;
+                        /** @enum {string} */
+                        retentionClass: "operational" | "audit";
+                        /** @example An item was added to a wishlist. */
+                        description: string;
+                        schema: {
+                            [key: string]: unknown;
+                        };
                     };
                 };
             };

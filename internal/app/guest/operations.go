@@ -10,7 +10,7 @@ import (
 // operations returns the operations of the service.
 func (s *Guest) operations() []operate.Operation {
 	return slices.Concat(
-		s.keyOperations(), s.tenantKeyOperations(), s.tokenOperations(), s.tenantOperations(), s.outboxOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),
+		s.keyOperations(), s.tenantKeyOperations(), s.tokenOperations(), s.tenantOperations(), s.outboxOperations(), s.publishedOperations(), s.eventSchemaOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),
 		s.jobOperations(), s.sessionOperations(), s.userOperations(),
 	)
 }

@@ -84,6 +84,7 @@ func (s *server) at(change func(*parts)) *server {
 func serve(t testing.TB, p parts) *server {
 	t.Helper()
 	s := &server{services: p.open(t), t: t}
+	t.Cleanup(func() { checkEvents(t, s) })
 	h := &httpapi.Handler{Guests: s.guests, Catalogue: s.catalogue, Telemetry: s.telemetry, Handoffs: s.handoffs, Bots: s.services.bots, NestErrors: p.nestErrors}
 	s.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
 	return s

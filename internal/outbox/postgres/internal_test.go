@@ -164,6 +164,8 @@ func TestPlansOfKept(t *testing.T) {
 		{k.listDead, []any{int64(100), 100}, "test_kept_dead"},
 		{k.countDead, nil, "test_kept_dead"},
 		{k.find, []any{"evt_4"}, "test_kept_pkey"},
+		{k.published, []any{"evt_1", 100}, "test_kept_pkey"},
+		{k.republish, []any{[]string{"evt_3"}}, "test_kept_pkey"},
 	} {
 		for range 7 { // the later ones have generic plans
 			for _, p := range e.Run(t, c.statement.SQL, c.args...) {

@@ -54,6 +54,7 @@ type retaining struct {
 	next, done, attempts, delay, die               pgdb.Statement
 	countDead, listDead, retryDead, dropDead, find pgdb.Statement
 	backlog, waiting, findWaiting, drop            pgdb.Statement
+	published, republish                           pgdb.Statement
 }
 
 // Distributed implements outbox.Distributed.
@@ -106,6 +107,10 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 				FROM ` + name + ` WHERE part = p::smallint AND` + waits + ` AND position > $1 ORDER BY position LIMIT $2
 			) e ORDER BY position LIMIT $2`},
 		findWaiting: pgdb.Statement{Name: "outbox.find_waiting", SQL: `SELECT position FROM ` + name + ` WHERE id = $1 AND` + waits},
+		published: pgdb.Statement{Name: "outbox.published", SQL: `
+			SELECT` + event + `, e.published_at FROM ` + name + ` e WHERE id > $1 AND published_at IS NOT NULL ORDER BY id LIMIT $2`},
+		republish: pgdb.Statement{Name: "outbox.republish", SQL: `
+			UPDATE ` + name + ` SET published_at = NULL, attempts = 0, last_error = NULL WHERE id = ANY ($1::text[]) AND published_at IS NOT NULL`},
 		drop: pgdb.Statement{Name: "outbox.drop_published", SQL: `
 			DELETE FROM ` + name + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + name + `
 				WHERE retention_class = $1 AND published_at < $2 ORDER BY published_at LIMIT $3 FOR UPDATE SKIP LOCKED))`},
@@ -232,6 +237,23 @@ func (b *retaining) ListWaiting(ctx context.Context, after int64, limit int) (al
 func (b *retaining) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
 	found, err = b.db.QueryRow(ctx, b.findWaiting, []any{name}, &position)
 	return position, found, err
+}
+
+func (b *retaining) ListPublished(ctx context.Context, after string, limit int) (all []outbox.PublishedEvent, err error) {
+	var (
+		r  row
+		at time.Time
+	)
+	err = b.db.ForEach(ctx, b.published, []any{after, limit}, func() { all = nil }, func() error {
+		all = append(all, outbox.PublishedEvent{Event: r.event(), Published: at.UTC()})
+		return nil
+	}, append(r.dest(), &at)...)
+	return all, err
+}
+
+func (b *retaining) Republish(ctx context.Context, names []string) (int, error) {
+	n, err := b.db.Exec(ctx, b.republish, names)
+	return int(n), err
 }
 
 func (b *retaining) DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error) {

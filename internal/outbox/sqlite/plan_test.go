@@ -28,6 +28,8 @@ func TestPlans(t *testing.T) {
 		k.backlog:   "test_kept_unpublished",
 		k.listDead:  "SEARCH e USING INDEX test_kept_dead (position>?)",
 		k.countDead: "USING INDEX test_kept_dead",
+		k.published: "SEARCH e USING INDEX sqlite_autoindex_test_kept_1 (id>?)",
+		k.republish: "USING INDEX sqlite_autoindex_test_kept_1 (id=?)",
 		k.find:      "USING INDEX sqlite_autoindex_test_kept_1 (id=?)",
 	} {
 		var plan []string

@@ -51,6 +51,7 @@ type retaining struct {
 	next, done, attempts, delay, die               string
 	countDead, listDead, retryDead, dropDead, find string
 	backlog, waiting, findWaiting, drop            string
+	published, republish                           string
 }
 
 // OpenRetaining returns the box of a relay for a table that keeps published events.
@@ -82,6 +83,8 @@ func OpenRetaining(db *sqlitedb.DB, name string, now clock.Clock) outbox.Retaini
 		backlog:     `SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + name + ` WHERE` + waits + ` LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `)`,
 		waiting:     `SELECT` + failed + `, e.next_attempt_at FROM ` + name + ` e WHERE` + waits + ` AND position > ?1 ORDER BY position LIMIT ?2`,
 		findWaiting: `SELECT position FROM ` + name + ` WHERE id = ?1 AND` + waits,
+		published:   `SELECT` + event + `, e.published_at FROM ` + name + ` e WHERE id > ?1 AND published_at IS NOT NULL ORDER BY id LIMIT ?2`,
+		republish:   `UPDATE ` + name + ` SET published_at = NULL, attempts = 0, last_error = NULL WHERE id = ?1 AND published_at IS NOT NULL`,
 		drop: `DELETE FROM ` + name + ` WHERE position IN (
 			SELECT position FROM ` + name + ` WHERE retention_class = ?1 AND published_at < ?2 ORDER BY published_at LIMIT ?3)`,
 	}
@@ -215,6 +218,30 @@ func (b *retaining) FindWaiting(ctx context.Context, name string) (position int6
 		return err
 	})
 	return position, found, err
+}
+
+func (b *retaining) ListPublished(ctx context.Context, after string, limit int) (all []outbox.PublishedEvent, err error) {
+	err = b.db.Read(ctx, "outbox.published", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, b.published, func(s *sqlite.Stmt) outbox.PublishedEvent {
+			return outbox.PublishedEvent{Event: scanKept(s), Published: time.UnixMicro(s.ColumnInt64(9)).UTC()}
+		}, after, limit)
+		return err
+	})
+	return all, err
+}
+
+func (b *retaining) Republish(ctx context.Context, names []string) (n int, err error) {
+	err = b.db.Write(ctx, "outbox.republish", func(c *sqlite.Conn) error {
+		n = 0
+		for _, name := range names {
+			if err := sqlitedb.Exec(c, b.republish, name); err != nil {
+				return err
+			}
+			n += c.Changes()
+		}
+		return nil
+	})
+	return n, err
 }
 
 func (b *retaining) DropPublished(ctx context.Context, class string, before time.Time, limit int) (n int, err error) {

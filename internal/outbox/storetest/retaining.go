@@ -174,6 +174,8 @@ func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	if _, found, err := b.FindDead(t.Context(), events[3].Name); found || err != nil {
 		t.Errorf("found, though it waits: %v", err)
 	}
+	publishedAgain(t, b, events)
+	done(t, b, events[:3]...)
 	later := time.Now().Add(time.Hour)
 	for i, c := range []struct {
 		class  string
@@ -196,6 +198,50 @@ func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	}
 	if n, err := b.CountDead(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d are set aside, %v", n, err)
+	}
+}
+
+// publishedAgain lists the first three of some events, which are published, and queues the first two again. The fourth one waits
+// for its retry, and the fifth one is set aside.
+func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
+	t.Helper()
+	var want, got []string
+	for _, e := range events[:3] {
+		want = append(want, e.Name)
+	}
+	slices.Sort(want)
+	for after := ""; ; {
+		page, err := b.ListPublished(t.Context(), after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page {
+			after = e.Name
+			got = append(got, e.Name)
+			i := slices.IndexFunc(events, func(o outbox.Event) bool { return o.Name == e.Name })
+			if i < 0 || string(e.Payload) != string(events[i].Payload) || e.Position != events[i].Position || time.Since(e.Published) > time.Minute || time.Since(e.Published) < -time.Minute {
+				t.Errorf("published: %+v", e)
+			}
+		}
+		if len(page) < 2 {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("published: %q, want %q", got, want)
+	}
+	names := []string{events[1].Name, events[0].Name, events[3].Name, events[4].Name, "none"}
+	for _, want := range []int{2, 0} {
+		if n, err := b.Republish(t.Context(), names); n != want || err != nil {
+			t.Errorf("%d are queued again, want %d, %v", n, want, err)
+		}
+	}
+	waits, err := b.ListWaiting(t.Context(), 0, 10)
+	if err != nil || len(waits) != 3 || waits[0].Name != events[0].Name || waits[1].Name != events[1].Name || waits[0].Attempts != 0 || waits[0].Position != events[0].Position {
+		t.Errorf("waiting: %+v, %v", waits, err)
+	}
+	if page, err := b.ListPublished(t.Context(), "", 10); err != nil || len(page) != 1 || page[0].Name != events[2].Name {
+		t.Errorf("still published: %+v, %v", page, err)
 	}
 }
 

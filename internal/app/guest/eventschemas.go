@@ -1,0 +1,54 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest/eventschema"
+	"holdfast/internal/operate"
+)
+
+func (s *Guest) eventSchemaOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "event-schemas", Rows: "schemas", Doc: "List the types of events that the profile of the server publishes", Title: "Event schemas", Empty: "There are no events.",
+			Group: "Show the JSON Schemas of events", Text: "Each type of events has a JSON Schema of its data. Its version is the end of the type.",
+		}, s.listEventSchemas),
+		operate.NewRead(operate.About{
+			Path: "event-schemas/show", Doc: "Print the JSON Schema of a type of events", Title: "Event schema", Example: "wishlist.added.v1\n--json handoff.initiated.v1",
+		}, s.showEventSchema),
+	}
+}
+
+// eventSchemaOutput is a type of events.
+type eventSchemaOutput struct {
+	Type  string `json:"type" title:"Type" subject:"type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
+	Class string `json:"retentionClass" title:"Retention" enum:"operational,audit"`
+	Doc   string `json:"description" title:"When" example:"An item was added to a wishlist."`
+}
+
+func (s *Guest) listEventSchemas(context.Context, operate.None) (all []eventSchemaOutput, _ error) {
+	for _, one := range eventschema.All(s.cfg.profile()) {
+		all = append(all, eventSchemaOutput{one.Type, one.Retention, one.Doc})
+	}
+	return all, nil
+}
+
+type eventTypeInput struct {
+	Type string `subject:"type" doc:"type of events, with or without the prefix of the profile"`
+}
+
+// eventSchemaDetail is a type with its schema.
+type eventSchemaDetail struct {
+	eventSchemaOutput
+	Schema json.RawMessage `json:"schema" text:"Schema"`
+}
+
+func (s *Guest) showEventSchema(_ context.Context, in eventTypeInput) (eventSchemaDetail, error) {
+	found, ok := eventschema.Find(s.cfg.profile(), in.Type)
+	if !ok {
+		return eventSchemaDetail{}, errcode.New(errcode.NotFound, "no such type of events: holdfast guest event-schemas list lists them")
+	}
+	return eventSchemaDetail{eventSchemaOutput{found.Type, found.Retention, found.Doc}, found.Text}, nil
+}

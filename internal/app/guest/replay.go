@@ -1,0 +1,177 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/operate"
+	"holdfast/internal/outbox"
+)
+
+func (s *Guest) publishedOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "events", Doc: "List published events that are still kept, in the order of their IDs", Title: "Published events", Empty: "No published events are kept.", Limit: 100,
+			Group: "Show published events, and publish them again",
+			Text:  "Published events stay in the database for guest.keep_events and guest.keep_audit_events.",
+		}, s.listPublished),
+		operate.NewJob(operate.About{
+			Path: "events/replay", Doc: "Publish events again, with the same IDs", Title: "Replay events", Counts: "events",
+			More: "Events keep their IDs and sequences, and the events of a session their order, so consumers that remember IDs ignore those\n" +
+				"that they have. New events wait meanwhile: replay a long time in parts.",
+			Example: "--from 2026-11-20T00:00:00Z --dry-run\n--from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z --type wishlist.added.v1\n--from 4711",
+		}, s.replay),
+	}
+}
+
+// publishedOutput is a published event.
+type publishedOutput struct {
+	ID        string          `json:"id" title:"Event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Type      string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
+	Key       string          `json:"key" title:"Key" doc:"the session: its events are in order" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Sequence  int64           `json:"sequence" title:"Sequence" least:"1"`
+	At        time.Time       `json:"at" title:"Time"`
+	Published time.Time       `json:"published" title:"Published"`
+	Subject   string          `json:"subject" aside:"" example:"wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Class     string          `json:"retentionClass" aside:"" enum:"operational,audit"`
+	Payload   json.RawMessage `json:"payload" text:"Payload"`
+	Name      string          `json:"-" cursor:""`
+}
+
+func (s *Guest) listPublished(ctx context.Context, in operate.Page[string]) (all []publishedOutput, err error) {
+	p, err := s.parts()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := guest.ParseID(guest.EventPrefix, in.After); in.After != "" && !ok {
+		return nil, &operate.InputError{Input: "after", Reason: "expected the ID of an event"}
+	}
+	found, err := p.outbox.ListPublished(ctx, in.After, in.Limit)
+	for i := range found {
+		e := &found[i]
+		all = append(all, publishedOutput{e.Name, e.Topic, e.Owner, e.Position, e.At, e.Published, e.Key, e.Class, e.Payload, e.Name})
+	}
+	return all, err
+}
+
+type replayInput struct {
+	From   string `flag:"from" value:"TIME" doc:"first time, e.g. 2026-11-20T00:00:00Z, or first sequence, e.g. 4711" example:"2026-11-20T00:00:00Z"`
+	To     string `flag:"to" value:"TIME" doc:"time at which it ends; without it: now" example:"2026-11-21T00:00:00Z"`
+	Type   string `flag:"type" doc:"only events of this type, with or without the prefix of the profile" example:"wishlist.added.v1"`
+	DryRun bool   `flag:"dry-run" doc:"count the events, and publish nothing"`
+}
+
+// Check implements the check of the input.
+func (in replayInput) Check() error {
+	_, err := in.span()
+	return err
+}
+
+// span is which events to replay.
+type span struct {
+	from, to time.Time // to is excluded; zero: no limit
+	sequence int64
+}
+
+func (in replayInput) span() (v span, err error) {
+	if n, err := strconv.ParseInt(in.From, 10, 64); err == nil && n > 0 {
+		v.sequence = n
+	} else if v.from, err = time.Parse(time.RFC3339, in.From); err != nil {
+		return v, &operate.InputError{Input: "from", Reason: "expected a time such as 2026-11-20T00:00:00Z, or the sequence of an event, such as 4711"}
+	}
+	if in.To != "" {
+		if v.to, err = time.Parse(time.RFC3339, in.To); err != nil {
+			return v, &operate.InputError{Input: "to", Reason: "expected a time such as 2026-11-21T00:00:00Z"}
+		}
+	}
+	return v, nil
+}
+
+// IDs of events begin with their time, but for the event that a handoff was consumed again: its ID has
+// the time of the handoff, which is kept for a day. Clocks of processes may differ by a little, too.
+const (
+	idBefore = 25 * time.Hour
+	idAfter  = time.Minute
+)
+
+// replayed is the result of a replay.
+type replayed struct {
+	Queued    *int      `json:"queued,omitempty" least:"0" doc:"events that are published again"`
+	Found     *int      `json:"found,omitempty" least:"0" doc:"of a dry run: events that it would publish again"`
+	Kept      time.Time `json:"keptSince" doc:"operational events that were published before this time are deleted"`
+	KeptAudit time.Time `json:"auditKeptSince" doc:"audit events that were published before this time are deleted"`
+}
+
+// Notice implements operate.Changed.
+func (r replayed) Notice() string {
+	text := ""
+	switch {
+	case r.Queued != nil:
+		text = service.Count(int64(*r.Queued), "event") + " queued again"
+	case r.Found != nil:
+		text = service.Count(int64(*r.Found), "event") + " to publish again"
+	}
+	return fmt.Sprintf("%s; events are kept since %s, audit events since %s", text, r.Kept.Format(time.DateTime), r.KeptAudit.Format(time.DateTime))
+}
+
+// replayStep is how many events are read at once, and queued in a transaction.
+const replayStep = 2000
+
+// replay queues published events again, in steps. After an error, the result has those that are queued.
+func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Progress) (r replayed, err error) {
+	p, err := s.parts()
+	if err != nil {
+		return r, err
+	}
+	of, err := in.span()
+	if err != nil {
+		return r, err
+	}
+	// Events that are published meanwhile are not replayed.
+	now := p.clock()
+	if of.to.IsZero() || of.to.After(now) {
+		of.to = now
+	}
+	count := 0
+	r = replayed{Queued: &count, Kept: p.retention.Before(retention.JobEvents, now).UTC().Truncate(time.Second), KeptAudit: p.retention.Before(retention.JobAuditEvents, now).UTC().Truncate(time.Second)}
+	if in.DryRun {
+		r.Queued, r.Found = nil, &count
+	}
+	after, last := guest.BeforeEvents(of.from.Add(-idBefore)), guest.BeforeEvents(of.to.Add(idAfter))
+	for {
+		page, err := p.outbox.ListPublished(ctx, after, replayStep)
+		if err != nil || len(page) == 0 {
+			return r, err
+		}
+		after = page[len(page)-1].Name
+		names := of.names(page, in.Type, s.cfg.profile().Types)
+		n := len(names)
+		if !in.DryRun && n > 0 {
+			if n, err = p.outbox.Republish(ctx, names); err != nil {
+				return r, err
+			}
+		}
+		count += n
+		progress.Report(int64(count), 0)
+		if len(page) < replayStep || after >= last {
+			return r, nil
+		}
+	}
+}
+
+// names returns the names of the events of a page that are to be replayed.
+func (v span) names(page []outbox.PublishedEvent, kind, prefix string) (names []string) {
+	for i := range page {
+		e := &page[i]
+		if e.Position >= v.sequence && !e.At.Before(v.from) && e.At.Before(v.to) && (kind == "" || e.Topic == kind || e.Topic == prefix+kind) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}

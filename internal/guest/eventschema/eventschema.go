@@ -1,0 +1,237 @@
+// Package eventschema describes the data of the events of guests as JSON Schemas (Draft 2020-12), for consumers.
+//
+// The version of a schema is the end of the type, such as v1. Within a version members may be added, so
+// the schemas allow members that they do not name.
+package eventschema
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/telemetry"
+)
+
+// Schema is the schema of the data of a type of events.
+type Schema struct {
+	Kind      string // the type without the prefix of the profile, such as wishlist.added.v1
+	Type      string
+	Doc       string // when it is published
+	Retention string // guest.Operational or guest.Audit
+	Text      json.RawMessage
+}
+
+type object = map[string]any
+
+// All returns the schemas of a profile, by type.
+func All(p *guest.Profile) (all []Schema) {
+	b := builder{p}
+	kinds := b.kinds()
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[kind]
+		root := object{
+			"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:holdfast:guest:event:" + p.EventType(kind),
+			"title": p.EventType(kind), "description": k.doc,
+		}
+		maps.Copy(root, k.data)
+		text, err := json.MarshalIndent(root, "", "  ")
+		if err != nil {
+			panic(err) // a payload that is no JSON, which the configuration has refused
+		}
+		all = append(all, Schema{kind, p.EventType(kind), k.doc, k.retention, append(text, '\n')})
+	}
+	return all
+}
+
+// Find returns the schema of a type, with or without the prefix of the profile.
+func Find(p *guest.Profile, name string) (Schema, bool) {
+	all := All(p)
+	i := slices.IndexFunc(all, func(s Schema) bool { return s.Type == name || s.Kind == name })
+	if i < 0 {
+		return Schema{}, false
+	}
+	return all[i], true
+}
+
+// kind is a kind of events.
+type kind struct {
+	doc       string
+	retention string
+	data      object
+}
+
+// builder builds the schemas of a profile.
+type builder struct{ profile *guest.Profile }
+
+func (b builder) kinds() map[string]kind {
+	wish := record(b.withQuantity(object{
+		"sessionId": id(guest.SessionPrefix), "wishId": id(guest.WishPrefix), "tenantId": uuid(), b.item(): b.itemID(), "source": text("Where the guest added it."),
+	}))
+	kinds := map[string]kind{
+		"session.started.v1": {"A guest has got the cookie of a new session.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "createdAt": moment(), "campaign": campaign(),
+		}, "campaign")},
+		"session.attributes_changed.v1": {"Attributes of a session have changed. Their values are not published.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "changed": list(text("")), "version": text("The ETag of the attributes."), "bytes": count(0),
+		})},
+		"session.linked.v1": {"A session was joined to a signed-in user of the site. sessionId is the session that has the merged list.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "formerSessionId": id(guest.SessionPrefix), "added": count(0), "changed": count(0), "dropped": count(0),
+		})},
+		"wishlist.added.v1":     {"An item was added to a wishlist.", guest.Operational, wish},
+		"wishlist.removed.v1":   {"An item was removed from a wishlist.", guest.Operational, wish},
+		"handoff.initiated.v1":  {"A handoff was minted.", guest.Audit, b.initiated()},
+		"bot_suspected.v1":      {"A handoff was consumed again (signal handoff-replay), or a request is suspect (signal score).", guest.Audit, b.suspected()},
+		"page_view.recorded.v1": {"A front end has reported a page view.", guest.Operational, b.pageView()},
+		"funnel.recorded.v1":    {"A front end has reported a step towards a handoff.", guest.Operational, b.funnelEvent()},
+	}
+	if b.profile.IsHotel() {
+		kinds["search.executed.v1"] = kind{"A guest has searched.", guest.Operational, searched()}
+		kinds["detail.viewed.v1"] = kind{"A guest with a session has got the page of a property from this server.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "tenantId": uuid(), "propertyId": uuid(), "locale": locale(), "currency": currency(), "cache": cacheState(),
+		})}
+		return kinds
+	}
+	kinds["wishlist.changed.v1"] = kind{"The quantity of an entry of a wishlist has changed.", guest.Operational, wish}
+	return kinds
+}
+
+// item returns the name of the member with the ID of an item.
+func (b builder) item() string { return b.profile.Member() }
+
+func (b builder) itemID() object {
+	if b.profile.IsHotel() || !b.profile.Texts {
+		return uuid()
+	}
+	return object{"type": "string", "pattern": guest.ItemPattern}
+}
+
+// withQuantity adds the quantity to members if the profile has quantities.
+func (b builder) withQuantity(members object) object {
+	if !b.profile.IsHotel() && b.profile.MaxQuantity > 0 {
+		members["quantity"] = object{"type": "integer", "minimum": 1}
+	}
+	return members
+}
+
+func (b builder) initiated() object {
+	members := object{
+		"handoffId": id(guest.HandoffPrefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "currency": currency(), "locale": locale(),
+		"campaign": campaign(), "keyId": text("The key that signed the token."), "expiresAt": moment(),
+	}
+	if b.profile.IsHotel() {
+		maps.Copy(members, object{"checkIn": date(), "checkOut": date(), "adults": count(1), "children": count(0), "rooms": count(1)})
+	} else {
+		members["payload"] = b.payload()
+	}
+	return record(members, "campaign")
+}
+
+// payload returns the schema of the profile, as a document of its own.
+func (b builder) payload() any {
+	var schema any
+	if json.Unmarshal(b.profile.Payload, &schema) != nil {
+		return true // there are no handoffs
+	}
+	if o, ok := schema.(object); ok && o["$id"] == nil {
+		o["$id"] = "urn:holdfast:guest:payload"
+	}
+	return schema
+}
+
+func (b builder) suspected() object {
+	signal := record(object{"signal": text(""), "value": fraction(), "weight": object{"type": "number", "minimum": 0}})
+	return object{"oneOf": []object{
+		record(object{
+			"signal": object{"const": bots.SignalReplay}, "sessionId": id(guest.SessionPrefix), "handoffId": id(guest.HandoffPrefix), "tenantId": uuid(), b.item(): b.itemID(),
+			"by": text("The service that tried to consume it."),
+		}),
+		record(object{
+			"signal": object{"const": "score"}, "sessionId": object{"anyOf": []object{id(guest.SessionPrefix), {"type": "null"}}}, "score": fraction(),
+			"verdict": one(bots.Suspect, bots.Bot), "action": one(bots.NoAction, bots.Challenge, bots.HardBlock), "signals": list(signal), "route": text("Method and path, such as POST /session."),
+		}),
+	}}
+}
+
+// place returns the members that page views and funnel events have in common.
+func (b builder) place(prefix string) object {
+	return object{
+		"id": id(prefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "searchId": id(guest.SearchPrefix), "occurredAt": moment(),
+	}
+}
+
+func (b builder) pageView() object {
+	members := b.place(guest.PageViewPrefix)
+	members["page"], members["durationMs"] = one(telemetry.Pages...), count(1)
+	return record(members, "tenantId", b.item(), "searchId", "durationMs")
+}
+
+func (b builder) funnelEvent() object {
+	members := b.place(guest.FunnelPrefix)
+	members["step"], members["handoffId"] = one(telemetry.Steps...), id(guest.HandoffPrefix)
+	return record(members, "tenantId", b.item(), "searchId", "handoffId")
+}
+
+func searched() object {
+	degrees := object{"type": "number", "minimum": -180, "maximum": 180}
+	query := record(object{
+		"country": text(""), "region": text(""), "checkIn": date(), "checkOut": date(), "adults": count(1), "children": count(0), "rooms": count(1), "minStars": count(1),
+		"amenities": list(text("")), "maxNightlyMinor": object{"type": "string", "pattern": "^[0-9]+$"}, "bounds": record(object{"south": degrees, "west": degrees, "north": degrees, "east": degrees}),
+		"sort": one(catalogue.Sorts...), "page": count(1), "pageSize": count(1), "locale": locale(), "currency": currency(), "device": one("mobile", "desktop"),
+	}, "country", "region", "checkIn", "checkOut", "minStars", "amenities", "maxNightlyMinor", "bounds", "device")
+	return record(object{
+		"sessionId": id(guest.SessionPrefix), "searchId": id(guest.SearchPrefix), "kind": one("list", "map"), "query": query, "hasText": object{"type": "boolean"}, "total": count(0), "cache": cacheState(),
+	}, "searchId")
+}
+
+// record returns the schema of an object whose members are required, except for some.
+func record(members object, optional ...string) object {
+	required := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool { return slices.Contains(optional, name) })
+	return object{"type": "object", "properties": members, "required": required}
+}
+
+func id(prefix string) object {
+	return object{"type": "string", "pattern": "^" + prefix + "[0-7][0-9A-HJKMNP-TV-Z]{25}$"}
+}
+
+func uuid() object {
+	return object{"type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
+}
+
+func text(doc string) object {
+	o := object{"type": "string"}
+	if doc != "" {
+		o["description"] = doc
+	}
+	return o
+}
+
+func moment() object {
+	return object{"type": "string", "format": "date-time", "description": "RFC 3339, in UTC."}
+}
+
+func date() object { return object{"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"} }
+
+func locale() object { return text("BCP 47, such as de-AT.") }
+
+func currency() object { return object{"type": "string", "pattern": "^[A-Z]{3}$"} }
+
+func count(least int) object { return object{"type": "integer", "minimum": least} }
+
+func fraction() object { return object{"type": "number", "minimum": 0, "maximum": 1} }
+
+func list(of object) object { return object{"type": "array", "items": of} }
+
+func campaign() object {
+	return object{"type": "object", "additionalProperties": true, "description": "What has brought the guest here."}
+}
+
+func cacheState() object {
+	return one(slices.DeleteFunc(slices.Clone(catalogue.CacheStates), func(s catalogue.CacheState) bool { return strings.HasPrefix(string(s), "ERR") })...)
+}
+
+// one returns the schema of a text that is one of some values.
+func one[T ~string](values ...T) object { return object{"type": "string", "enum": values} }

@@ -1,0 +1,70 @@
+// Package eventschematest checks events of tests against their schemas.
+package eventschematest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/eventschema"
+	"holdfast/internal/jsonschema"
+)
+
+// Checker checks the data of events of a profile.
+type Checker map[string]*jsonschema.Schema
+
+// New compiles the schemas of a profile. They refuse members that they do not name, which consumers must accept: an event that has
+// another member needs it in its schema.
+func New(p *guest.Profile) (Checker, error) {
+	c := Checker{}
+	for _, s := range eventschema.All(p) {
+		var document any
+		if err := json.Unmarshal(s.Text, &document); err != nil {
+			return nil, err
+		}
+		closeObjects(document)
+		text, err := json.Marshal(document)
+		if err != nil {
+			return nil, err
+		}
+		if c[s.Type], err = jsonschema.Compile(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Type, err)
+		}
+	}
+	return c, nil
+}
+
+// closeObjects forbids unknown members of all objects of a schema.
+func closeObjects(schema any) {
+	switch v := schema.(type) {
+	case map[string]any:
+		if _, said := v["additionalProperties"]; v["properties"] != nil && !said {
+			v["additionalProperties"] = false
+		}
+		for _, below := range v {
+			closeObjects(below)
+		}
+	case []any:
+		for _, below := range v {
+			closeObjects(below)
+		}
+	}
+}
+
+// Check returns an error unless an event has a schema and its data matches it.
+func (c Checker) Check(ctx context.Context, kind string, data []byte) error {
+	s := c[kind]
+	if s == nil {
+		return fmt.Errorf("events of the type %s have no schema: add it to package eventschema", kind)
+	}
+	value, err := canonjson.Parse(data, 1<<20)
+	if err != nil {
+		return err
+	}
+	if err := s.Validate(ctx, value); err != nil {
+		return fmt.Errorf("%s %s: %w", kind, data, err)
+	}
+	return nil
+}
