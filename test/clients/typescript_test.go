@@ -88,7 +88,7 @@ func (c *typescript) serve(t *testing.T) {
 // startShop starts a server with the profile shop of the guide.
 func startShop(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
-	_, text, _ := strings.Cut(read(t, "../../docs/guest.md"), "A shop with a cart and a checkout:\n\n```toml\n")
+	_, text, _ := strings.Cut(read(t, "../../docs/guest-reference.md"), "A shop with a cart and a checkout:\n\n```toml\n")
 	text, _, found := strings.Cut(text, "```")
 	if !found {
 		t.Fatal("the guide has no profile of a shop")

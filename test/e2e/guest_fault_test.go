@@ -464,10 +464,20 @@ func private(t *testing.T, data string, vars []string, published, stored func() 
 	contains("the database", stored(), m.HandoffID, "bot_suspected.v1")
 }
 
+// guestGuides are the parts of the guide whose commands are typed in one shell: those of the first one begin the session.
+func guestGuides(t *testing.T) string {
+	t.Helper()
+	all := ""
+	for _, name := range []string{"guest-hotel.md", "guest-reference.md", "guest-handoffs.md", "guest-events.md", "guest-operate.md"} {
+		all += guide(t, name) + "\n"
+	}
+	return all
+}
+
 // TestGuestGuide types the commands of the guide.
 func TestGuestGuide(t *testing.T) {
 	t.Parallel()
-	commands := sessions(guide(t, "guest.md"))
+	commands := sessions(guestGuides(t))
 	if len(commands) < 25 {
 		t.Fatalf("%d commands", len(commands))
 	}
@@ -479,7 +489,7 @@ func TestGuestGuide(t *testing.T) {
 // TestGuestGuideServers uses the settings of the guide with the servers that they are for.
 func TestGuestGuideServers(t *testing.T) {
 	t.Parallel()
-	text := guide(t, "guest.md")
+	text := guestGuides(t)
 	settings := map[string]string{}
 	for _, block := range blocks(text, "toml") {
 		for _, server := range []string{"hot = \"redis", "events = \"nats", "events = \"pubsub"} {

@@ -13,7 +13,7 @@ import (
 // TestShopOfTheGuide: the configuration in the guide is that of a shop.
 func TestShopOfTheGuide(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "guest.md"))
+	guide, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "guest-reference.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

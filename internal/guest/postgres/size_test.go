@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestIndexSizes: docs/guest.md gives these sizes to plan with. The IDs ascend as in production, a
+// TestIndexSizes: docs/guest-operate.md gives these sizes to plan with. The IDs ascend as in production, a
 // session adds five entries while others do, and 23 events are published in a second.
 func TestIndexSizes(t *testing.T) {
 	t.Parallel()

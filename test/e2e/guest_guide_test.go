@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// TestGuestTutorial types the commands of the tutorial on a server with its configuration.
+func TestGuestTutorial(t *testing.T) {
+	t.Parallel()
+	text := guide(t, "guest-tutorial.md")
+	settings, commands := blocks(text, "toml"), sessions(text)
+	if len(settings) != 1 || len(commands) < 15 {
+		t.Fatalf("%d settings, %d commands", len(settings), len(commands))
+	}
+	folder := t.TempDir()
+	config := filepath.Join(folder, "holdfast.toml")
+	if err := os.WriteFile(config, []byte(settings[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_CONFIG="+config, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__BOTS__ENABLED=true",
+		"HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
+	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8002", host(t, s.Internal())}, commands)
+}
+
+// TestGuestExamples: the code of the tutorials is that of the examples, which test/clients runs, or of the README of the client.
+func TestGuestExamples(t *testing.T) {
+	t.Parallel()
+	for name, folder := range map[string]string{"guest-tutorial.md": "express", "guest-nextjs.md": "nextjs"} {
+		code := ""
+		root := filepath.Join("..", "..", "clients", "typescript", "examples", folder)
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.Name() == "node_modules" {
+				return filepath.SkipDir
+			}
+			if err != nil || d.IsDir() || !strings.Contains(".js .ts .tsx", filepath.Ext(path)) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			code += string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := append(blocks(guide(t, name), "js"), blocks(guide(t, name), "ts")...)
+		if len(all) < 5 {
+			t.Errorf("%s has %d blocks of code", name, len(all))
+		}
+		readme, err := os.ReadFile(filepath.Join("..", "..", "clients", "typescript", "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range all {
+			if !strings.Contains(code, block) && !strings.Contains(string(readme), block) {
+				t.Errorf("%s has code that no example has:\n%s", name, block)
+			}
+		}
+	}
+}
