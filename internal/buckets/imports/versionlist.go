@@ -35,27 +35,41 @@ func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn fun
 		}
 		names, byName := group(append(rest, page...))
 		rest = nil
-		last := ""
+		marker, partial := "", -1
 		if aws.ToBool(out.IsTruncated) {
-			if last, err = decoded(aws.ToString(out.NextKeyMarker), out.EncodingType); err != nil {
+			if marker, err = decoded(aws.ToString(out.NextKeyMarker), out.EncodingType); err != nil {
 				return err
 			}
-			if last == "" {
+			if marker == "" {
 				return errList
 			}
+			partial = lastOf(names, marker)
 		}
-		for _, name := range names {
-			if name == last {
+		for n, name := range names {
+			if n == partial {
 				rest = byName[name]
 			} else if err := fn(name, inOrder(byName[name])); err != nil {
 				return err
 			}
 		}
-		if last == "" {
+		if marker == "" {
 			return nil
 		}
-		in.KeyMarker, in.VersionIdMarker = aws.String(last), out.NextVersionIdMarker
+		in.KeyMarker, in.VersionIdMarker = &marker, out.NextVersionIdMarker
 	}
+}
+
+// lastOf returns the index of the name at which a page ends, whose other versions are on the next page. The marker is that name. MinIO
+// adds to it where its list continues, so the longest name that the marker begins with counts, and otherwise the last one.
+func lastOf(names []string, marker string) int {
+	last := len(names) - 1
+	length := -1
+	for n, name := range names {
+		if len(name) > length && strings.HasPrefix(marker, name) {
+			last, length = n, len(name)
+		}
+	}
+	return last
 }
 
 // group groups versions by name, in the order in which the names occur.
