@@ -126,8 +126,8 @@ func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, e
 		return q, begun, err
 	}
 	criteria, err := canonjson.Parse(q.Criteria, maxBody)
-	if err != nil {
-		return q, begun, guest.BadMember("expected a JSON value", "criteria")
+	if err != nil || criteria[0] != '{' { // a text could not be left out of events
+		return q, begun, guest.BadMember("expected an object", "criteria")
 	}
 	if err := guest.Under("criteria", x.Guests.CheckCriteria(x.ctx(), criteria)); err != nil {
 		return q, begun, err

@@ -48,32 +48,37 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newShelf returns a catalogue, and makes the shop of the parts use it.
-func newShelf(t testing.TB) (*shelf, func(*parts)) {
+// newShelf returns a catalogue, and makes the parts those of a shop that uses it.
+func newShelf(t testing.TB, p *parts) *shelf {
 	t.Helper()
 	s := &shelf{}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	client := upstream.New(catalogue.Upstreams{Timeout: 4 * time.Second, MaxBody: 16 << 10})
 	t.Cleanup(client.Close)
-	return s, func(p *parts) {
-		p.profile, p.fetcher = shop(), client
-		p.profile.Name = "shop-" + ident.New() // with a description of its own
-		p.profile.Criteria = json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"},"category":{"enum":["books","toys"]},"max":{"type":"integer"}}}`)
-		p.profile.Upstreams = []guest.Upstream{
-			{Name: "search", URL: s.URL + "/search", Fresh: time.Minute, Stale: catalogue.StaleLife},
-			{Name: "product", URL: s.URL + "/products/", Path: []string{"itemId"}, Parameters: []string{"locale", "currency"}, Fresh: 5 * time.Minute, Stale: time.Hour},
-			{Name: "shelf", URL: s.URL + "/shelves", Path: []string{"area", "shelf"}, Parameters: []string{"sort"}, Fresh: time.Minute, Stale: catalogue.StaleLife},
-		}
+	p.profile, p.fetcher = shop(), client
+	p.profile.Name = "shop-" + ident.New() // with a description of its own
+	p.profile.Criteria = json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"},"category":{"enum":["books","toys"]},"max":{"type":"integer"}}}`)
+	p.profile.Upstreams = []guest.Upstream{
+		{Name: "search", URL: s.URL + "/search", Fresh: time.Minute, Stale: catalogue.StaleLife},
+		{Name: "product", URL: s.URL + "/products/", Path: []string{"itemId"}, Parameters: []string{"locale", "currency"}, Fresh: 5 * time.Minute, Stale: time.Hour},
+		{Name: "shelf", URL: s.URL + "/shelves", Path: []string{"area", "shelf"}, Parameters: []string{"sort"}, Fresh: time.Minute, Stale: catalogue.StaleLife},
 	}
+	return s
+}
+
+// inShelves is inShops with a catalogue.
+func inShelves(t *testing.T, test func(*testing.T, *server, *shelf)) {
+	onParts(t, func(t testing.TB, p *parts) func(*testing.T, *server) {
+		shelf := newShelf(t, p)
+		return func(t *testing.T, s *server) { test(t, s, shelf) }
+	})
 }
 
 // TestShopSearch: guests of a shop search by the criteria of its schema. Equal searches are one call.
 func TestShopSearch(t *testing.T) {
 	t.Parallel()
-	inShops(t, func(t *testing.T, s *server) {
-		shelf, use := newShelf(t)
-		s = s.at(use)
+	inShelves(t, func(t *testing.T, s *server, shelf *shelf) {
 		b := &browser{server: s}
 		a := b.want(200, http.MethodPost, "/search", `{"criteria":{"text":"duck","category":"toys","max":2.0},"pageSize":10}`,
 			`"query":{"criteria":{"max":2,"text":"duck","category":"toys"},"page":1,"pageSize":10,"locale":"en","currency":"EUR"}`,
@@ -97,6 +102,7 @@ func TestShopSearch(t *testing.T) {
 		for body, part := range map[string]string{
 			`{"criteria":{"category":"cars"}}`:       `"pointer":"/criteria/category"`,
 			`{"criteria":{"color":"red"}}`:           `"pointer":"/criteria`,
+			`{"criteria":"duck"}`:                    `"pointer":"/criteria"`,
 			`{"criteria":null}`:                      `"pointer":"/criteria"`,
 			`{}`:                                     `"pointer":"/criteria"`,
 			`{"criteria":{},"page":1001}`:            `"pointer":"/page"`,
@@ -122,9 +128,7 @@ func TestShopSearch(t *testing.T) {
 // TestShopAnswers: answers of upstreams are the same for all guests, and cached by their path and parameters.
 func TestShopAnswers(t *testing.T) {
 	t.Parallel()
-	inShops(t, func(t *testing.T, s *server) {
-		shelf, use := newShelf(t)
-		s = s.at(use)
+	inShelves(t, func(t *testing.T, s *server, shelf *shelf) {
 		b := s.begin()
 		asked := func(path, want string, headers ...string) answer {
 			t.Helper()
@@ -175,8 +179,9 @@ func TestShopAnswers(t *testing.T) {
 // TestShopSuspended: what belongs to a suspended tenant is not shown, whatever the cache has.
 func TestShopSuspended(t *testing.T) {
 	t.Parallel()
-	_, use := newShelf(t)
-	s := newShop(t).at(use)
+	p := newParts(t)
+	newShelf(t, &p)
+	s := serve(t, p)
 	b := s.begin()
 	read := func(path string) (int, string) {
 		a := b.send(http.MethodGet, path, "")
@@ -212,8 +217,9 @@ func TestShopWithoutCatalogue(t *testing.T) {
 	b.want(404, http.MethodGet, "/session/history", "")
 	b.want(404, http.MethodGet, "/catalogue/product/sku-1", "")
 	newServer(t).begin().want(404, http.MethodGet, "/catalogue/product/sku-1", "")
-	_, use := newShelf(t)
-	text := newShop(t).at(use).begin().want(200, http.MethodGet, "/openapi.json", "", `"/bff/consumer/v1/catalogue/product/{itemId}"`, `"urn:holdfast:guest:criteria"`, `"/bff/consumer/v1/search/{srsId}"`).body
+	p := newParts(t)
+	newShelf(t, &p)
+	text := serve(t, p).begin().want(200, http.MethodGet, "/openapi.json", "", `"/bff/consumer/v1/catalogue/product/{itemId}"`, `"urn:holdfast:guest:criteria"`, `"/bff/consumer/v1/search/{srsId}"`).body
 	for _, word := range []string{"/hotels/", "/facets/", "/search/map", "checkIn", "Bounds", "propertyId"} {
 		if strings.Contains(text, word) {
 			t.Errorf("the description has %s", word)

@@ -49,16 +49,23 @@ func inShops(t *testing.T, test func(*testing.T, *server)) { onEngines(t, shop()
 
 // onEngines runs a test on a profile with SQLite and memory, and with PostgreSQL and Redis.
 func onEngines(t *testing.T, profile *guest.Profile, test func(*testing.T, *server)) {
+	onParts(t, func(_ testing.TB, p *parts) func(*testing.T, *server) {
+		p.profile = profile
+		return test
+	})
+}
+
+// onParts is onEngines with a function that changes the parts of each server, and returns its test.
+func onParts(t *testing.T, prepare func(testing.TB, *parts) func(*testing.T, *server)) {
 	t.Run("sqlite and memory", func(t *testing.T) {
 		t.Parallel()
 		p := newParts(t)
-		p.profile = profile
+		test := prepare(t, &p)
 		test(t, serve(t, p))
 	})
 	t.Run("postgres and redis", func(t *testing.T) {
 		t.Parallel()
 		p := newParts(t)
-		p.profile = profile
 		p.store = postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations), nil)
 		hot, err := redisdb.Open(t.Context(), redisdb.Options{URL: testdb.Redis(t), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
 		if err != nil {
@@ -66,6 +73,7 @@ func onEngines(t *testing.T, profile *guest.Profile, test func(*testing.T, *serv
 		}
 		t.Cleanup(hot.Close)
 		p.hot = redis.New(hot, "test-"+ident.New(), clock.System)
+		test := prepare(t, &p)
 		test(t, serve(t, p))
 	})
 }
