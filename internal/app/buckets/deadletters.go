@@ -76,10 +76,10 @@ func parseEventID(text string) (id outbox.ID, ok bool) {
 // deadOutput is an event that was set aside.
 type deadOutput struct {
 	ID          string    `json:"id" title:"Event" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
-	Type        string    `json:"type" title:"Type" example:"s3:ObjectCreated:Put"`
-	Account     string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"missing: the account was deleted"`
 	Object      string    `json:"object" title:"Object" doc:"bucket and name" example:"photos/2026/harbour.jpg"`
+	Type        string    `json:"type" title:"Type" example:"s3:ObjectCreated:Put"`
 	Destination string    `json:"destination" title:"Destination" example:"thumbnails"`
+	Account     string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"missing: the account was deleted"`
 	At          time.Time `json:"at"`
 	SetAside    time.Time `json:"setAside" title:"Set aside"`
 	Attempts    int       `json:"attempts" title:"Attempts" least:"1"`
