@@ -96,6 +96,17 @@ func (b builder) kinds() map[string]kind {
 		return kinds
 	}
 	kinds["wishlist.changed.v1"] = kind{"The quantity of an entry of a wishlist has changed.", guest.Operational, wish}
+	if b.profile.Criteria != nil {
+		kinds["search.executed.v1"] = kind{"A guest has searched.", guest.Operational, searchedFor(record(object{
+			"criteria": object{"type": "object", "additionalProperties": true, "description": "Without the member text."},
+			"page":     count(1), "pageSize": count(1), "locale": locale(), "currency": currency(),
+		}))}
+	}
+	if slices.ContainsFunc(b.profile.Upstreams, func(u guest.Upstream) bool { return slices.Contains(u.Path, "itemId") }) {
+		kinds["detail.viewed.v1"] = kind{"A guest with a session has got an answer about an item from this server.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "itemId": b.itemID(), "upstream": text("The upstream that has answered."), "cache": cacheState(),
+		})}
+	}
 	return kinds
 }
 
@@ -182,6 +193,10 @@ func searched() object {
 		"amenities": list(text("")), "maxNightlyMinor": object{"type": "string", "pattern": "^[0-9]+$"}, "bounds": record(object{"south": degrees, "west": degrees, "north": degrees, "east": degrees}),
 		"sort": one(catalogue.Sorts...), "page": count(1), "pageSize": count(1), "locale": locale(), "currency": currency(), "device": one("mobile", "desktop"),
 	}, "country", "region", "checkIn", "checkOut", "minStars", "amenities", "maxNightlyMinor", "bounds", "device")
+	return searchedFor(query)
+}
+
+func searchedFor(query object) object {
 	return record(object{
 		"sessionId": id(guest.SessionPrefix), "searchId": id(guest.SearchPrefix), "kind": one("list", "map"), "query": query, "hasText": object{"type": "boolean"}, "total": count(0), "cache": cacheState(),
 	}, "searchId")

@@ -31,6 +31,8 @@ var shop = &guest.Profile{
 			"coupon": {"type": "string", "maxLength": 40}
 		}
 	}`),
+	Criteria:  json.RawMessage(`{"type": "object"}`),
+	Upstreams: []guest.Upstream{{Name: "search"}, {Name: "product", Path: []string{"itemId"}}},
 }
 
 type recorded struct {
