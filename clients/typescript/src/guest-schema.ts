@@ -115,11 +115,11 @@ export interface paths {
             cookie?: never;
         };
         /** List the sessions of the user */
-        get: operations["listUserSessions"];
+        get: operations["listLinkedSessions"];
         put?: never;
         post?: never;
         /** End the other sessions of the user */
-        delete: operations["endUserSessions"];
+        delete: operations["endOtherSessions"];
         options?: never;
         head?: never;
         patch?: never;
@@ -136,7 +136,7 @@ export interface paths {
         put?: never;
         post?: never;
         /** End a session of the user */
-        delete: operations["endUserSession"];
+        delete: operations["endLinkedSession"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2696,7 +2696,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    listUserSessions: {
+    listLinkedSessions: {
         parameters: {
             query?: never;
             header?: never;
@@ -2727,7 +2727,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    endUserSessions: {
+    endOtherSessions: {
         parameters: {
             query?: never;
             header?: never;
@@ -2757,7 +2757,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    endUserSession: {
+    endLinkedSession: {
         parameters: {
             query?: never;
             header?: never;
