@@ -81,9 +81,9 @@ func (e *AttributesFullError) Error() string {
 const patchTries = 10
 
 // Attributes returns the attributes of a session. Attributes that are unavailable are an error: a front end
-// must not take them for empty.
-func (s *Service) Attributes(ctx context.Context, id ID) (Attributes, error) {
-	session, err := s.opts.Hot.Session(ctx, id, Change{ReadAttributes: true})
+// must not take them for empty. If they have the version known, which may be "", the value is not read.
+func (s *Service) Attributes(ctx context.Context, id ID, known string) (Attributes, error) {
+	session, err := s.opts.Hot.Session(ctx, id, Change{ReadAttributes: true, KnownVersion: known})
 	return session.Attributes, err
 }
 
@@ -94,7 +94,7 @@ func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch)
 		return c, ErrAttributesPatch
 	}
 	for range patchTries {
-		before, err := s.Attributes(ctx, id)
+		before, err := s.Attributes(ctx, id, "")
 		if err != nil {
 			return c, err
 		}

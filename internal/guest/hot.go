@@ -66,7 +66,8 @@ type Change struct {
 	Currency *string `json:"currency"`
 	Campaign *string `json:"-"`
 
-	ReadAttributes bool `json:"-"` // read the attributes, too
+	ReadAttributes bool   `json:"-"` // read the attributes, too
+	KnownVersion   string `json:"-"` // of attributes whose value is not read; "": none
 }
 
 // Lives of hot state.

@@ -45,7 +45,7 @@ type Link struct {
 
 // Linked is the result of Link.
 type Linked struct {
-	User    string   `json:"-"` // an answer outlives an erasure; "" if it was replayed
+	User    string   `json:"-"`       // an answer outlives an erasure; "" if it was replayed
 	Session ID       `json:"session"` // of the user
 	List    ID       `json:"list"`
 	Added   int      `json:"added"`   // entries of the session that were new to the user

@@ -183,7 +183,7 @@ func match(template, path string, rest bool) (map[string]string, bool) {
 
 // transport lists HTTP and browser headers, which a document need not describe.
 var transport = []string{
-	"Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
+	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
 	"Access-Control-Max-Age", "Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Trailer", "Transfer-Encoding", "Vary",
 }
 

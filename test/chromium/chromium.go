@@ -62,7 +62,7 @@ func Start(t *testing.T) *Browser {
 	cmd := exec.Command(program, "--headless", "--remote-debugging-pipe", "--user-data-dir="+profile,
 		"--no-sandbox",                             // tests also run as root
 		"--disable-gpu", "--disable-dev-shm-usage", // as in containers, which have neither
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost", // no other hosts
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost", // no other hosts
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--disable-default-apps", "--disable-breakpad", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
 		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",

@@ -1749,6 +1749,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1773,6 +1774,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1817,6 +1819,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1830,6 +1833,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1843,6 +1847,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1886,6 +1891,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1910,6 +1916,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 Allow: components["headers"]["Allow"];
                 [name: string]: unknown;
             };
@@ -1924,6 +1931,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -1937,6 +1945,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -1951,6 +1960,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                 [name: string]: unknown;
@@ -1977,6 +1987,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -2002,6 +2013,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2026,6 +2038,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2039,6 +2052,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -2053,6 +2067,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2108,6 +2123,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2131,6 +2147,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2144,6 +2161,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2157,6 +2175,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2188,6 +2207,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2201,6 +2221,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -2226,6 +2247,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 [name: string]: unknown;
             };
             content: {
@@ -2239,6 +2261,7 @@ export interface components {
                 RateLimit: components["headers"]["RateLimit"];
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -2297,8 +2320,10 @@ export interface components {
         RetryAfter: number;
         /** @description The cookie again, so that it lives as long as the session: with the first answer of a day, or instead of one with an old signature. */
         SetCookie: string;
-        /** @description The cookie of the session: __Host-gms over HTTPS, gms over plain HTTP. */
+        /** @description The cookie of the session: __Host-gms over HTTPS, __Secure-gms if the profile has a domain, gms over plain HTTP. An app gets X-Session-Token instead. */
         NewCookie: string;
+        /** @description Instead of the cookie, for a request with a bearer token or X-Session-Mode: bearer. */
+        SessionToken: string;
         /** @description The answer is that of an earlier request with the same idempotency key. */
         IdempotencyReplayed: "true";
         /** @description The path of the entry. */
@@ -2358,6 +2383,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2403,6 +2429,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["NewCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2425,6 +2452,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["NewCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2472,6 +2500,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2517,6 +2546,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -2536,6 +2566,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -2585,6 +2616,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -2639,6 +2671,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -2683,6 +2716,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2712,6 +2746,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2743,6 +2778,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2775,6 +2811,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2805,6 +2842,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2857,6 +2895,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2898,6 +2937,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2950,6 +2990,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["NewCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3003,6 +3044,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3056,6 +3098,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3096,6 +3139,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3395,6 +3439,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3459,6 +3504,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3483,6 +3529,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
@@ -3541,6 +3588,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3594,6 +3642,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3646,6 +3695,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3733,6 +3783,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3801,6 +3852,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3865,6 +3917,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -5648,7 +5701,10 @@ export interface operations {
                              * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                              */
                             list: string;
-                            /** Format: date-time */
+                            /**
+                             * Format: date-time
+                             * @description When the user has signed in.
+                             */
                             linkedAt: string;
                             /**
                              * Format: date-time

@@ -16,7 +16,7 @@ import (
 // Profiles are the settings of profiles. They are part of the section [guest].
 type Profiles struct {
 	Profile  string                   `toml:"profile" doc:"What the guests of the site choose and hand over: hotel, for a hotel search, or the name of one of guest.profiles. Databases and Redis of one profile cannot be used with another."`
-	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those of attributes and users."`
+	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those that any site has, of attributes, users and origins."`
 }
 
 // ProfileConfig are the settings of a profile.
@@ -57,7 +57,7 @@ func (c *Profiles) Check() (problems conf.Problems) {
 		p.SiteConfig.check(at, &problems)
 		if name == guest.Hotel.Name {
 			if !p.isSite() {
-				problems.Addf("profiles."+name, "must have settings of attributes and users only: give a profile of your own another name")
+				problems.Addf("profiles."+name, "must have settings of attributes, users, origins and cookies only: give a profile of your own another name")
 			}
 			continue
 		}

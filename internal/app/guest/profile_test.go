@@ -67,6 +67,8 @@ func TestProfileProblems(t *testing.T) {
 		},
 		"profiles.shop.upstreams.a.fresh": func(c *Profiles) { c.upstream("a", UpstreamConfig{URL: "http://a/", Fresh: 25 * time.Hour}) },
 		"profiles.shop.upstreams.a.stale": func(c *Profiles) { c.upstream("a", UpstreamConfig{URL: "http://a/", Stale: -1}) },
+		"profiles.shop.origins":           func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Origins = []string{"*"} }) },
+		"profiles.shop.cookie_domain":     func(c *Profiles) { c.set(func(p *ProfileConfig) { p.CookieDomain = ".example.com" }) },
 		"profiles.shop.tenant":            func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Tenant = "t" }) },
 		"profiles.shop.payload":           func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Payload = `{"type":"text"}` }) },
 	} {

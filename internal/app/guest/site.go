@@ -3,7 +3,9 @@ package guest
 import (
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
 	"holdfast/internal/conf"
 	"holdfast/internal/errcode"
@@ -18,6 +20,9 @@ type SiteConfig struct {
 
 	UserKeys []string `toml:"user_keys" secret:"true" doc:"What the site signs the tokens of its users with: secrets of at least 32 bytes (HS256), or public keys in PEM (EdDSA, ES256). A token of any of them is accepted. Empty: users cannot sign in."`
 	Merge    string   `toml:"merge" doc:"What becomes of the wishlist of a guest who signs in: union adds its entries to the user's, newest also replaces older entries of the same item, sum adds up quantities, keep drops it unless the user's is empty. Empty: union."`
+
+	Origins      []string `toml:"origins" doc:"Origins of other hosts whose pages may send requests with the cookie (CORS), such as https://www.example.com. Exact: no wildcards, no path and no default port."`
+	CookieDomain string   `toml:"cookie_domain" doc:"Domain of the cookie, such as example.com, whose hosts all get it, such as those of server rendering. Empty: only the host of the API gets it."`
 }
 
 // check adds the problems of the settings to those of the section.
@@ -31,11 +36,30 @@ func (c *SiteConfig) check(at string, problems *conf.Problems) {
 	if c.Merge != "" && !slices.Contains(guest.MergeRules, guest.MergeRule(c.Merge)) {
 		problems.Addf(at+"merge", "must be union, newest, sum or keep")
 	}
+	for _, o := range c.Origins {
+		if !isOrigin(o) {
+			problems.Addf(at+"origins", "must have origins such as https://www.example.com, in lower case, without a path or the default port")
+			break
+		}
+	}
+	if c.CookieDomain != "" && !domainForm.MatchString(c.CookieDomain) {
+		problems.Addf(at+"cookie_domain", "must be a domain such as example.com, in lower case")
+	}
 	if c.AttributesSchema != "" {
 		if err := guest.CheckSchema([]byte(c.AttributesSchema)); err != nil {
 			problems.Addf(at+"attributes_schema", "must be a JSON Schema: it %s", err.Error())
 		}
 	}
+}
+
+var (
+	originForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://(?:[a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:]+\])(?::[1-9][0-9]{0,4})?$`)
+	domainForm = regexp.MustCompile(`^[a-z0-9-]+(?:\.[a-z0-9-]+)+$`)
+)
+
+// isOrigin reports whether a text is an origin as browsers send it. Apps have schemes of their own.
+func isOrigin(s string) bool {
+	return originForm.MatchString(s) && !(strings.HasPrefix(s, "https://") && strings.HasSuffix(s, ":443")) && !(strings.HasPrefix(s, "http://") && strings.HasSuffix(s, ":80"))
 }
 
 // isSite reports whether a profile has nothing but the settings that hotel has, too.
@@ -45,7 +69,7 @@ func (p ProfileConfig) isSite() bool {
 
 // site returns what the settings choose.
 func (c *SiteConfig) site() guest.Site {
-	s := guest.Site{AttributesLimit: int(c.AttributesLimit), Merge: guest.MergeRule(c.Merge)}
+	s := guest.Site{AttributesLimit: int(c.AttributesLimit), Merge: guest.MergeRule(c.Merge), Origins: c.Origins, CookieDomain: c.CookieDomain}
 	if c.AttributesSchema != "" {
 		s.AttributesSchema = json.RawMessage(c.AttributesSchema)
 	}

@@ -31,6 +31,11 @@ func attributes(_ *testing.T, c *client) {
 	suite.Equal(c.t, "first", first, guest.NewAttributes(`{"a":1}`))
 	suite.Equal(c.t, "begun", c.session(guest.Change{}).Created, c.id.Time())
 	suite.Equal(c.t, "not read unless asked for", c.session(guest.Change{}).Attributes, guest.Attributes{})
+	known := func(version string) guest.Attributes {
+		return c.session(guest.Change{ReadAttributes: true, KnownVersion: version}).Attributes
+	}
+	suite.Equal(c.t, "with the known version", known(first.Version), guest.Attributes{Version: first.Version})
+	suite.Equal(c.t, "with another version", known("x"), first)
 	suite.Equal(c.t, "as if there were none", c.put("", `{"a":2}`), false)
 	large := `{"text":"` + strings.Repeat("ä", 8000) + `"}`
 	suite.Equal(c.t, "next", c.put(first.Version, large), true)

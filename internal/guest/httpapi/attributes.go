@@ -9,9 +9,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// getAttributes sends the attributes of the session.
+// getAttributes sends the attributes of the session. A front end that has them costs the hot state no transfer.
 func (x *exchange) getAttributes() error {
-	a, err := x.Guests.Attributes(x.ctx(), x.session)
+	a, err := x.Guests.Attributes(x.ctx(), x.session, strings.Trim(strings.TrimPrefix(x.in.Header.Get("If-None-Match"), "W/"), `"`))
 	if err != nil {
 		return err
 	}

@@ -322,7 +322,7 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 		return err
 	}
 	x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), int(v.Stale.Seconds())))
-	x.out.Header().Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
+	x.out.Header().Add("Vary", "Accept-Language, X-Currency, Accept-Encoding")
 	x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
 	return nil
 }
@@ -333,7 +333,7 @@ func (x *exchange) sendPublic(a answer) {
 	sum := sha256.Sum256(a.Body)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	h.Set("Etag", tag)
-	for _, private := range []string{"Set-Cookie", "RateLimit", "RateLimit-Policy"} {
+	for _, private := range []string{"Set-Cookie", "X-Session-Token", "RateLimit", "RateLimit-Policy"} {
 		h.Del(private)
 	}
 	if matches(x.in.Header.Values("If-None-Match"), tag) {

@@ -104,6 +104,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) { writeError(
 
 // WriteError is the web.ErrorWriter of the handler.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	h.share(w, r)
 	writeError(w, r, err, h.NestErrors)
 }
 

@@ -49,6 +49,7 @@ type exchange struct {
 
 	session  guest.ID          // of the cookie, or the list of its user; "" if there is none
 	cookie   guest.ID          // the session that the cookie names
+	bearer   bool              // the session is proven by a token, and no cookie is set
 	user     guest.UserSession // the zero value: no user has signed in
 	mutation guest.Mutation
 	body     canonjson.Value
@@ -66,6 +67,7 @@ const hotTime = 250 * time.Millisecond
 // Serve is the service's web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
+	h.share(w, r)
 	if at.Err != nil {
 		return web.RefuseFor(at.Err, http.StatusBadRequest, "invalid", "the Host or a Forwarded header is malformed")
 	}
@@ -75,6 +77,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if len(methods) == 0 {
 		x.trap()
 		return errPath
+	}
+	if x.preflight(methods) {
+		return nil
 	}
 	if x.action = methods[r.Method]; x.action == nil && r.Method == http.MethodHead && methods[http.MethodGet] != nil {
 		x.action = methods[http.MethodGet] // the server sends no body
@@ -138,9 +143,9 @@ func (x *exchange) bootstrap(refused error) {
 }
 
 // sameSite rejects changes that another site makes a browser send: SameSite=Lax does not
-// stop those of other hosts of the site, and old browsers do not know it.
+// stop those of other hosts of the site, and old browsers do not know it. The origins of the profile are allowed.
 func (x *exchange) sameSite() error {
-	if x.in.Method == http.MethodGet || x.in.Method == http.MethodHead {
+	if x.in.Method == http.MethodGet || x.in.Method == http.MethodHead || slices.Contains(x.Guests.Profile().AllowedOrigins(), x.in.Header.Get("Origin")) {
 		return nil
 	}
 	if site := x.in.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
@@ -155,15 +160,14 @@ func (x *exchange) sameSite() error {
 	return nil
 }
 
-// authenticate finds the session of the cookie. A browser may send several with one name;
-// only those that we signed count.
+// authenticate finds the session of the cookie or of the bearer token.
 func (x *exchange) authenticate() error {
-	name := x.cookieName()
-	for _, c := range x.in.CookiesNamed(name) {
+	for _, c := range x.proofs() {
 		session, old, ok := x.Guests.VerifyCookie(c.Value)
 		if !ok {
 			continue
 		}
+		old = old || c.Name != x.cookieName()
 		x.session, x.cookie = session, session
 		if known, err := x.identifyUser(); err != nil {
 			return err
@@ -197,13 +201,36 @@ func (x *exchange) identifyUser() (known bool, err error) {
 	return true, nil
 }
 
-// cookieName has the prefix that makes browsers refuse the cookie from other hosts and
-// over plain HTTP, where the prefix is not possible.
-func (x *exchange) cookieName() string {
-	if x.at.Scheme == "https" {
-		return "__Host-gms"
+// proofs returns what may prove a session: the bearer token of an app, or the cookies. A browser may send several cookies with one
+// name; only those that we signed count. If the profile has a domain, the cookie of the host from before that is replaced.
+func (x *exchange) proofs() []*http.Cookie {
+	scheme, token, _ := strings.Cut(x.in.Header.Get("Authorization"), " ")
+	hasToken := strings.EqualFold(scheme, "Bearer")
+	if x.bearer = hasToken || x.in.Header.Get("X-Session-Mode") == "bearer"; x.bearer {
+		return []*http.Cookie{{Name: x.cookieName(), Value: strings.TrimSpace(token)}} //nolint:gosec // it is not sent
 	}
-	return "gms"
+	all := x.in.CookiesNamed(x.cookieName())
+	if x.Guests.Profile().Domain() != "" && x.at.Scheme == "https" {
+		all = append(all, x.in.CookiesNamed(hostCookie)...)
+	}
+	return all
+}
+
+const (
+	hostCookie  = "__Host-gms"   // browsers refuse it from other hosts and over plain HTTP
+	siteCookie  = "__Secure-gms" // over plain HTTP only
+	plainCookie = "gms"
+)
+
+// cookieName returns the name with the strongest prefix that is possible.
+func (x *exchange) cookieName() string {
+	switch {
+	case x.at.Scheme != "https":
+		return plainCookie
+	case x.Guests.Profile().Domain() != "":
+		return siteCookie
+	}
+	return hostCookie
 }
 
 // start sends the cookie of a new session, and publishes that it has begun.
@@ -212,11 +239,15 @@ func (x *exchange) start(s guest.Session) {
 	x.Telemetry.Started(x.traced(), s)
 }
 
-// setCookie sends the cookie, or another one instead of it.
+// setCookie sends the cookie, or another one instead of it. An app gets its value as a token.
 func (x *exchange) setCookie(session guest.ID) {
 	x.Guests.Saw(session, true)
+	if x.bearer {
+		x.out.Header().Set("X-Session-Token", x.Guests.SignCookie(session))
+		return
+	}
 	cookie := &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
-		Name: x.cookieName(), Value: x.Guests.SignCookie(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
+		Name: x.cookieName(), Value: x.Guests.SignCookie(session), Path: "/", Domain: x.Guests.Profile().Domain(), MaxAge: int(guest.SessionLife.Seconds()),
 		Secure: x.at.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	x.out.Header().Set("Set-Cookie", cookie.String())

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,10 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	const id = "11111111-2222-4333-8444-555555555555"
 	fill := strings.NewReplacer("{srsId}", "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B", "{propertyId}", id, "{tenantId}", id, "{id}", "bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B")
 	described, others := map[string][]string{}, []string(nil)
+	ids := regexp.MustCompile(`"operationId": "(\w+)"`).FindAllString(string(openAPI), -1)
+	if slices.Sort(ids); len(slices.Compact(slices.Clone(ids))) != len(ids) {
+		t.Errorf("operations have the same ID: %s", ids)
+	}
 	for _, r := range description.Routes() {
 		path := fill.Replace(r.Path)
 		if strings.HasPrefix(path, "/guest/") {

@@ -40,6 +40,7 @@ type parts struct {
 	nestErrors bool
 	samples    telemetry.SampleRates
 	recorded   func(kind, result string, n int)
+	url        string // public; "": the address of the request
 }
 
 // services are the services of a server.
@@ -86,7 +87,12 @@ func serve(t testing.TB, p parts) *server {
 	s := &server{services: p.open(t), t: t}
 	t.Cleanup(func() { checkEvents(t, s) })
 	h := &httpapi.Handler{Guests: s.guests, Catalogue: s.catalogue, Telemetry: s.telemetry, Handoffs: s.handoffs, Bots: s.services.bots, NestErrors: p.nestErrors}
-	s.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
+	resolver, err := web.NewResolver(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}
+	s.base = webtest.Listen(t, &web.Mux{Resolver: resolver, Options: web.Options{Log: slog.New(slog.DiscardHandler)}, Default: service}).URL
 	return s
 }
 

@@ -114,6 +114,12 @@ func signIn(t *testing.T, s *server) {
 	other.signIn("u-2")
 	other.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
 
+	endSessions(t, s, phone, laptop, other)
+}
+
+// endSessions: the user of phone and laptop ends sessions, and the user of other cannot.
+func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
+	t.Helper()
 	sessions := parse[struct {
 		Items []struct {
 			SessionID string
@@ -137,6 +143,12 @@ func signIn(t *testing.T, s *server) {
 		phone.want(204, http.MethodDelete, "/user/sessions", "")
 		one.want(401, http.MethodGet, "/session", "", "session-required")
 	}
+	signOut(t, s, phone)
+}
+
+// signOut: after the user of phone has signed out there, nothing of the user is left in the browser.
+func signOut(t *testing.T, s *server, phone *browser) {
+	t.Helper()
 	user := *phone
 	phone.want(204, http.MethodDelete, "/session/link", "")
 	phone.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)

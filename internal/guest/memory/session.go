@@ -87,6 +87,9 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	result.Preferences = v.Preferences
 	if change.ReadAttributes {
 		result.Attributes = v.attributes
+		if v.attributes.Version == change.KnownVersion {
+			result.Attributes.Value = ""
+		}
 	}
 	h.keep(s, id, v, now)
 	return result, nil

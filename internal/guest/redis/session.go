@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -22,11 +23,11 @@ func (h *Hot) sessionKeys(id guest.ID) []string {
 
 var (
 	scriptSession = rueidis.NewLuaScript(`
-local s
-if ARGV[4] == '1' then
-	s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign', 'attributes', 'attributesVersion')
-else
-	s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
+local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
+local attributes, version = '', ''
+if ARGV[4] ~= '' then
+	version = redis.call('HGET', KEYS[1], 'attributesVersion') or ''
+	if version ~= ARGV[4] then attributes = redis.call('HGET', KEYS[1], 'attributes') or '' end
 end
 local set = {'lastSeenAt', ARGV[2]}
 if not s[1] then
@@ -39,7 +40,7 @@ for i = 5, #ARGV, 2 do
 end
 redis.call('HSET', KEYS[1], unpack(set))
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
-return {s[1], s[2] or '', s[3] or '', s[4] or '', s[5] or '', s[6] or ''}`)
+return {s[1], s[2] or '', s[3] or '', s[4] or '', attributes, version}`)
 
 	scriptPutAttributes = rueidis.NewLuaScript(`
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'attributesVersion')
@@ -74,7 +75,7 @@ return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli())}
 	if change.ReadAttributes {
-		args = append(args, "1")
+		args = append(args, cmp.Or(change.KnownVersion, "*"))
 	} else {
 		args = append(args, "")
 	}
