@@ -141,7 +141,8 @@ func TestCookieDomain(t *testing.T) {
 	if !strings.HasPrefix(host, "__Host-gms=gms_") || !strings.Contains(host, "; Secure") || strings.Contains(host, "Domain") {
 		t.Errorf("for one host: %s", host)
 	}
-	p.profile = shop()
+	p = newParts(t) // with the same secret of the cookie
+	p.url, p.profile = "https://api.example.com", shop()
 	p.profile.CookieDomain = "example.com"
 	s = serve(t, p)
 	site := s.ask(http.MethodPost, api+"/session").Get("Set-Cookie")
