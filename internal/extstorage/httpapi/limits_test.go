@@ -31,12 +31,12 @@ func TestGuideHasTheLimits(t *testing.T) {
 	limits := ext.DefaultLimits()
 	for row, want := range map[string][]int64{
 		"value, metadata": {int64(limits.Value), int64(limits.Metadata)},
-		"zeros that exponents stand for in a value, in metadata":              {canonjson.ZerosPerByte * int64(limits.Value), canonjson.ZerosPerByte * int64(limits.Metadata)},
-		"digits of a number, nesting of a value":                              {canonjson.MaxDigits, canonjson.MaxDepth},
-		"bulk put, batch":                                                     {int64(limits.Items), int64(limits.ItemsBytes)},
-		"body of a put; line of an import":                                    {bodyOf(record, "PUT"), maxLine},
-		"body of a patch":                                                     {bodyOf(record, "PATCH")},
-		"body of an increment, of a schema's status":                          {bodyOf(increment, "POST"), bodyOf(schema, "PATCH")},
+		"zeros that exponents stand for in a value, in metadata": {canonjson.ZerosPerByte * int64(limits.Value), canonjson.ZerosPerByte * int64(limits.Metadata)},
+		"digits of a number, nesting of a value":                 {canonjson.MaxDigits, canonjson.MaxDepth},
+		"bulk put, batch":                                        {int64(limits.Items), int64(limits.ItemsBytes)},
+		"body of a put; line of an import":                       {bodyOf(record, "PUT"), maxLine},
+		"body of a patch":                                        {bodyOf(record, "PATCH")},
+		"body of an increment, of a schema's status":             {bodyOf(increment, "POST"), bodyOf(schema, "PATCH")},
 		"body of a bulk put, of a batch, of a [service's](extension-storage-operate.md#services) request": {bodyOf(records, "POST"), bodyOf(batch, "POST")},
 		"schema": {ext.MaxSchemaBytes},
 		"body with a schema, or of what is registered of an install": {bodyOf(schemas, "POST"), bodyOf(schemaCheck, "POST")},
