@@ -52,6 +52,36 @@ func changesOf(folder, key string) []step {
 		{object, "Move or copy", []string{"keep", "yes", "to", "copy.html"}, "Copied object page.html."},
 		{pictures + "&prefix=pixel", "Move or copy", []string{"key", "object:pixel.png", "keep", "yes", "to-folder", "copied"}, "Copied 1 object."},
 		{pictures + "&prefix=copied/", "Delete the selected objects", []string{"key", "object:copied/pixel.png"}, "Deleted 1 object."},
+	}, changesOfABucket(object), []step{
+		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
+		{"buckets/buckets/show?account=main&bucket=pictures", "Set versioning", []string{"versioning", "enabled"}, "Versioning of bucket pictures is enabled."},
+		{"", "Set object lock", nil, "Object lock of bucket pictures: enabled, without a default retention."},
+		{"buckets/versions/show?account=main&bucket=pictures&object=copy.html&version=null", "Set legal hold", []string{"hold", "off"}, "The legal hold of copy.html is off."},
+		{"", "Set retention", []string{"mode", "governance", "for", "1h"}, "copy.html is in governance mode until"},
+		{"", "Delete version", []string{"bypass-governance", "yes"}, "Deleted a version of copy.html."},
+		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},
+		{"buckets/keys/show?account=main&key=" + key, "Change limits", []string{"right", "read"}, "Limits of access key"},
+		{"buckets/keys?account=main", "Revoke", nil, "is revoked."},
+		{"buckets/accounts", "Create account", []string{"account", "other"}, "Secret key"},
+		{"buckets/accounts/show?account=other", "Delete account", []string{"confirm", "other"}, "Deleted account other."},
+		{"buckets/quotas", "Set quota", []string{"account", "main", "bytes", "1GiB"}, "1.0 GiB"},
+		{"buckets/quotas", "Show quota", []string{"account", "main"}, "1.0 GiB"},
+		{"buckets/tokens", "Create token", []string{"account", "main"}, "The token is shown only once."},
+		{"buckets/nodes", "Add storage node", []string{"node", "a:new", "url", "file://" + folder}, "Storage node a:new is active"},
+		{"", drainLocal, nil, "The drain has begun."},
+		{"", stopDrain, nil, "The job is being stopped."},
+		{"", drainLocal, nil, "The drain has begun."},
+		{"buckets/audits", "Start", nil, "The audit has begun."},
+		{"buckets/imports", "Import", []string{"account", "main", "source", "s3://photos", "endpoint", "http://127.0.0.1:1", "access-key", "a", "secret-key", "b"}, "The import has begun."},
+	}, changesOfGuests(), []step{
+		{"sessions", "End session 2", nil, "The session has ended."},
+		{"sessions", "End all sessions", nil, "Holdfast console"},
+	})
+}
+
+// changesOfABucket are changes of the settings and versions of a bucket, which gets a copy of an object.
+func changesOfABucket(object string) []step {
+	return []step{
 		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Bucket extra of account main is created."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "The access of bucket extra is public-read."},
 		{"", "Set CORS rule", []string{"origins", "*"}, "The CORS rule of bucket extra is set."},
@@ -79,30 +109,7 @@ func changesOf(folder, key string) []step {
 		{bucketLetters, "Retry all", nil, "1 event queued again."},
 		{bucketLetters, "Drop all", []string{"confirm", "drop all"}, "1 event deleted."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
-		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
-		{"buckets/buckets/show?account=main&bucket=pictures", "Set versioning", []string{"versioning", "enabled"}, "Versioning of bucket pictures is enabled."},
-		{"", "Set object lock", nil, "Object lock of bucket pictures: enabled, without a default retention."},
-		{"buckets/versions/show?account=main&bucket=pictures&object=copy.html&version=null", "Set legal hold", []string{"hold", "off"}, "The legal hold of copy.html is off."},
-		{"", "Set retention", []string{"mode", "governance", "for", "1h"}, "copy.html is in governance mode until"},
-		{"", "Delete version", []string{"bypass-governance", "yes"}, "Deleted a version of copy.html."},
-		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},
-		{"buckets/keys/show?account=main&key=" + key, "Change limits", []string{"right", "read"}, "Limits of access key"},
-		{"buckets/keys?account=main", "Revoke", nil, "is revoked."},
-		{"buckets/accounts", "Create account", []string{"account", "other"}, "Secret key"},
-		{"buckets/accounts/show?account=other", "Delete account", []string{"confirm", "other"}, "Deleted account other."},
-		{"buckets/quotas", "Set quota", []string{"account", "main", "bytes", "1GiB"}, "1.0 GiB"},
-		{"buckets/quotas", "Show quota", []string{"account", "main"}, "1.0 GiB"},
-		{"buckets/tokens", "Create token", []string{"account", "main"}, "The token is shown only once."},
-		{"buckets/nodes", "Add storage node", []string{"node", "a:new", "url", "file://" + folder}, "Storage node a:new is active"},
-		{"", drainLocal, nil, "The drain has begun."},
-		{"", stopDrain, nil, "The job is being stopped."},
-		{"", drainLocal, nil, "The drain has begun."},
-		{"buckets/audits", "Start", nil, "The audit has begun."},
-		{"buckets/imports", "Import", []string{"account", "main", "source", "s3://photos", "endpoint", "http://127.0.0.1:1", "access-key", "a", "secret-key", "b"}, "The import has begun."},
-	}, changesOfGuests(), []step{
-		{"sessions", "End session 2", nil, "The session has ended."},
-		{"sessions", "End all sessions", nil, "Holdfast console"},
-	})
+	}
 }
 
 // firstKey returns an access key of the account main.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestGuestExamples(t *testing.T) {
 			if err == nil && d.Name() == "node_modules" {
 				return filepath.SkipDir
 			}
-			if err != nil || d.IsDir() || !strings.Contains(".js .ts .tsx", filepath.Ext(path)) {
+			if err != nil || d.IsDir() || !slices.Contains([]string{".js", ".ts", ".tsx"}, filepath.Ext(path)) {
 				return err
 			}
 			text, err := os.ReadFile(path)
