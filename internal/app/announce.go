@@ -13,17 +13,15 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// announcement is the start message, which serve prints when it accepts connections.
+// announcement is the message that serve prints on startup.
 type announcement struct {
 	version string
 	rows    []row
 	hints   []namedHint
 }
 
-// row is the address or path of a listener, a database or a file.
 type row struct{ name, where, note string }
 
-// namedHint is the hint of a service.
 type namedHint struct {
 	service string
 	service.Hint
@@ -91,7 +89,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	return all
 }
 
-// text formats the announcement for people. On a terminal it may have secrets.
+// text may include secrets if it goes to a terminal.
 func (all *announcement) text(terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)
@@ -115,7 +113,6 @@ func (all *announcement) text(terminal bool) string {
 	return b.String()
 }
 
-// log writes the announcement as lines of a JSON log.
 func (all *announcement) log(out io.Writer) {
 	log, err := obs.NewLog(out, "info", "json")
 	if err != nil {

@@ -44,7 +44,7 @@ import (
 
 // Version identifies the build.
 type Version struct {
-	Version string // of the release, or "dev"
+	Version string // release version, or "dev"
 	Commit  string // "" if unknown
 }
 
@@ -58,32 +58,31 @@ func (v Version) String() string {
 // Options configure Open.
 type Options struct {
 	Config  *Config
-	Data    string // folder of the embedded databases and the secrets file
+	Data    string // folder with the embedded databases and the secrets file
 	Version Version
 	LogTo   io.Writer
 	Clock   clock.Clock // nil: the system clock
 	Quiet   bool        // log only warnings and errors
-	Create  bool        // create the data folder, files and secrets if they are missing
+	Create  bool        // create missing data folders, files and secrets
 	Migrate bool        // let Serve migrate database servers, too
 	Leave   bool        // do not change tables and nodes
-	DryRun  bool        // use an empty temporary database in place of a SQLite file that does not exist; set Leave, too
+	DryRun  bool        // use an empty temporary database if the SQLite file does not exist; set Leave, too
 	Copies  bool        // the process only copies databases
-	Lock    bool        // lock the SQLite files, so that no other server uses them
-	// NoSecrets generates missing secrets for this process only, instead of returning an
-	// error.
+	Lock    bool        // lock the SQLite files against other servers
+	// NoSecrets generates missing secrets for this process only instead of failing.
 	NoSecrets bool
-	// Unknown are settings of secrets with a value that stands for one that cannot be read.
+	// Unknown marks secret settings with a placeholder for an unreadable value.
 	Unknown    map[string]bool
-	NewSecrets bool // accept and record secrets that the data was not written with
+	NewSecrets bool // accept and record secrets that differ from those the data was written with
 	Manager    systemd.Manager
 
 	Reload Reload
 
-	// Operated is what the operations of the server itself change (overview.Operations), if commands have been made of them. nil: a new one.
+	// Operated is the state of the server's own operations (overview.Operations). nil: a new one.
 	Operated *overview.Operated
 
-	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; if it is "",
-	// the server sets the limit itself.
+	// MemoryLimit is the operator's GOMEMLIMIT, already applied by the runtime. If it is "", the server sets the
+	// limit itself.
 	MemoryLimit string
 }
 
@@ -96,20 +95,20 @@ type App struct {
 	manager        systemd.Manager
 	limit          string // Options.MemoryLimit
 	log            *slog.Logger
-	level          *slog.LevelVar // of the log
+	level          *slog.LevelVar // log level
 	metrics        *obs.Metrics
 	refused        *prometheus.CounterVec // refused requests, by service and reason
 	traces         *tracing.Traces
 	now            clock.Clock
 	lastHeartbeat  heartbeat
 	resolver       *web.Resolver
-	gate           *web.Gate   // of the main and the internal listener
-	memory         *web.Memory // of the listeners except the admin listener
-	operatorMemory *web.Memory // of the admin listener
+	gate           *web.Gate
+	memory         *web.Memory // all listeners except the admin listener
+	operatorMemory *web.Memory // admin listener
 	engines        *engine.Opener
 	ready          *readiness
 	console        *console.Console // nil if it is off
-	proxies, near  *web.Resolver    // of the console: trusted proxies, and networks from which it needs no TLS
+	proxies, near  *web.Resolver    // console: trusted proxies, and networks that need no TLS
 	changes        *changes.Log
 	overview       *overview.Overview // for the console, as are the checks
 	checks         *check.OnDemand
@@ -119,15 +118,15 @@ type App struct {
 	alerts         *alerts.Alerts
 	backups        *backup.Scheduler
 	sweeper        *sweep.Sweeper
-	muxes          []*web.Mux // of the listeners
+	muxes          []*web.Mux
 	reloads        reloads
-	operations     []operate.Operation      // of the server itself
+	operations     []operate.Operation      // server-level
 	certificates   certificates.Source      // nil without TLS
 	replication    *replication.Replication // nil without a replica
 
 	instance *listen.Instance
 	secrets  secrets.Completed
-	unsaved  map[string]bool // settings of the secrets that were generated for this process only
+	unsaved  map[string]bool // secret settings generated for this process only
 	guard    *secrets.Guard
 }
 
@@ -139,8 +138,7 @@ type opened struct {
 	operations []operate.Operation
 }
 
-// newTurns limits how many requests of a service use its database at once to what the
-// database can serve. Waiting requests hold a slot of the gate, so they are few.
+// newTurns limits concurrent database use per service. Waiting requests hold a gate slot, so few wait.
 func newTurns(s *service.Opened) *fairshare.Turns {
 	if len(s.Databases) == 0 {
 		return nil
@@ -149,8 +147,8 @@ func newTurns(s *service.Opened) *fairshare.Turns {
 	return fairshare.NewTurns(int64(d.Turns()), runtime.GOMAXPROCS(0), fairshare.Patience{Wait: d.Wait, Hung: d.Hung, HungWait: d.HungWait})
 }
 
-// Open opens the enabled services. SQLite databases are migrated; database servers may
-// be unavailable. The caller must Close the App.
+// Open opens the enabled services. It migrates SQLite databases; database servers may be unavailable. The caller must
+// Close the App.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
@@ -230,7 +228,6 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	return a, a.migrateEmbedded(ctx)
 }
 
-// open opens one service.
 func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	s.Operations = operate.Recorded(s.Operations, a.recordChange(s.Name))
 	open, err := s.Open(ctx, &service.Deps{
@@ -257,7 +254,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	return nil
 }
 
-// retained returns the copies that keep data which is deleted now from the databases of services.
+// retained returns the copies that still hold data now being deleted.
 func (a *App) retained(services ...string) (service.Copies, error) {
 	for _, s := range a.opened {
 		if slices.Contains(services, s.Name) && len(s.Databases) > 0 && s.Embedded() {
@@ -265,10 +262,9 @@ func (a *App) retained(services ...string) (service.Copies, error) {
 			return replication.Retained(a.data, &c.Backup, &c.Replica, a.now())
 		}
 	}
-	return nil, nil // a server has the databases
+	return nil, nil // database servers
 }
 
-// mountOf returns the routes of operations: of a service, or of the server itself, whose name is "".
 func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
 	api := adminapi.New(name, all)
 	return service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
@@ -285,7 +281,7 @@ func (a *App) add(s *service.Service, open *service.Opened) {
 	a.guard.Add(running, a.boundSecrets(s))
 }
 
-// server returns what services know about this server.
+// server describes this server to services.
 func (a *App) server() service.Server {
 	srv := &a.cfg.Server
 	masters := []string{srv.MasterSecret.Reveal()}
@@ -299,7 +295,7 @@ func (a *App) server() service.Server {
 	}
 }
 
-// Close closes the databases of the services, and Redis.
+// Close closes all databases and Redis.
 func (a *App) Close() error {
 	var errs []error
 	for _, d := range a.databases() {
@@ -312,7 +308,7 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// databases returns the databases of all services, in the order of the services.
+// databases returns all databases in service order.
 func (a *App) databases() (all []*engine.Database) {
 	for _, s := range a.opened {
 		all = append(all, s.Databases...)
@@ -328,7 +324,7 @@ func (a *App) running() (all []*service.Running) {
 	return all
 }
 
-// whole returns an error if the database of a service has only a part of a copy.
+// whole returns an error if the service's database is a partial copy.
 func (a *App) whole(ctx context.Context, name string) error {
 	for _, s := range a.opened {
 		if s.Name != name {
@@ -341,7 +337,7 @@ func (a *App) whole(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkWhole returns copying.ErrPart if the database of a service has only a part of a copy. patience is the timeout.
+// checkWhole returns copying.ErrPart if the service's database is a partial copy. It waits for at most patience.
 func checkWhole(ctx context.Context, s *service.Running, patience time.Duration) error {
 	db := s.Rows()
 	if db == nil {
@@ -352,12 +348,12 @@ func checkWhole(ctx context.Context, s *service.Running, patience time.Duration)
 	return copying.CheckWhole(ctx, db, s.Name)
 }
 
-// Backup copies the data of the server to a new folder; see backup.Server.
+// Backup copies the server's data to a new folder; see backup.Server.
 func (a *App) Backup(ctx context.Context, dir string, o backup.Options) (files []string, err error) {
 	return a.backupServer().Make(ctx, dir, o)
 }
 
-// SendBackup adds a backup to those at a URL; see backup.Server.
+// SendBackup uploads a backup; see backup.Server.
 func (a *App) SendBackup(ctx context.Context, s *backup.Sending) (backup.Sent, error) {
 	return a.backupServer().Send(ctx, s)
 }
@@ -369,18 +365,17 @@ func (a *App) backupServer() *backup.Server {
 // Config returns the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
-// publicURL returns the configured public URL in the form of node URLs, without a slash
-// at the end.
+// publicURL returns the public URL as in node URLs, without a trailing slash.
 func (a *App) publicURL() string {
 	o, err := web.ParseOrigin(a.cfg.Server.PublicURL)
 	if err != nil {
-		return "" // unset; Open rejects an invalid one
+		return ""
 	}
 	return o.String()
 }
 
-// address returns the URL of the server for clients: the public URL, or the address
-// that it listens on, with the name of this machine in place of "all addresses".
+// address returns the URL for clients: the public URL, or the listen address with this machine's name for "all
+// addresses".
 func (a *App) address(address string) string {
 	if public := a.publicURL(); public != "" {
 		return public
@@ -391,10 +386,9 @@ func (a *App) address(address string) string {
 	return a.scheme() + "://" + address
 }
 
-// scheme returns the URL scheme of the main listener.
 func (a *App) scheme() string { return a.cfg.Server.scheme() }
 
-// Sweep runs every sweep until no expired data is left, and reports a line for each.
+// Sweep deletes all expired data and reports a line for each sweep.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {
@@ -427,7 +421,7 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// jobs returns the sweeps of all services. The processes that use a database share the rounds.
+// jobs returns all sweeps. Processes that share a database share the rounds.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
 		for _, j := range s.Jobs {

@@ -16,7 +16,6 @@ func Check(ctx context.Context, cfg *Config, data string, o check.Options) []ser
 	return check.Run(ctx, cfg.checked(data), o)
 }
 
-// checked returns the configuration in the form of package check.
 func (c *Config) checked(data string) *check.Server {
 	s := &check.Server{
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
@@ -30,7 +29,7 @@ func (c *Config) checked(data string) *check.Server {
 	return s
 }
 
-// openForCheck opens the service of a configuration without creating or changing anything.
+// openForCheck opens a service without creating or changing anything.
 func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool) (*check.Opened, error) {
 	all := one.generated()
 	restore := func() {
@@ -55,7 +54,7 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 	}}, nil
 }
 
-// checkRunning checks what Check does, except for the addresses, on which this server listens.
+// checkRunning is Check without the addresses, which this server itself uses.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	s := a.cfg.checked(a.data)
 	s.Certificates, s.Replication = a.certificates, a.replication

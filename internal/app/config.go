@@ -21,8 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Config is the whole configuration: the sections of the server and one of each
-// service.
+// Config is the server configuration with a section for each service.
 type Config struct {
 	Server   Server
 	Log      Log
@@ -34,12 +33,10 @@ type Config struct {
 	report conf.Report // where the settings were set
 }
 
-// Only returns the configuration with a single service.
 func (c *Config) Only(name string) *Config {
 	return c.with(func(s *service.Service) bool { return s.Name == name })
 }
 
-// with returns the configuration with some of its services.
 func (c *Config) with(keep func(*service.Service) bool) *Config {
 	some := *c
 	some.Services = slices.DeleteFunc(slices.Clone(c.Services), func(s service.Service) bool { return !keep(&s) })
@@ -93,7 +90,7 @@ type Log struct {
 	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
-// NewConfig returns the defaults of a server with these services.
+// NewConfig returns the default configuration for these services.
 func NewConfig(services []service.Service) *Config {
 	limits := web.DefaultLimits()
 	return &Config{
@@ -119,7 +116,6 @@ func NewConfig(services []service.Service) *Config {
 	}
 }
 
-// sections returns the configuration in the form of package conf.
 func (c *Config) sections() []conf.Section {
 	all := []conf.Section{
 		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
@@ -144,7 +140,7 @@ func (c *Config) enabled() (all []service.Service) {
 	return all
 }
 
-// aliases returns the variables of Mozilla's server that are supported.
+// aliases returns the supported environment variables from Mozilla's server.
 func (c *Config) aliases() []conf.Alias {
 	all := []conf.Alias{
 		{Env: "SYNC_MASTER_SECRET", Path: "server.master_secret"},
@@ -184,9 +180,8 @@ func withPort(current, port string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Load reads the configuration of a server with these services: defaults, file,
-// environment, flags. It returns a *conf.Error with all problems, including those that
-// the services report.
+// Load reads defaults, file, environment and flags. It returns a *conf.Error with all problems, including the
+// services' own.
 func Load(services []service.Service, file string, environ []string, flags ...conf.Flag) (*Config, conf.Report, error) {
 	c := NewConfig(services)
 	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases()})
@@ -194,8 +189,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	var wrong *conf.Error
 	switch {
 	case errors.As(err, &wrong):
-		// A setting that could not be read has its default, so the checks below do not
-		// report it again.
+		// Unreadable settings have their defaults, so the checks below do not report them twice.
 		problems = wrong.Problems
 	case err != nil:
 		return nil, report, err
@@ -208,7 +202,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	return c, report, nil
 }
 
-// problems returns everything that is wrong with the settings, and notes those without effect in the report.
+// problems returns all invalid settings. Settings without effect go to the report.
 func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	all = append(all, c.Server.check().In("server", *report)...)
 	all = append(all, c.Log.check().In("log", *report)...)
@@ -229,7 +223,7 @@ func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	return all
 }
 
-// followDomain sets what follows from the domain, unless it is set.
+// followDomain sets defaults that depend on the domain.
 func (s *Server) followDomain(report conf.Report) {
 	if s.Domain == "" {
 		return
@@ -245,8 +239,7 @@ func (s *Server) followDomain(report conf.Report) {
 	}
 }
 
-// AdminURL returns the URL of the admin listener at an address. It has TLS only with a domain, and where other machines
-// reach it.
+// AdminURL returns the admin listener's URL. It uses TLS only with a domain, and only if other machines reach it.
 func (s *Server) AdminURL(address string) string {
 	if s.adminHasTLS() {
 		return "https://" + net.JoinHostPort(s.Domain, listen.PortOf(address))
@@ -256,7 +249,6 @@ func (s *Server) AdminURL(address string) string {
 
 func (s *Server) adminHasTLS() bool { return s.Domain != "" && !listen.IsLoopback(s.AdminListen) }
 
-// scheme returns the URL scheme of the main listener.
 func (s *Server) scheme() string {
 	if s.TLSCert != "" || s.Domain != "" {
 		return "https"
@@ -264,8 +256,7 @@ func (s *Server) scheme() string {
 	return "http"
 }
 
-// isLocal reports whether only this machine reaches the main listener: there is no proxy in
-// front of it either.
+// isLocal reports whether only this machine reaches the main listener, not even a proxy.
 func (s *Server) isLocal() bool {
 	return listen.IsLoopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
 }
@@ -363,7 +354,7 @@ func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// fileError returns the error of a file system without the operation and the path.
+// fileError strips the operation and the path from a file system error.
 func fileError(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -371,9 +362,8 @@ func fileError(err error) error {
 	return err
 }
 
-// fits checks that the memory of requests is enough for the largest request of a
-// service. The reserve is not available to one client, so a request that needs it
-// would never be served.
+// fits checks that the request memory fits the service's largest request. A single client cannot use the reserve, so
+// a request that needs it would never be served.
 func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
 		problems.Addf("request_memory", "must be at least %d, for the largest request that the limits of %s allow", least, name)
@@ -381,7 +371,7 @@ func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	return problems
 }
 
-// limits returns the limits of the connections to the main listener.
+// limits returns the main listener's connection limits.
 func (s *Server) limits() web.Limits {
 	l := web.DefaultLimits()
 	l.Header, l.Idle, l.Pace.Grace = s.HeaderTimeout, s.IdleTimeout, s.ClientGrace

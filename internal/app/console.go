@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// newConsole returns the console of the server: its own pages and those of the services.
+// newConsole returns the console with the server's and the services' pages.
 func (a *App) newConsole() (c *console.Console, err error) {
 	if a.proxies, err = web.NewResolver("", a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
@@ -57,8 +57,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 	return c, nil
 }
 
-// isOwnHost reports whether a Host header is an IP address, localhost or the listen
-// address.
+// isOwnHost accepts IP addresses, localhost and the listen address.
 func (a *App) isOwnHost(host string) bool {
 	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -69,7 +68,6 @@ func (a *App) isOwnHost(host string) bool {
 		a.cfg.Server.adminHasTLS() && strings.EqualFold(host, a.cfg.Server.Domain)
 }
 
-// consoleHandler returns the handler of the console, or nil if it is off.
 func (a *App) consoleHandler() http.Handler {
 	if a.console == nil {
 		return nil
@@ -82,8 +80,7 @@ func (a *App) consoleHandler() http.Handler {
 	return m
 }
 
-// newTail returns the log in memory. It does not keep the requests of the console, of which the page that shows the log makes one every
-// two seconds.
+// newTail returns the in-memory log. It skips console requests: the log page sends one every two seconds.
 func newTail(to io.Writer) *obs.Tail {
 	t := obs.NewTail(to)
 	t.Skip = func(line []byte) bool {
@@ -94,8 +91,7 @@ func newTail(to io.Writer) *obs.Tail {
 	return t
 }
 
-// consoleHint has a link that signs in once, for the terminal at which the server was
-// started.
+// consoleHint has a one-time sign-in link for the terminal that started the server.
 func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	at := slices.IndexFunc(listeners, func(l listener) bool { return l.name == service.Admin })
 	if a.console == nil || at < 0 {
@@ -130,8 +126,8 @@ func (a *App) newOverview() *overview.Overview {
 	return o
 }
 
-// certificate returns the state of the certificate for clients, and how long before its end an operator has to know: one of ACME
-// is renewed long before that.
+// certificate returns the certificate's state, and how long before expiry to warn. ACME certificates are renewed long
+// before that.
 func (a *App) certificate() (state *certificates.State, early time.Duration) {
 	if a.certificates == nil {
 		return nil, 0
@@ -143,7 +139,7 @@ func (a *App) certificate() (state *certificates.State, early time.Duration) {
 	return &s, 14 * 24 * time.Hour
 }
 
-// prepareAlerts completes the alerts, which name the server by its public URL, or else by its machine.
+// prepareAlerts adds the server's name to the alerts: its public URL or the host name.
 func (a *App) prepareAlerts() {
 	l := a.alerts
 	l.Set(a.cfg.Alerts)
@@ -166,8 +162,8 @@ func (a *App) settings() []conf.Setting {
 	return all
 }
 
-// recordChange returns the recorder of a service's operations, for the console and the admin listener. Commands have none: they run
-// in a process of their own, which has no log of a server.
+// recordChange returns an operation recorder for the console and the admin listener. Commands have no recorder
+// because their process does not write the server's log.
 func (a *App) recordChange(of string) operate.Recorder {
 	return func(ctx context.Context, done operate.Record) {
 		c := service.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}
@@ -181,7 +177,7 @@ func (a *App) recordChange(of string) operate.Recorder {
 	}
 }
 
-// asOperator returns a handler of requests with the admin token.
+// asOperator requires the admin token.
 func (a *App) asOperator(serve web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		return serve(w, r.WithContext(service.WithOperator(r.Context(), "", a.resolver.Network(r))), at)

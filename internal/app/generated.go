@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// generated returns the secrets that the server can generate: its own and those of the
-// enabled services.
+// generated returns the secrets that the server can generate, for itself and the enabled services.
 func (c *Config) generated() []secrets.Secret {
 	srv := &c.Server
 	all := []secrets.Secret{
@@ -29,7 +28,7 @@ func (c *Config) generated() []secrets.Secret {
 	return all
 }
 
-// completeSecrets sets the secrets that the configuration does not set, and prepares the guard.
+// completeSecrets fills in unset secrets and prepares the guard.
 func (a *App) completeSecrets(o *Options) (err error) {
 	how := secrets.MustExist
 	switch {
@@ -53,7 +52,7 @@ func (a *App) completeSecrets(o *Options) (err error) {
 	return nil
 }
 
-// boundSecrets returns the bound secrets of a service, from its settings.
+// boundSecrets returns a service's bound secrets from its settings.
 func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 	add := func(setting, value string, old []string) {
 		all = append(all, secrets.Bound{Setting: setting, Value: value, Old: old, Made: a.secrets.Made[setting], Unsaved: a.unsaved[setting]})
@@ -73,7 +72,7 @@ func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 	return all
 }
 
-// isNew reports whether no server with a service has used the data folder yet: the secrets file has none of its secrets.
+// isNew reports whether the service has never used the data folder: the secrets file has none of its secrets.
 func (a *App) isNew(s *service.Service) bool {
 	return slices.ContainsFunc(s.Secrets, func(own service.Secret) bool { return own.Setting != nil && a.unsaved[s.Name+"."+own.Name] })
 }
@@ -86,8 +85,7 @@ func (a *App) startSecrets(ctx context.Context) error {
 	return a.guard.Start(ctx)
 }
 
-// withoutSecrets sets the secrets that are unset to any value, for a check, which signs nothing. It returns their
-// settings.
+// withoutSecrets sets unset secrets to placeholders for a check, which signs nothing. It returns their settings.
 func withoutSecrets(all []secrets.Secret) (settings map[string]bool) {
 	settings = map[string]bool{}
 	for _, s := range all {

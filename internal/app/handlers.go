@@ -21,8 +21,7 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// mux returns the handler of a listener: the mounts of all services, and rest for paths
-// that no service owns.
+// mux combines all services' mounts; rest serves other paths.
 func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
 	m := &web.Mux{Resolver: resolver, Options: o, Default: rest}
 	a.muxes = append(a.muxes, m)
@@ -38,7 +37,6 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 	return m
 }
 
-// listenerHandler returns the handler of a listener.
 func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
 	switch name {
 	case service.Admin:
@@ -51,8 +49,6 @@ func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
 	return a.otherHandler(name)
 }
 
-// options returns the options of the listeners for clients, which share one gate and
-// one memory budget.
 func (a *App) options() web.Options {
 	o := web.Options{
 		Log: a.log, Quiet: !a.cfg.Log.Access, ClientAddress: a.cfg.Log.ClientAddress,
@@ -64,7 +60,6 @@ func (a *App) options() web.Options {
 	return o
 }
 
-// mainHandler returns the handler of the main listener.
 func (a *App) mainHandler() http.Handler {
 	root := a.dockerflow()
 	serve := func(w http.ResponseWriter, r *http.Request, at web.Address) error {
@@ -78,8 +73,7 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
-// writeRootError answers for paths that no service owns. A person who has mistyped an address gets a page,
-// a sync client gets Mozilla's error format.
+// writeRootError answers paths that no service owns: browsers get a page, sync clients Mozilla's error format.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))
@@ -88,10 +82,9 @@ func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	dockerflow.WriteError(w, r, err)
 }
 
-// redirectHandler returns the handler of the listener without TLS beside the main one: it answers the challenges of a
-// certificate authority, and redirects other requests.
+// redirectHandler serves ACME challenges and redirects everything else to HTTPS.
 func (a *App) redirectHandler() http.Handler {
-	to, _ := web.ParseOrigin(a.publicURL()) // a domain has one
+	to, _ := web.ParseOrigin(a.publicURL()) // always set with a domain
 	to.Prefix = ""
 	redirect := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.RequestURI()
@@ -111,13 +104,12 @@ func (a *App) redirectHandler() http.Handler {
 	return a.mux(service.Redirect, &web.Resolver{}, a.options(), rest)
 }
 
-// otherHandler returns the handler of a listener other than main and admin.
+// otherHandler returns a handler for listeners other than main and admin.
 func (a *App) otherHandler(listener string) http.Handler {
 	return a.mux(listener, &web.Resolver{}, a.options(), a.notFound(listener))
 }
 
-// notFound serves the paths of a listener that no service owns. The error names the
-// paths of the server on this listener and those of the services.
+// notFound serves paths that no service owns. The error names the valid paths on this listener.
 func (a *App) notFound(listener string, paths ...string) web.Service {
 	for _, s := range a.opened {
 		for _, m := range s.Mounts {
@@ -146,7 +138,6 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 	}
 }
 
-// dockerflow returns the handler of the root of the main listener.
 func (a *App) dockerflow() *dockerflow.Handler {
 	d := &dockerflow.Handler{
 		Version: dockerflow.Version{Version: a.version.Version, Commit: a.version.Commit},
@@ -171,8 +162,7 @@ func (a *App) dockerflow() *dockerflow.Handler {
 	return d
 }
 
-// adminHandler returns the handler of the admin listener. Health and metrics need no
-// token, everything else needs the admin token.
+// adminHandler requires the admin token except for health and metrics.
 func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -182,10 +172,9 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	return adminHandler{pages: a.consoleHandler(), open: open, Handler: withJSONErrors(a.checkHost(open))}
 }
 
-// adminHandler is the handler of the admin listener.
 type adminHandler struct {
 	http.Handler
-	pages http.Handler // the console, which checks hosts itself and answers in HTML; nil if it is off
+	pages http.Handler // console; it checks hosts itself and answers in HTML; nil if disabled
 	open  *http.ServeMux
 }
 
@@ -201,8 +190,8 @@ func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// toConsole leads a person who opens the listener in a browser to the console: from its root, and by a
-// link from paths that need a token in a header, which a browser cannot send.
+// toConsole guides browsers to the console: it redirects from the root, and links from paths that require a token
+// header.
 func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Path == "/" {
 		w.Header().Set("Location", console.Prefix)
@@ -221,7 +210,7 @@ func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, statu
 	sendError(w, status, "the request is malformed")
 }
 
-// closed returns the handler of the paths that need the admin token.
+// closed serves the paths that require the admin token.
 func (a *App) closed() http.Handler {
 	mux, charged := http.NewServeMux(), a.charged
 	mux.Handle("GET /version", charged(0, func(w http.ResponseWriter, _ *http.Request) {
@@ -245,21 +234,20 @@ func (a *App) closed() http.Handler {
 }
 
 const (
-	// OperatorMemory is the memory of requests on the admin listener.
+	// OperatorMemory is the admin listener's request memory.
 	OperatorMemory = 48 << 20
 
-	metricsMemory = 1 << 20 // of a scrape: the values and their text
-	profileMemory = 8 << 20 // of a profile
+	metricsMemory = 1 << 20 // per scrape: values and text
+	profileMemory = 8 << 20 // per profile
 )
 
-// charged returns a handler of the admin listener whose memory is charged: need bytes, its body and
-// what it writes.
+// charged reserves need bytes of request memory for the request body and the response.
 func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 	return web.Charge(a.operatorMemory, need, h)
 }
 
-// errorPath is answered with an error, so that an operator can verify that errors reach the log and
-// the metrics. Only operators may write errors into the log.
+// errorPath always fails, so that operators can verify that errors reach the log and the metrics. It requires the
+// admin token, because it writes to the log.
 const errorPath = "/__error__"
 
 func failing() web.Service {
@@ -302,9 +290,8 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	})
 }
 
-// checkHost refuses requests with another Host than an IP address, localhost or the
-// listen address. It protects against DNS rebinding: a web page whose name resolves to
-// 127.0.0.1 could otherwise send requests from the operator's browser.
+// checkHost accepts an IP address, localhost or the listen address as Host. This prevents DNS rebinding: a web page
+// whose name resolves to 127.0.0.1 could otherwise send requests from the operator's browser.
 func (a *App) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.isOwnHost(r.Host) {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// sendError sends an error of the server itself, in the format of extension storage.
+// sendError sends a server error in extension storage's format.
 func sendError(w http.ResponseWriter, status int, message string) {
 	type body struct {
 		Code      string `json:"code"`
@@ -38,8 +38,7 @@ func errorCode(status int) string {
 	return strings.ToUpper(strings.ReplaceAll(http.StatusText(status), " ", "_"))
 }
 
-// withJSONErrors converts errors that next writes as plain text to JSON. The handlers
-// of the standard library write plain text.
+// withJSONErrors converts plain-text errors, as written by the standard library, to JSON.
 func withJSONErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &errorWriter{ResponseWriter: w}
@@ -53,14 +52,14 @@ func withJSONErrors(next http.Handler) http.Handler {
 	})
 }
 
-// maxErrorText is the maximum length of an error text in bytes; the rest is dropped.
+// maxErrorText limits an error text in bytes; the rest is dropped.
 const maxErrorText = 4 << 10
 
-// errorWriter buffers an error in plain text and passes other responses through.
+// errorWriter buffers plain-text errors and passes other responses through.
 type errorWriter struct {
 	http.ResponseWriter
 	begun  bool
-	status int // of the buffered error; 0: none
+	status int // buffered error; 0: none
 	text   bytes.Buffer
 }
 

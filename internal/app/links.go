@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// storageOf returns the sync storage of this server for the accounts.
+// storageOf returns this server's sync storage for the accounts service.
 func storageOf(s *sync.Storage) accounts.Storage { return storageLink{s} }
 
 type storageLink struct{ *sync.Storage }
@@ -28,7 +28,7 @@ func (l storageLink) IsOpen() bool { return l.Opened() != nil }
 // Engine implements accounts.Storage.
 func (l storageLink) Engine() (engine.Kind, bool) { return l.Storage.Engine() }
 
-// Purge implements accounts.Storage: it deletes the data of a storage user.
+// Purge implements accounts.Storage.
 func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	o := owner(&u.User)
 	if err := l.Opened().SetQuota(ctx, o, optional.Of[int64]{}); err != nil { // DeleteAll keeps the quota
@@ -112,8 +112,8 @@ func (l storageLink) Quotas() (counted, enforced bool) {
 	return q.Own, q.Enforce
 }
 
-// revokedBy returns the users whose tokens were revoked by the accounts of this server,
-// or by another server whose accounts are in the same database.
+// revokedBy returns the users whose tokens were revoked by this server's accounts, or by another server that shares
+// their database.
 func revokedBy(a *accounts.Accounts) sync.Revocations { return revokedLink{a} }
 
 type revokedLink struct{ accounts *accounts.Accounts }
@@ -126,8 +126,8 @@ func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (s
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// ownersOf returns the service in whose database the owners of a service's tables are, and a function that returns them,
-// for copies from or to an engine that names owners by texts (engine.Traits); "" and nil if they have no names.
+// ownersOf returns the service whose database names a service's owners, and a function that returns the names, for
+// copies to or from an engine with text owners (engine.Traits); "" and nil if owners are unnamed.
 func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 	if name == sync.Name {
 		return accounts.Name, accounts.Owners
@@ -135,15 +135,12 @@ func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 	return "", nil
 }
 
-// OpensAlone reports whether the commands of a service use no other service, so the databases of others may be out of
-// reach or elsewhere.
+// OpensAlone reports whether a service's commands need no other service's database.
 func OpensAlone(name string) bool { return name != sync.Name && name != accounts.Name }
 
-// answerStray answers a request that no service serves on the main listener if its client looks for the listener of
-// another service, and reports whether it did.
+// answerStray redirects or refuses requests meant for another service's listener. It reports whether it answered.
 func answerStray(w http.ResponseWriter, r *http.Request) bool { return buckets.AnswerStray(w, r) }
 
-// owner returns the owner of a storage user's records.
 func owner(u *tokenserver.User) syncstorage.Owner {
 	return syncstorage.Owner{UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String()}
 }

@@ -19,16 +19,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// notify reports the state of the server to the service manager, which Type=notify of systemd waits for. A failure is only
-// logged, because the manager has its own timeout.
+// notify reports the server state to the service manager (systemd Type=notify). Failures are only logged, because the
+// manager has its own timeout.
 func (a *App) notify(state string) {
 	if err := a.manager.Notify(state); err != nil {
 		a.log.Warn("could not notify the service manager", "state", state, "error", err)
 	}
 }
 
-// watch tells the service manager that the process runs, until ctx ends. It sends no request to the listeners: many clients
-// would delay the answer, and a restart would not help them.
+// watch sends watchdog notifications until ctx ends. It does not probe the listeners: many clients would delay the
+// answer, and a restart would not help them.
 func (a *App) watch(ctx context.Context) {
 	if a.manager.Watchdog <= 0 {
 		return
@@ -51,14 +51,14 @@ type Reload struct {
 	Read    func() (*Config, error) // as at the start; nil: it cannot
 }
 
-// reloads is the state of a server's reloads.
+// reloads tracks configuration reloads.
 type reloads struct {
 	Reload
 	current atomic.Pointer[Config] // the settings in use
 	waiting atomic.Pointer[[]string]
 	refused atomic.Pointer[service.Finding]
 
-	mu        sync.Mutex    // one reload at a time
+	mu        sync.Mutex    // serializes reloads
 	serving   chan struct{} // closed when the handlers that a reload changes are complete
 	unsettled chan struct{} // has an element while a database does not have the setting read_only yet
 }
@@ -119,7 +119,7 @@ func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 	return done, nil
 }
 
-// refuseReload logs why a reload has changed nothing.
+// refuseReload logs why a reload changed nothing.
 func (a *App) refuseReload(err error) error {
 	says := err.Error()
 	if wrong, ok := errors.AsType[*conf.Error](err); ok {
@@ -158,7 +158,7 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 		}
 	}
 	conf.Keep(next.sections(), running.sections())
-	// The settings that wait for a restart may be needed for the others.
+	// Settings that require a restart may affect the others.
 	unnoted := next.report
 	if wrong := next.problems(&unnoted); len(wrong) > 0 {
 		return overview.Reloaded{}, &conf.Error{Problems: wrong}
@@ -174,7 +174,7 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 	return done, nil
 }
 
-// apply applies the settings of a configuration, in which nothing else has changed.
+// apply applies reloadable settings; the rest must be equal.
 func (a *App) apply(ctx context.Context, next *Config) {
 	s, l := &next.Server, &next.Log
 	a.reloads.current.Store(next)
@@ -203,7 +203,7 @@ func (a *App) apply(ctx context.Context, next *Config) {
 	a.settleReadOnly(ctx)
 }
 
-// settleReadOnly applies the setting read_only to the databases, now or when they are available.
+// settleReadOnly applies read_only to the databases, now or once they are available.
 func (a *App) settleReadOnly(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -215,7 +215,7 @@ func (a *App) settleReadOnly(ctx context.Context) {
 	}
 }
 
-// reloadFindings returns the steps that the last reload leaves to an operator.
+// reloadFindings returns the steps left to the operator after the last reload.
 func (a *App) reloadFindings() (all []service.Finding) {
 	if refused := a.reloads.refused.Load(); refused != nil {
 		all = append(all, *refused)

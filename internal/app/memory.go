@@ -16,22 +16,19 @@ import (
 )
 
 const (
-	// HeapFloor is the size of a buffer that the program allocates first and never
-	// touches, so it takes only address space. The garbage collector starts when the heap
-	// has doubled, and a heap of 5 MB doubles every few hundred requests under load. With
-	// the buffer it runs a quarter as often and takes at most HeapFloor more memory.
-	// GOGC=400 saves as much CPU time, but needs five times the memory of a large heap.
+	// HeapFloor is the size of an untouched buffer, which takes only address space. The garbage collector starts when
+	// the heap has doubled, and a 5 MB heap doubles every few hundred requests under load. With the buffer it runs a
+	// quarter as often and costs at most HeapFloor more memory. GOGC=400 saves as much CPU time, but needs five times
+	// the memory of a large heap.
 	HeapFloor = 16 << 20
 
-	// baseMemory is for everything except budgets and caches: 10 MB when idle, 20 KB for
-	// each connection, memory of requests that is not charged, and a reserve without
-	// which the garbage collector would run all the time.
+	// baseMemory covers everything except budgets and caches: 10 MB when idle, 20 KB per connection, uncharged
+	// request memory, and a reserve without which the garbage collector would run constantly.
 	baseMemory = 32 << 20
 )
 
-// limitMemory sets the memory limit of the Go runtime, unless the operator has set
-// GOMEMLIMIT. adjust updates the limit to the current size of the caches, so that
-// garbage does not take the memory that they do not use.
+// limitMemory sets the Go runtime's memory limit unless GOMEMLIMIT is set. adjust updates it to the current cache
+// sizes, so that garbage does not fill the unused cache memory.
 func (a *App) limitMemory() (adjust func()) {
 	now, most, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
@@ -51,8 +48,8 @@ func (a *App) limitMemory() (adjust func()) {
 	}
 }
 
-// logLimit chooses the memory limit and the largest one that it may grow to, and logs the limit. now, most
-// and outside are the results of memoryNeeded, and group is the limit of the cgroup if there is one.
+// logLimit chooses and logs the memory limit and its ceiling. now, most and outside come from memoryNeeded; group is
+// the cgroup limit, if any.
 func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ceiling int64) {
 	var attrs []slog.Attr
 	ceiling = math.MaxInt64
@@ -77,8 +74,7 @@ func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ce
 	return limit, ceiling
 }
 
-// memoryNeeded returns how much memory the server may need: in the heap with the current
-// size of the caches, in the heap with full caches, and outside of the heap.
+// memoryNeeded returns the heap needed with current and with full caches, and the memory needed outside the heap.
 func (a *App) memoryNeeded() (now, most, outside int64) {
 	now = baseMemory + a.current().Server.RequestMemory
 	for _, d := range a.databases() {
@@ -97,8 +93,8 @@ func (a *App) memoryNeeded() (now, most, outside int64) {
 	return now, most, outside
 }
 
-// cgroupLimit returns the smallest memory limit of the process's control groups, version
-// 1 or 2. procFile lists the groups, and root is where they are mounted.
+// cgroupLimit returns the smallest memory limit of the process's cgroups, v1 or v2. procFile lists the cgroups; root
+// is their mount point.
 func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 	groups, err := os.ReadFile(procFile)
 	if err != nil {
@@ -119,7 +115,7 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 		default:
 			continue
 		}
-		// In a container the path may be that of the host, and only the root exists.
+		// In a container the path may be the host's, and only the root exists.
 		for path := filepath.Clean("/" + parts[2]); ; path = filepath.Dir(path) {
 			if text, err := os.ReadFile(filepath.Join(dir, path, file)); err == nil {
 				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
@@ -134,12 +130,10 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 	return limit, limit < 1<<60 // in version 1 a large number means no limit
 }
 
-// tendMemory adjusts the memory limit, and returns memory to the system soon after
-// requests have used much of it. Without this an idle server would stay large for two
-// minutes, until the runtime collects garbage.
+// tendMemory adjusts the memory limit, and returns memory to the system soon after a load peak. Otherwise an idle
+// server would stay large for two minutes, until the next garbage collection.
 func tendMemory(ctx context.Context, b *web.Memory, adjust func()) {
-	// The peak counts, because a response that the kernel takes at once is charged for a
-	// moment only, but leaves as much garbage.
+	// Use the peak: a response that the kernel accepts at once is charged only briefly, but leaves as much garbage.
 	const every, much = 2 * time.Second, 64 // 1/64 of the budget
 	for busy := false; clock.Sleep(ctx, every); {
 		adjust()

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// observe registers the metrics that are read at each scrape. docs/monitoring.md
-// describes them.
+// observe registers the metrics collected per scrape. docs/monitoring.md describes them.
 func (a *App) observe() {
 	m := a.metrics
 	m.Gauge("holdfast_clock_seconds", "Unix time of the server's clock.", func(set obs.Set) {
@@ -55,7 +54,6 @@ func (a *App) observe() {
 	a.refused = m.Counter("holdfast_refusals_total", "Rejected credentials and sign-ins, by reason.", "service", "reason")
 }
 
-// observeFiles registers the metrics of SQLite databases.
 func (a *App) observeFiles() {
 	m := a.metrics
 	m.Gauge("holdfast_db_queued_writes", "Writes that are waiting for the writer.", a.eachFile(func(d *engine.Database, set obs.Set) {
@@ -80,7 +78,6 @@ func (a *App) observeFiles() {
 	}), "service")
 }
 
-// eachDatabase returns a function that reads a metric of every database.
 func (a *App) eachDatabase(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	return func(set obs.Set) {
 		for _, d := range a.databases() {
@@ -89,7 +86,6 @@ func (a *App) eachDatabase(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	}
 }
 
-// eachFile returns a function that reads a metric of every SQLite database.
 func (a *App) eachFile(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	return a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		if d.Embedded() {
@@ -109,8 +105,6 @@ func (a *App) readReadiness(set obs.Set) {
 	}
 }
 
-// observeGate registers the metrics of the requests on the main and the internal
-// listener.
 func (a *App) observeGate(g *web.Gate) {
 	m := a.metrics
 	m.Gauge("holdfast_load", "Active and waiting requests divided by server.max_requests. Above 1, requests wait; at 2, they are rejected.", func(set obs.Set) { set(g.Load()) })
@@ -124,8 +118,6 @@ func (a *App) observeGate(g *web.Gate) {
 	m.Total("holdfast_http_requests_shed_total", "Requests rejected with 503 because of overload.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
 }
 
-// observeMemory registers the metrics of the memory of requests on the main and the
-// internal listener.
 func (a *App) observeMemory(b *web.Memory) {
 	m := a.metrics
 	m.Gauge("holdfast_http_memory_bytes", "Memory charged to requests in progress: bodies, decoded data and responses.", func(set obs.Set) { set(float64(b.Stats().Used)) })
@@ -133,7 +125,7 @@ func (a *App) observeMemory(b *web.Memory) {
 	m.Total("holdfast_http_memory_refused_total", "Requests rejected with 503 because the memory for requests was used up.", func(set obs.Set) { set(float64(b.Stats().Refused)) })
 }
 
-// certificateOptions registers the metrics of the certificate.
+// certificateOptions also registers the certificate metrics.
 func (a *App) certificateOptions() certificates.Options {
 	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of the main listener expires.",
 		func(set obs.Set) {
@@ -156,7 +148,6 @@ func (a *App) certificateOptions() certificates.Options {
 	}}
 }
 
-// observeReplica registers the metrics of the replica.
 func (a *App) observeReplica() {
 	if a.replication == nil {
 		return
@@ -170,7 +161,7 @@ func (a *App) observeReplica() {
 		func(set obs.Set) { set(float64(a.replication.State().Unreadable)) })
 }
 
-// newSweeper returns the sweeper, which the metrics and the console observe.
+// newSweeper returns the sweeper for the metrics and the console.
 func (a *App) newSweeper() *sweep.Sweeper {
 	return sweep.New(a.jobs(), sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
@@ -195,8 +186,8 @@ func (a *App) sweep(ctx context.Context) {
 	a.sweeper.Run(ctx)
 }
 
-// countRefusals returns a function that counts refused requests of a service and
-// returns the reason, or nil if the service has no reasons.
+// countRefusals returns a function that counts a service's refused requests and returns the reason, or nil if the
+// service has no reasons.
 func (a *App) countRefusals(s *opened) func(error) string {
 	if s.Refusals == nil {
 		return nil

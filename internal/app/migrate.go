@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/db/engine"
 )
 
-// Migrate migrates all databases and returns a line for each change. If one service
-// fails, it continues with the next.
+// Migrate migrates all databases and returns a line per change. If a service fails, it continues with the next.
 func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	lines, failed := migrateAll(ctx, a.databases())
 	if len(failed) == 0 {
@@ -61,8 +60,7 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 	return nil
 }
 
-// settle runs the migrations that are enabled for the start, and Settle of every
-// service. failed has the errors by service.
+// settle runs the migrations enabled at startup, and every service's Settle. failed has the errors by service.
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/importing"
 )
 
-// One is one open service with its only database.
+// One is a single open service with its only database.
 type One struct {
 	Service  service.Service
 	Database *engine.Database
@@ -23,12 +23,12 @@ type One struct {
 // Close closes the service.
 func (o *One) Close() error { return o.app.Close() }
 
-// NewCopy returns a copy of the service to a database.
+// NewCopy returns a copy job to target.
 func (o *One) NewCopy(target *engine.Database) *copying.Copy {
 	return &copying.Copy{Service: o.Service.Name, Groups: o.Service.Tables, Source: o.Database, Target: target}
 }
 
-// OpenOwners opens the owners of a copy of the service, in the database of another service of a configuration.
+// OpenOwners opens the owners for a copy, which are in another configured service's database.
 func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) (closeIt func() error, err error) {
 	in, owners := ownersOf(o.Service.Name)
 	if owners == nil {
@@ -49,7 +49,7 @@ func (e *outdatedError) Error() string {
 	return fmt.Sprintf("%s: the tables of %s are not up to date: run holdfast migrate", e.service, e.where)
 }
 
-// OpenTarget is OpenOne for the target of a copy, which only a copy creates.
+// OpenTarget is OpenOne for the target of a copy; only a copy creates it.
 func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	one, err := OpenOne(ctx, name, o)
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
@@ -61,7 +61,7 @@ func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	return one, err
 }
 
-// OpenOne opens one service of a configuration, without the others.
+// OpenOne opens a single configured service.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	o.Config = o.Config.Only(name)
 	o.Leave, o.Copies = !o.Create, true
@@ -85,7 +85,7 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	return one, nil
 }
 
-// OpenServices opens some services of a configuration.
+// OpenServices opens some of the configured services.
 func OpenServices(ctx context.Context, names []string, o Options) (*App, error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return slices.Contains(names, s.Name) })
 	return Open(ctx, o)
@@ -94,7 +94,7 @@ func OpenServices(ctx context.Context, names []string, o Options) (*App, error) 
 // Services returns the open services.
 func (a *App) Services() []*service.Running { return a.running() }
 
-// AfterRestore makes restored databases, whose copy has this age, ready for use.
+// AfterRestore prepares restored databases for use, given the age of the backup.
 func AfterRestore(ctx context.Context, restored []*service.Running, age time.Duration) error {
 	for _, s := range restored {
 		for _, d := range s.Databases {
@@ -109,8 +109,8 @@ func AfterRestore(ctx context.Context, restored []*service.Running, age time.Dur
 	return nil
 }
 
-// OpenParts opens the services of a configuration that an import of a service fills, with
-// new databases, and their sources. urls are the values of the flags of Service.Import.
+// OpenParts opens the services that an import fills, with new databases, and their sources. urls are the
+// Service.Import flag values.
 func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*importing.Part, closing func() error, err error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return s.Import != nil && s.Import.Of == of })
 	o.Copies = true

@@ -19,7 +19,6 @@ import (
 //go:embed static
 var static embed.FS
 
-// assets are the files of the console, by name.
 var assets = map[string]asset{
 	"console.css":       newAsset("console.css", "text/css; charset=utf-8"),
 	"console.js":        newAsset("console.js", "text/javascript; charset=utf-8"),
@@ -47,7 +46,6 @@ func newAsset(name, kind string) asset {
 	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
 }
 
-// assetLink returns the address of an asset.
 func assetLink(name string) string { return Prefix + "static/" + name + "?v=" + assets[name].version }
 
 // sendAsset sends an asset.
@@ -64,7 +62,7 @@ func (x *exchange) sendAsset(name string) error {
 	return nil
 }
 
-// send sends a whole body. An error means that the client has left.
+// send ignores write errors: the client has left.
 func send(w http.ResponseWriter, status int, kind, body string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -72,8 +70,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// sendFile sends a file of a service. The browser stores it and does not show it, because a file of
-// HTML or SVG could contain a script, unless it is an image of a kind that cannot.
+// sendFile sends a file as a download, because HTML or SVG could contain scripts. Images of safe types are shown.
 func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	if page.Private && x.session.role != admin {
 		return errRole
@@ -92,7 +89,7 @@ func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	return web.SendFile(x.w, x.r, sent)
 }
 
-// upper returns a sentence with a capital letter at its beginning, unless it begins with a name, such as that of a setting or an object.
+// upper capitalizes a sentence unless it begins with a name, e.g. a setting.
 func upper(s string) string {
 	if first, _, _ := strings.Cut(s, " "); strings.ContainsAny(first, "./_") {
 		return s

@@ -9,8 +9,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// bulk renders the bar with which the operator does something with the chosen rows, and returns the ID of its form. It returns ""
-// if the operator may do nothing with them. Without JavaScript a check box belongs to one form only, so the buttons say what is done.
 func (r *renderer) bulk(b *service.Bulk) string {
 	if b == nil {
 		return ""
@@ -35,7 +33,6 @@ func (r *renderer) bulk(b *service.Bulk) string {
 	return id
 }
 
-// bulkForm renders the question before an action on the chosen rows.
 func (r *renderer) bulkForm(f *service.Form, group string) {
 	class := "plain"
 	if f.Danger {
@@ -61,7 +58,6 @@ func (r *renderer) bulkForm(f *service.Form, group string) {
 	r.close("details")
 }
 
-// choice renders the check box of a row.
 func (r *renderer) choice(b *service.Bulk, row int, form string) {
 	checked := ""
 	if r.failed != nil && slices.Contains(r.failed.values["key"], b.Keys[row]) {

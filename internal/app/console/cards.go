@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Size of the line of a stat in units of its SVG, which is stretched.
+// Sparkline size in SVG units; it is stretched.
 const lineWidth, lineHeight = 200.0, 32.0
 
 // stats renders figures.
@@ -47,7 +47,7 @@ func (r *renderer) stats(b *service.Stats) {
 	r.close("ul")
 }
 
-// line renders values as a line without axes. The figure beside it has the latest one.
+// line draws a sparkline without axes.
 func (p *page) line(values []float64) {
 	most := 0.0
 	for _, v := range values {

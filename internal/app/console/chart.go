@@ -11,13 +11,12 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Size of a chart in units of its SVG.
+// Chart size in SVG units.
 const (
 	chartWidth, chartHeight = 600.0, 160.0
 	chartLeft, chartBottom  = 60.0, 20.0
 )
 
-// charts renders charts beside each other, below links to other times.
 func (r *renderer) charts(b *service.Charts) {
 	if len(b.Spans.All) > 0 {
 		r.views(&b.Spans)
@@ -29,8 +28,8 @@ func (r *renderer) charts(b *service.Charts) {
 	r.close("div")
 }
 
-// chart renders a chart as SVG, which needs no script. Its label has the latest and the
-// greatest values for screen readers. The script draws the same data with uPlot.
+// chart renders an SVG, which needs no script. Its label gives the latest and greatest values for screen readers. The
+// script redraws the data with uPlot.
 func (r *renderer) chart(c *service.Chart) {
 	most := 0.0
 	for _, s := range c.Series {
@@ -80,7 +79,7 @@ func (r *renderer) chart(c *service.Chart) {
 	r.close("ul", "figure")
 }
 
-// formatTime formats a time of a chart: also its day if the chart is longer than a day or so.
+// formatTime includes the day if the chart is longer than longDay.
 func formatTime(t, first, last time.Time) string {
 	layout := "15:04"
 	if last.Sub(first) > longDay {
@@ -89,11 +88,10 @@ func formatTime(t, first, last time.Time) string {
 	return t.UTC().Format(layout)
 }
 
-// longDay is the length from which times of a chart have a day. The script has it, too.
+// longDay is also in the script.
 const longDay = 20 * time.Hour
 
-// line returns the path of a series. It is interrupted where there are no values. A value without
-// neighbors is a short stroke.
+// line returns a series' SVG path. Missing values interrupt it; an isolated value becomes a short stroke.
 func line(c *service.Chart, values []float64, top float64) string {
 	var b strings.Builder
 	first := c.Times[0]
@@ -115,7 +113,7 @@ func line(c *service.Chart, values []float64, top float64) string {
 	return b.String()
 }
 
-// plotData returns a chart as JSON for the script, with six digits of each value.
+// plotData returns the chart as JSON, with six significant digits.
 func plotData(c *service.Chart, top float64) string {
 	number := func(v float64) json.RawMessage {
 		if math.IsNaN(v) {
@@ -150,7 +148,6 @@ func plotData(c *service.Chart, top float64) string {
 
 func num(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// roundUp returns the top of a scale: 1, 2 or 5 times a power of ten.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -172,7 +169,6 @@ func latest(values []float64) float64 {
 	return values[len(values)-1]
 }
 
-// describe returns a description of a chart.
 func describe(c *service.Chart) string {
 	var parts []string
 	for _, s := range c.Series {

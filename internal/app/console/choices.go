@@ -13,20 +13,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// choicesPath is the path of the suggestions for what is being typed into a field.
+// choicesPath serves suggestions while the operator types.
 const choicesPath = "choices"
 
-// anyChoice is the choice of nothing in the search of a list.
+// anyChoice clears a search filter.
 const anyChoice = "Any"
 
-// chooseTime is how long a page waits for the choices of a field. After it, the page has no other choices.
+// chooseTime limits how long a page waits for field choices.
 const chooseTime = time.Second
 
-// asked is what a form says about its fields with a kind.
 type asked struct {
-	at   url.Values // values of its fields
-	page url.Values // what the form does not submit
-	none string     // the choice of nothing, in a select
+	at   url.Values
+	page url.Values
+	none string
 }
 
 // ask begins a form.
@@ -50,7 +49,7 @@ func (a *asked) values() url.Values {
 	return all
 }
 
-// choices finds the things of a kind, once for a page. nil: the operator types the name.
+// choices lists the things of a kind, once per page. nil: the operator types the name.
 func (r *renderer) choices(kind string) *service.Choices {
 	if r.section.Choose == nil || r.silent {
 		return nil
@@ -77,7 +76,7 @@ func (r *renderer) choices(kind string) *service.Choices {
 	return found
 }
 
-// choose gives a field of a kind its choices, and returns its value. The only thing is chosen, unless nothing may be.
+// choose sets a field's choices and returns its value. A single choice is preselected if the field is required.
 func (r *renderer) choose(f service.Field, value string) (service.Field, string) {
 	found := r.choices(f.Kind)
 	if found == nil {
@@ -112,7 +111,7 @@ func (r *renderer) choose(f service.Field, value string) (service.Field, string)
 	return f, value
 }
 
-// suggest renders an input with suggestions, which htmx replaces while somebody types.
+// suggest renders an input whose suggestions htmx replaces during typing.
 func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	query := url.Values{"in": {r.section.Name}, "kind": {f.Kind}, "field": {f.Name}}
 	if f.Many {
@@ -130,7 +129,6 @@ func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	r.close("datalist")
 }
 
-// boxes renders a field with a check box for each choice.
 func (r *renderer) boxes(f *service.Field, id, value string) {
 	chosen := strings.Fields(value)
 	attrs := []string{"class", "field many"}
@@ -155,7 +153,6 @@ func (r *renderer) boxes(f *service.Field, id, value string) {
 	r.close("fieldset")
 }
 
-// help renders the text below an input, with a link to what is to be made first.
 func (r *renderer) help(f *service.Field, id string) {
 	if f.Help == "" {
 		return
@@ -180,13 +177,13 @@ func (p *page) options(all []service.Option, chosen string) {
 	}
 }
 
-// sendChoices answers with the options of a field for what is being typed.
+// sendChoices returns suggestions for the typed text.
 func (x *exchange) sendChoices() error {
 	at := x.r.URL.Query()
 	i := slices.IndexFunc(x.Sections, func(s Section) bool { return s.Name == at.Get("in") })
 	before, prefix := "", strings.TrimSpace(at.Get(at.Get("field")))
 	if cut := strings.LastIndexByte(prefix, ' ') + 1; at.Get("many") != "" {
-		before, prefix = prefix[:cut], prefix[cut:] // words, of which the last one is being typed
+		before, prefix = prefix[:cut], prefix[cut:] // the last word is incomplete
 	}
 	if i < 0 || x.Sections[i].Choose == nil || x.r.Method == http.MethodPost || len(prefix) > longestQuery {
 		return errPage
@@ -203,8 +200,8 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns the things of a kind whose names begin with a prefix, those of the search first. A list cannot begin with every
-// prefix, and a database may be down: then there are fewer suggestions.
+// beginning returns the things of a kind with a name prefix, search hits first. Not every list supports prefixes, and
+// a database may be down; then there are fewer suggestions.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)
@@ -226,7 +223,6 @@ func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Val
 	return all
 }
 
-// optionOf returns the choice of a hit of a kind, if it belongs to what a form says besides. The link of a hit names it.
 func optionOf(h service.Hit, kind string, at url.Values) (o service.Option, ok bool) {
 	if !strings.EqualFold(h.Kind, kind) {
 		return o, false

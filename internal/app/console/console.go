@@ -1,7 +1,6 @@
-// Package console serves the console: pages for operators on the admin listener, under
-// /console/. It has what all pages share (sign-in, sessions, CSRF tokens, layout, tables,
-// forms, charts, the log of changes) and knows no service: each service contributes its
-// pages as values of package service.
+// Package console serves the operator console on the admin listener, under /console/. It provides what all pages
+// share (sign-in, sessions, CSRF tokens, layout, tables, forms, charts, the change log) and knows no service:
+// services contribute pages as values of package service.
 package console
 
 import (
@@ -24,16 +23,15 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// Prefix begins the paths of the console.
 const Prefix = "/console/"
 
-// Section is a section of the console: the server, whose Name is "", or a service.
+// Section is the server's section, whose Name is "", or a service's.
 type Section struct {
 	Name string // in paths
 	service.Console
 }
 
-// Recorder records the changes of operators, for example in a log. The context names the operator (service.WithOperator).
+// Recorder records operators' changes, e.g. in a log. The context names the operator (service.WithOperator).
 type Recorder interface {
 	Add(ctx context.Context, c *service.Change)
 }
@@ -42,18 +40,17 @@ type Recorder interface {
 type Options struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
-	Resolver    *web.Resolver         // trusts the proxies of the configuration
-	IsNear      func(netip.Addr) bool // addresses that need no TLS, besides those of this machine; nil: none
+	Resolver    *web.Resolver
+	IsNear      func(netip.Addr) bool // more addresses that need no TLS, besides this machine's; nil: none
 	AdminToken  string
-	ViewerToken string                 // of the role that may only read, until SetViewerToken; "": there is no such role
-	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
-	Sections    []Section              // the first is that of the server
-	Disabled    []string               // names of services that are off
+	ViewerToken string                 // read-only role, until SetViewerToken; "": disabled
+	OwnHost     func(host string) bool // allowed Host headers without a proxy
+	Sections    []Section              // the server's section is first
+	Disabled    []string               // disabled services
 	Version     string
 	Changes     Recorder // nil: nobody records changes
 }
 
-// Console is the console of a server.
 type Console struct {
 	Options
 	sessions *sessions
@@ -61,7 +58,7 @@ type Console struct {
 	viewer   atomic.Pointer[string] // the viewer token
 }
 
-// attemptLimit limits the wrong tokens of an address, and of an IPv6 network.
+// attemptLimit limits wrong tokens per address and per IPv6 network.
 var attemptLimit = rate.Limit{Events: 10, Per: time.Minute, Burst: 10}
 
 // New returns a console.
@@ -75,26 +72,24 @@ func New(o Options) (*Console, error) {
 	return c, nil
 }
 
-// SetViewerToken replaces the viewer token, and ends the sessions that began with another one.
+// SetViewerToken replaces the viewer token and ends sessions of the old token.
 func (c *Console) SetViewerToken(token string) {
 	if former := c.viewer.Swap(&token); *former != token {
 		c.sessions.end(func(s *session) bool { return s.role == viewer })
 	}
 }
 
-// NewLink returns the path of a link that signs in an admin once, within an hour. It ends
-// the former one.
+// NewLink returns the path of a one-time admin sign-in link, valid for an hour. It revokes the previous link.
 func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.sessions.newLink() }
 
 // Owns reports whether a raw path belongs to the console.
 func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
 
-// Service returns the console as a service of a listener.
 func (c *Console) Service() web.Service {
 	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route}
 }
 
-// policy lets pages use the style and the script of the console and nothing else.
+// policy allows only the console's own style and script.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // exchange is a request and its response.
@@ -106,7 +101,6 @@ type exchange struct {
 	session session // zero before the sign-in
 }
 
-// serve is the web.Handler of the console.
 func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -157,10 +151,9 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return nil
 }
 
-// ErrHost refuses a request of the admin listener with a Host header of another server.
+// ErrHost rejects requests with another server's Host header.
 var ErrHost = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
 
-// Errors of requests that are refused.
 var (
 	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel such as ssh -L 8001:127.0.0.1:8001 HOST; for a published port of a container see server.console_networks")
 	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
@@ -169,8 +162,7 @@ var (
 	errPage       = errcode.New(errcode.NotFound, "there is no such page")
 )
 
-// checkConnection refuses requests that cross a network without TLS, and those for
-// another host, to which a web page may have pointed its own name.
+// checkConnection rejects requests that cross a network without TLS, and unknown hosts (DNS rebinding).
 func (x *exchange) checkConnection() error {
 	peer, err := netip.ParseAddrPort(x.r.RemoteAddr)
 	if err != nil {
@@ -205,8 +197,8 @@ func (x *exchange) checkOrigin() error {
 	return nil
 }
 
-// cookieName returns the name of the session cookie. Over TLS the prefix makes the
-// browser refuse a cookie that another host of the domain sets.
+// cookieName returns the session cookie's name. Over TLS, the prefix makes browsers reject cookies set by sibling
+// hosts.
 func (x *exchange) cookieName() string {
 	if x.origin.Scheme == "https" {
 		return "__Host-holdfast-console"
@@ -226,7 +218,7 @@ func (x *exchange) setCookie(value string) {
 	http.SetCookie(x.w, cookie)
 }
 
-// resume finds the session of the request. Only pages show its notice, not pictures.
+// resume finds the request's session. Only pages show its notice, not pictures.
 func (x *exchange) resume() (ok bool) {
 	cookie, err := x.r.Cookie(x.cookieName())
 	if err != nil {
@@ -237,7 +229,7 @@ func (x *exchange) resume() (ok bool) {
 	return ok
 }
 
-// isUpdate reports whether htmx updates a part of a page that is open. That is no use of the session.
+// isUpdate reports an htmx refresh, which does not extend the session.
 func isUpdate(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("HX-Request") != ""
 }
@@ -266,7 +258,7 @@ func (x *exchange) redirect(to string) error {
 	return nil
 }
 
-// signIn serves the form that takes a token, and the one-time link.
+// signIn serves the token form and the one-time link.
 func (x *exchange) signIn() error {
 	network := x.Resolver.Network(x.r)
 	if x.r.Method != http.MethodPost {
@@ -280,8 +272,8 @@ func (x *exchange) signIn() error {
 	}
 	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))
 	isAdmin, isViewer := same(token, x.AdminToken), token != "" && same(token, *x.viewer.Load())
-	// A right token counts only against the failures of its own address, so that others in the network,
-	// such as guests in the same Wi-Fi, lock nobody out. A wrong one counts against all of the network.
+	// A correct token is limited only by failures from its own address, so that others in the network, e.g. on the
+	// same Wi-Fi, lock nobody out. A wrong token counts against the whole network.
 	address, source := x.address(), network
 	if isAdmin || isViewer {
 		source = address
@@ -306,7 +298,6 @@ func (x *exchange) signIn() error {
 	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
 }
 
-// address returns the address of the client.
 func (x *exchange) address() string {
 	if client, _ := x.Resolver.Client(x.r); client.IsValid() {
 		return client.String()
@@ -314,19 +305,18 @@ func (x *exchange) address() string {
 	return x.Resolver.Network(x.r)
 }
 
-// followLink signs in by the one-time link.
+// followLink signs in with the one-time link.
 func (x *exchange) followLink(link, network string) error {
 	if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
 		return x.begin(admin, network, "")
 	}
-	if x.resume() { // the operator has followed the link before
+	if x.resume() { // the operator reuses the link
 		return x.redirect(Prefix)
 	}
 	x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
 	return x.sendSignIn(http.StatusForbidden, "The link has been used or replaced, or has expired. Sign in with the token, or restart the server for a new link.", "")
 }
 
-// begin begins a session and shows the page that was requested first.
 func (x *exchange) begin(r role, network, next string) error {
 	cookie, s := x.sessions.begin(r, network)
 	x.Log.Info("console sign-in", "who", s.name(), "client_address", network)
@@ -359,7 +349,6 @@ func (s *Section) page(path string) *service.Page {
 	return &s.Pages[at]
 }
 
-// find returns the section and the page of a path below the prefix.
 func (c *Console) find(path string) (*Section, *service.Page) {
 	for i := range c.Sections {
 		s := &c.Sections[i]
@@ -372,7 +361,7 @@ func (c *Console) find(path string) (*Section, *service.Page) {
 	return nil, nil
 }
 
-// route returns the route of a raw path for logs and metrics.
+// route returns a path's route for logs and metrics.
 func (c *Console) route(path string) string {
 	below := strings.TrimPrefix(path, Prefix)
 	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out", choicesPath}, below) {
@@ -384,7 +373,6 @@ func (c *Console) route(path string) string {
 	return "other"
 }
 
-// page serves a page or an action of it.
 func (x *exchange) page(path string) error {
 	section, page := x.find(path)
 	if section == nil {
@@ -407,7 +395,7 @@ func (x *exchange) page(path string) error {
 	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
 }
 
-// uploadHeader is on the requests of the script that uploads each file by itself. It needs no page when one is stored.
+// uploadHeader marks the upload script's requests, one per file. They need no page after success.
 const uploadHeader = "X-Upload"
 
 // act runs an action.
@@ -432,7 +420,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if err != nil {
 		return err
 	}
-	form := page // the page with the form, which may be another one than that with the action
+	form := page // the form may be on a different page than the action
 	if shown := section.page(r.Value("return-page")); shown != nil && r.Values.Has("return-page") {
 		form = shown
 	}
@@ -468,7 +456,6 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	return x.redirect(x.link(section, cmp.Or(outcome.Next, back)))
 }
 
-// sendOutcome shows the view of an action, which may have failed.
 func (x *exchange) sendOutcome(section *Section, page *service.Page, view *service.View, f *failure) error {
 	back, err := url.ParseQuery(f.values.Get("return-to"))
 	if err != nil {
@@ -480,7 +467,7 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, view *servi
 	return x.sendView(status(f.err), shown{section, page, view, back, f})
 }
 
-// failure is an action that failed, or that checked what is typed, for the page that shows its form again.
+// failure is a failed action or check, for showing its form again.
 type failure struct {
 	action string
 	err    error
@@ -488,7 +475,6 @@ type failure struct {
 	values url.Values
 }
 
-// again shows the page of a form again, with what the operator typed.
 func (x *exchange) again(section *Section, page *service.Page, r *service.PageRequest, f *failure) error {
 	if f.err != nil && errcode.Of(f.err) == errcode.Internal && !isUsage(f.err) {
 		return f.err
@@ -498,7 +484,7 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 		return errForm
 	}
 	view, err := page.Show(x.r.Context(), &service.PageRequest{Values: back, Typed: f.values})
-	if err != nil { // what it shows does not exist any more
+	if err != nil { // the page's subject was deleted
 		return cmp.Or(f.err, err)
 	}
 	code := http.StatusOK
@@ -508,13 +494,11 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 	return x.sendView(code, shown{section, page, view, back, f})
 }
 
-// isUsage reports whether an error is about what the operator typed.
 func isUsage(err error) bool {
 	_, ok := errors.AsType[*service.UsageError](err)
 	return ok
 }
 
-// status returns the status of an error.
 func status(err error) int {
 	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
 		return refusal.Status
@@ -561,7 +545,6 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// link returns the address of a link to a page of a section.
 func (c *Console) link(section *Section, to string) string {
 	if section.Name == "" {
 		return Prefix + to
@@ -580,7 +563,6 @@ func (x *exchange) record(section *Section, page *service.Page, action *service.
 	}
 }
 
-// operator returns the context of the request, with the session.
 func (x *exchange) operator() context.Context {
 	return service.WithOperator(x.r.Context(), x.session.name(), x.Resolver.Network(x.r))
 }

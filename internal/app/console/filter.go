@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// search renders the form that submits to the address of the page. A phone shows one with several fields after a tap.
+// search renders a search form. Phones show a form with several fields after a tap.
 func (r *renderer) search(t *service.Search) {
 	if len(t.Fields) > 1 {
 		open := ""
@@ -37,7 +37,6 @@ func (r *renderer) search(t *service.Search) {
 	r.close("form")
 }
 
-// kept returns values of the page by their names.
 func (r *renderer) kept(names []string) url.Values {
 	at := url.Values{}
 	for _, name := range names {

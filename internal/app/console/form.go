@@ -18,17 +18,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// Maximum sizes of a form without a file, in bytes.
+// Maximum form size without files, in bytes.
 const (
 	maxForm   = 8 << 20
-	maxSignIn = 16 << 10 // anybody may send one
+	maxSignIn = 16 << 10 // unauthenticated
 )
 
-// errForm means that the body is not that of a form of the console.
+// errForm means that the body is not a console form.
 var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
-// readForm reads the body of a form without a file, of at most limit bytes. Browsers send its
-// length; it is read into a copy, and decoded into another one.
+// readForm reads a form without files. Browsers send Content-Length. The body is held twice: raw and decoded.
 func (x *exchange) readForm(limit int64) error {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errForm
@@ -51,7 +50,7 @@ func (x *exchange) readForm(limit int64) error {
 	return nil
 }
 
-// readPost reads the body of a form and checks its CSRF token.
+// readPost reads a form and checks its CSRF token.
 func (x *exchange) readPost() error {
 	if err := x.readForm(maxForm); err != nil {
 		return err
@@ -62,16 +61,15 @@ func (x *exchange) readPost() error {
 	return nil
 }
 
-// Limits of a form with files.
+// Limits for forms with files.
 const (
 	maxFields = 50
-	maxField  = 64 << 10 // bytes of a field that is not a file
+	maxField  = 64 << 10 // bytes per non-file field
 
-	maxUploadFields = 512 << 10 // bytes of these fields, with the buffer of a file
+	maxUploadFields = 512 << 10 // bytes for all non-file fields, including a file buffer
 )
 
-// readUpload reads the fields of a form before its first file, and checks its CSRF token. The
-// action, which needs some memory, reads the files.
+// readUpload reads the fields before the first file and checks the CSRF token. The action reads the files.
 func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	parts, err := x.r.MultipartReader()
 	if err != nil {
@@ -125,10 +123,9 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	return nil
 }
 
-// fileName returns the name of an uploaded file without the folders that some browsers send.
 func fileName(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
-// sendCheck sends the result of a check, which htmx shows in the form.
+// sendCheck sends a check result, which htmx shows in the form.
 func (x *exchange) sendCheck(notice string, err error) {
 	p, state := &page{}, service.OK
 	if err != nil {
@@ -142,7 +139,6 @@ func (x *exchange) sendCheck(notice string, err error) {
 	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
 }
 
-// fieldErrors returns the messages of an error about fields, by the name of the field.
 func fieldErrors(err error) map[string]string {
 	if e, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return e.By

@@ -8,14 +8,13 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// page is HTML that is being written. Text and values of attributes are always escaped, and
-// characters that a browser does not show as themselves are made visible (service.Printable);
-// names of elements and attributes are constants. html/template would keep the linker
-// from leaving out methods that nobody calls: the binary would grow by half.
+// page builds HTML. Text and attribute values are always escaped, and invisible characters become visible
+// (service.Printable); element and attribute names are constants. html/template would defeat the linker's dead-code
+// elimination: the binary would grow by half.
 type page struct{ strings.Builder }
 
-// open writes a start tag. attrs are names and values; a name that ends in ? is a
-// boolean attribute, which is written if its value is not "".
+// open writes a start tag. attrs are name-value pairs; a name that ends in ? is a boolean attribute, written if its
+// value is not "".
 func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('<')
 	p.WriteString(name)
@@ -37,7 +36,7 @@ func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('>')
 }
 
-// exactAttrs are the attributes whose values are not for people.
+// exactAttrs are attributes with machine-readable values.
 var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-post", "hx-headers"}
 
 // close writes end tags, the innermost first.
@@ -50,10 +49,9 @@ func (p *page) close(names ...string) {
 // text writes text, with its line breaks.
 func (p *page) text(s string) { p.exact(service.PrintableLines(s)) }
 
-// name writes a text of one line, such as a name.
+// name writes single-line text, e.g. a name.
 func (p *page) name(s string) { p.exact(service.Printable(s)) }
 
-// exact writes text that the browser returns as it is: of a text area.
 func (p *page) exact(s string) { p.WriteString(html.EscapeString(s)) }
 
 // element writes an element with a text.

@@ -1,6 +1,6 @@
 package console
 
-// icons are drawn on a grid of 20 by 20 as strokes without fills. A service names its icon in service.Console.Icon.
+// icons are 20 by 20 stroke paths. A service names its icon in service.Console.Icon.
 var icons = map[string]string{
 	"server":   "M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01",
 	"sync":     "M4 9a6 6 0 0 1 10.5-3L16 7.5M16 4v3.5h-3.5M16 11a6 6 0 0 1-10.5 3L4 12.5M4 16v-3.5h3.5",
@@ -35,7 +35,7 @@ func (p *page) icon(name string) {
 	p.close("path", "svg")
 }
 
-// mark writes the mark of Holdfast: an H with the roots that hold kelp to a rock.
+// mark draws the Holdfast logo: an H with kelp roots.
 func (p *page) mark() {
 	p.open("svg", "class", "mark", "viewBox", "0 0 32 32", "aria-hidden", "true")
 	p.open("rect", "width", "32", "height", "32", "rx", "8")

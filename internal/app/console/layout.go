@@ -46,7 +46,7 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 	return p
 }
 
-// has reports whether a block of a kind is among blocks.
+// has reports whether blocks contain a T.
 func has[T service.Block](blocks []service.Block) bool {
 	return slices.ContainsFunc(blocks, func(b service.Block) bool {
 		if _, ok := b.(T); ok {
@@ -60,7 +60,6 @@ func has[T service.Block](blocks []service.Block) bool {
 // finish ends a document.
 func (c *Console) finish(p *page) { p.close("body", "html") }
 
-// sendSignIn sends the form of the sign-in.
 func (x *exchange) sendSignIn(status int, problem, next string) error {
 	p := x.start("Sign in")
 	p.open("main", "id", "main", "class", "alone")
@@ -95,7 +94,7 @@ type shown struct {
 	page    *service.Page
 	view    *service.View
 	values  url.Values
-	failed  *failure // the action whose form is shown again, or nil
+	failed  *failure
 }
 
 // sendView sends a page.
@@ -133,14 +132,12 @@ func (x *exchange) sendView(status int, s shown) error {
 	return nil
 }
 
-// part is the part of a page that htmx replaces.
+// part is a page fragment that htmx replaces.
 type part struct{ body, version string }
 
-// versionHeader has the version of the part that the browser shows.
+// versionHeader is the version of the displayed part.
 const versionHeader = "X-Part-Version"
 
-// sendPart sends the part of a page that changes, if it has changed. If the page has no such part any
-// more, the browser loads the whole page.
 func (x *exchange) sendPart(p part) {
 	switch p.version {
 	case "":
@@ -153,7 +150,7 @@ func (x *exchange) sendPart(p part) {
 	}
 }
 
-// OwnPages returns the pages of the console itself.
+// OwnPages returns the console's own pages.
 func (c *Console) OwnPages() []service.Page {
 	return []service.Page{
 		{Path: searchPath, Title: "Search", Show: c.showSearch},

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// header writes the sidebar: the search, and the pages of each section. On phones a button opens it.
+// header writes the sidebar. On phones a button opens it.
 func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.open("header", "class", "side")
 	p.open("div", "class", "brand")
@@ -38,8 +38,7 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.close("form", "div", "header")
 }
 
-// searchForm writes the form of the search. The script gives it the focus when the operator types a slash, and htmx shows
-// suggestions below it.
+// searchForm writes the search box. The script focuses it on slash; htmx shows suggestions.
 func (p *page) searchForm(value string) {
 	p.open("form", "method", "get", "action", Prefix+searchPath, "class", "find", "role", "search")
 	p.icon("search")
@@ -53,7 +52,6 @@ func (p *page) searchForm(value string) {
 	p.close("form")
 }
 
-// navigation writes the links to the pages of a section, which is open if it has the current page.
 func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
 	if s.first() == nil {
 		return
@@ -82,7 +80,6 @@ func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
 	p.close("details")
 }
 
-// pageLinks writes links to pages of a section. at is the current page.
 func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *service.Page) {
 	p.open("ul")
 	for _, pg := range pages {
@@ -97,7 +94,7 @@ func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *ser
 	p.close("ul")
 }
 
-// menu returns the pages of the navigation: those of Everyday in this order, and the others.
+// menu returns the navigation pages: Everyday in its order, then the others.
 func (s *Section) menu() (everyday, others []*service.Page) {
 	for _, path := range s.Everyday {
 		if pg := s.page(path); pg != nil && pg.Listed {
@@ -115,7 +112,7 @@ func (s *Section) menu() (everyday, others []*service.Page) {
 	return everyday, others
 }
 
-// FirstPage returns the link from the overview to the first page of a section in the navigation, or "".
+// FirstPage returns a link to the section's first navigation page, or "".
 func (c *Console) FirstPage(section string) string {
 	at := slices.IndexFunc(c.Sections, func(s Section) bool { return s.Name == section })
 	if at < 0 {
@@ -129,7 +126,6 @@ func (c *Console) FirstPage(section string) string {
 	return strings.TrimPrefix(c.link(s, first.Path), Prefix)
 }
 
-// first returns the first page of a section in the navigation, or nil.
 func (s *Section) first() *service.Page {
 	everyday, _ := s.menu()
 	if len(everyday) == 0 {
@@ -138,8 +134,8 @@ func (s *Section) first() *service.Page {
 	return everyday[0]
 }
 
-// listed returns the page of the navigation that a page belongs to: itself, the nearest page above it, or the page with
-// its noun. It may be nil.
+// listed returns the navigation page that a page belongs to: itself, its nearest ancestor, or the page with its noun.
+// It may be nil.
 func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	if at.Listed {
 		return at
@@ -157,7 +153,6 @@ func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	return nil
 }
 
-// crumbs writes the path to a page: its section, and the pages above it.
 func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 	p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
 	p.open("ol")
@@ -180,7 +175,6 @@ func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 	p.close("ol", "nav")
 }
 
-// title writes the heading of a page. Long IDs in it are in a typeface for them.
 func (p *page) title(title string) {
 	p.open("h1")
 	for i, word := range strings.Split(title, " ") {
@@ -196,7 +190,7 @@ func (p *page) title(title string) {
 	p.close("h1")
 }
 
-// short returns the beginning of a long ID, and other text as it is.
+// short truncates long IDs.
 func short(s string) string {
 	const shown = 8
 	if !service.IsLongID(s) {

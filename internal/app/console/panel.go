@@ -7,16 +7,14 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// isFolded reports whether a form below other contents is a panel.
 func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
 
 // hasAnchor reports whether a link may lead to a form.
 func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
 
-// formID returns the ID of a form. A link to it opens its panel.
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
 
-// starts renders links to the forms below a table or a preview that make something new or change it, because it hides them.
+// starts renders links to the hidden create and edit forms below a table or preview.
 func (r *renderer) starts(blocks []service.Block) {
 	var links []*service.Form
 	isLong := false
@@ -50,15 +48,14 @@ func (r *renderer) starts(blocks []service.Block) {
 	r.close("p")
 }
 
-// mostStarts limits the links to forms: a page with more is about its forms.
+// mostStarts limits form links: a page with more is about its forms.
 const mostStarts = 2
 
-// takesFiles reports whether files may be dropped on a form, which is therefore always visible.
 func takesFiles(f *service.Form) bool {
 	return slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.File && !field.One })
 }
 
-// openPanel begins a form below other contents, which the title opens.
+// openPanel begins a collapsible form.
 func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	open, class := "", ""
 	if isOpen {

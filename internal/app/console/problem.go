@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// problem is an error of a request with a session, whose page keeps the navigation.
+// problem is a request error shown inside the console's navigation.
 type problem struct {
 	x    *exchange
 	path string
@@ -23,7 +23,7 @@ func (p *problem) Error() string { return p.err.Error() }
 // Unwrap returns the error itself.
 func (p *problem) Unwrap() error { return p.err }
 
-// writeError writes an error as a page: in the frame of the console after the sign-in, and alone before it.
+// writeError writes an error page, with navigation if signed in.
 func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	code := status(err)
 	if isUpdate(r) && code < http.StatusInternalServerError { // later updates fail, too
@@ -51,7 +51,6 @@ func titleOf(code int) string {
 	return http.StatusText(code)
 }
 
-// sendProblem writes an error below the navigation, with what to do.
 func (x *exchange) sendProblem(p *page, path string, code int, err error) {
 	section, at := x.near(path)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
@@ -78,7 +77,7 @@ func (x *exchange) sendProblem(p *page, path string, code int, err error) {
 	p.close("ul", "main")
 }
 
-// near returns the section of a path, or that of the server, and the page of the navigation that the path belongs to, or nil.
+// near returns the path's section (default: the server's) and navigation page, or nil.
 func (x *exchange) near(path string) (*Section, *service.Page) {
 	section := &x.Sections[0]
 	for i := range x.Sections {
@@ -98,7 +97,7 @@ func (x *exchange) near(path string) (*Section, *service.Page) {
 	return section, nil
 }
 
-// advice says what to do about an error, with links that help.
+// advice suggests a fix for an error, with links.
 func (x *exchange) advice(s *Section, at *service.Page, code int) (text string, links []service.Link) {
 	to := func(text string, s *Section, path string) {
 		l := service.Link{Text: text, To: strings.TrimPrefix(x.link(s, path), Prefix)}

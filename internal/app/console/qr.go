@@ -10,10 +10,10 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// quiet is the margin of a QR code in modules, which readers need.
+// quiet is the required QR code margin in modules.
 const quiet = 4
 
-// qr renders a QR code as SVG: a square for each run of dark modules of a row.
+// qr renders a QR code as SVG, one rectangle per run of dark modules.
 func (r *renderer) qr(b *service.QR) {
 	code, err := qr.Encode(b.Text, qr.L, qr.Unicode)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// renderer renders the blocks of a page.
 type renderer struct {
 	*page
 	x       *exchange
@@ -22,15 +21,15 @@ type renderer struct {
 	at      *service.Page
 	values  url.Values
 	failed  *failure
-	ids     int // of elements
+	ids     int
 	blocks  int // that were rendered
 	tables  int
-	forms   []string          // the IDs of forms
-	focus   bool              // the next field gets the focus, because its form failed, or the next that is wrong
-	wrong   map[string]string // messages about fields of the form that failed, by name
-	part    part              // of a *service.Live
+	forms   []string
+	focus   bool              // focus the next field, because its form failed, or the next invalid field
+	wrong   map[string]string // error messages by field name
+	part    part
 
-	asked  asked // of the form
+	asked  asked
 	found  map[string]*service.Choices
 	silent bool // choices failed
 }
@@ -86,8 +85,7 @@ func (r *renderer) block(b service.Block) {
 	}
 }
 
-// live renders blocks that htmx replaces. The script puts a button that pauses it in the place of the
-// link.
+// live renders blocks that htmx replaces. The script replaces the link with a pause button.
 func (r *renderer) live(l *service.Live) {
 	self := r.self(slices.Collect(maps.Keys(r.values)))
 	r.open("p", "class", "live-state")
@@ -111,19 +109,17 @@ func (r *renderer) live(l *service.Live) {
 	r.WriteString(r.part.body)
 }
 
-// heading renders the title of a block.
 func (r *renderer) heading(title string) {
 	if title != "" {
 		r.element("h2", title)
 	}
 }
 
-// looks are the class, the icon and the word of each state.
+// looks maps states to class, icon and word.
 var looks = map[service.State]struct{ class, icon, word string }{
 	service.OK: {"ok", "ok", "OK"}, service.Warning: {"warn", "warning", "Warning"}, service.Wrong: {"wrong", "wrong", "Error"},
 }
 
-// self returns the address of this page with other values; "" drops one.
 func (r *renderer) self(keep []string, changed ...string) string {
 	query := url.Values{}
 	for _, name := range keep {
@@ -144,10 +140,10 @@ func (r *renderer) self(keep []string, changed ...string) string {
 	return to
 }
 
-// mostWrapped limits the columns of a table whose values may need several lines.
+// mostWrapped limits a table's wrapping columns.
 const mostWrapped = 7
 
-// fewRows is how many rows need no order on a phone.
+// fewRows is the row count below which phones show no sort control.
 const fewRows = 4
 
 // table renders a table with its search, its orders and the link to its next page.
@@ -173,9 +169,9 @@ func (r *renderer) table(t *service.Table) {
 		r.empty(t)
 	} else {
 		bulk := r.bulk(t.Bulk)
-		// htmx returns the focus to the element with the same ID.
+		// htmx restores the focus by element ID.
 		r.open("div", "id", r.newID(), "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
-		// Elements of a table that are laid out in another way, as on phones, keep their roles only by attributes in some browsers.
+		// Some browsers drop table roles if CSS changes the layout, as on phones; attributes keep them.
 		parts := partsOf(t)
 		class := ""
 		if len(t.Rows) > fewRows {
@@ -205,7 +201,6 @@ func (r *renderer) table(t *service.Table) {
 	r.close("nav")
 }
 
-// empty renders a table without rows: why, and what to do first.
 func (r *renderer) empty(t *service.Table) {
 	r.open("div", "class", "empty")
 	r.element("p", cmp.Or(t.Empty, "Nothing here."))
@@ -215,7 +210,7 @@ func (r *renderer) empty(t *service.Table) {
 	r.close("div")
 }
 
-// cell renders the contents of a cell. In a table a long ID is short.
+// cell shortens long IDs in tables.
 func (r *renderer) cell(c *service.Cell, isShort bool) {
 	switch {
 	case c.Thumb != "":
@@ -253,7 +248,7 @@ func (r *renderer) cell(c *service.Cell, isShort bool) {
 	}
 }
 
-// meter renders a share as a bar. A full bar is a warning, unless the share is of a sum.
+// meter renders a share as a bar. A full bar is a warning unless the share is part of a sum.
 func (p *page) meter(share, most float64, isSum bool, label string) {
 	high := most * .9
 	if isSum {
@@ -264,7 +259,6 @@ func (p *page) meter(share, most float64, isSum bool, label string) {
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// value renders the text of a cell.
 func (r *renderer) value(c *service.Cell, isShort bool) {
 	switch {
 	case !c.Time.IsZero():
@@ -278,7 +272,6 @@ func (r *renderer) value(c *service.Cell, isShort bool) {
 	}
 }
 
-// state renders a state with an icon and a word, for people who do not see its color.
 func (p *page) state(s service.State) {
 	look := looks[s]
 	p.open("span", "class", "state "+look.class)
@@ -296,7 +289,6 @@ func (p *page) notice(s service.State, text string, attrs ...string) {
 	p.close("p")
 }
 
-// facts renders a list of names and values.
 func (r *renderer) facts(f *service.Facts) {
 	r.heading(f.Title)
 	class := ""
@@ -332,7 +324,6 @@ func (r *renderer) textBlock(t *service.Text) {
 	r.close("div")
 }
 
-// action returns an action of a form, and nil if the operator may not use it.
 func (r *renderer) action(f *service.Form, name string) *service.Action {
 	pg := r.section.page(cmp.Or(f.Page, r.at.Path))
 	at := slices.IndexFunc(pg.Actions, func(a service.Action) bool { return a.Name == name })
@@ -342,7 +333,6 @@ func (r *renderer) action(f *service.Form, name string) *service.Action {
 	return &pg.Actions[at]
 }
 
-// form renders a form of an action that the operator may use.
 func (r *renderer) form(f *service.Form) {
 	action, trial := r.action(f, f.Action), (*service.Action)(nil)
 	if f.Trial != nil {
@@ -421,7 +411,6 @@ func (r *renderer) form(f *service.Form) {
 	}
 }
 
-// fields renders the fields of a form.
 func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Action) string) {
 	check := r.action(f, f.Check)
 	r.asked = ask(f)
@@ -435,17 +424,15 @@ func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Ac
 	r.wrong = nil
 }
 
-// editorLines is the least height of a text area that is the main field of its form, below which a check is shown.
+// editorLines is the minimum height of a form's main text area, with a check result below it.
 const editorLines = 16
 
-// check renders the element below a text area in which htmx shows the result of an action that checks what is being typed in
-// the form. An answer that a newer request has overtaken is dropped.
+// check renders the element in which htmx shows live validation results. Outdated answers are dropped.
 func (r *renderer) check(to string) {
 	r.open("div", "class", "check", "role", "status", "hx-post", to, "hx-trigger", "input delay:300ms from:closest form", "hx-sync", "this:replace")
 	r.close("div")
 }
 
-// buttons renders the button of a form, and that of its trial.
 func (r *renderer) buttons(f *service.Form, submits bool, trial *service.Action, to func(*service.Action) string) {
 	button := []string{"type", "submit"}
 	if f.Danger {
@@ -469,7 +456,6 @@ func (r *renderer) buttons(f *service.Form, submits bool, trial *service.Action,
 	r.close("div")
 }
 
-// keeps reports whether submitted values are those of a form with these kept values.
 func keeps(values url.Values, keep map[string]string) bool {
 	for name, v := range keep {
 		if values.Get(name) != v {
@@ -479,11 +465,11 @@ func keeps(values url.Values, keep map[string]string) bool {
 	return true
 }
 
-// field renders an input with its label. typed are the values of a form that failed.
+// field renders an input with its label. typed is the input of a failed form.
 func (r *renderer) field(f *service.Field, typed url.Values) {
 	id, value := r.newID(), f.Value
 	if typed != nil && !f.Secret {
-		value = strings.Join(typed[f.Name], " ") // several of check boxes
+		value = strings.Join(typed[f.Name], " ") // check boxes
 	}
 	if f.Kind != "" {
 		var chosen service.Field
@@ -532,7 +518,6 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 	r.close("div")
 }
 
-// input renders the input of a field.
 func (r *renderer) input(f *service.Field, value string, attrs []string) {
 	switch {
 	case f.Options != nil && !f.Typed:
@@ -563,7 +548,6 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 	}
 }
 
-// inputType appends the type of a field's input to its attributes.
 func inputType(f *service.Field, kind string, attrs []string) []string {
 	switch f.Input {
 	case "date", "email":

@@ -12,22 +12,20 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// searchPath is the path of the search below the prefix.
 const searchPath = "search"
 
 const (
 	searchTime   = 2 * time.Second // how long a search waits for the services
-	longestQuery = 1024            // bytes: that of the longest name, an object's
+	longestQuery = 1024            // bytes: the longest object name
 	suggestions  = 8               // hits below the search field
 )
 
-// results are the hits of a section.
 type results struct {
 	hits []service.Hit
 	err  error
 }
 
-// showSearch finds pages, and things of all services whose names begin with the query.
+// showSearch finds pages, and things of all services by name prefix.
 func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	query := strings.TrimSpace(r.Value("q"))
 	view := &service.View{}
@@ -59,7 +57,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 	return view, nil
 }
 
-// searchForms lists what the search understands.
+// searchForms lists the supported search terms.
 func (c *Console) searchForms() *service.Facts {
 	f := &service.Facts{Title: "What the search finds", Rows: []service.Fact{{Name: "Pages by a word", Cell: service.TextCell("quota")}}}
 	for i := range c.Sections {
@@ -70,7 +68,7 @@ func (c *Console) searchForms() *service.Facts {
 	return f
 }
 
-// search asks all sections at once, and waits for them for a short time.
+// search asks all sections in parallel, with a short timeout.
 func (c *Console) search(ctx context.Context, query string) []results {
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
@@ -85,7 +83,7 @@ func (c *Console) search(ctx context.Context, query string) []results {
 	return all
 }
 
-// pagesNamed returns the pages of the navigation whose title, after that of the section, has the words of the query.
+// pagesNamed returns the navigation pages whose section and title contain the query's words.
 func pagesNamed(s *Section, query string) (hits []service.Hit) {
 	for i := range s.Pages {
 		if pg := &s.Pages[i]; pg.Listed && service.HasWords(s.Title+" "+pg.Title, query) {
@@ -95,13 +93,11 @@ func pagesNamed(s *Section, query string) (hits []service.Hit) {
 	return hits
 }
 
-// group are the suggestions of a kind.
 type group struct {
 	title string
 	hits  []service.Link // to addresses
 }
 
-// suggest answers the script while the operator types: with the first hits of each kind.
 func (x *exchange) suggest() error {
 	query := strings.TrimSpace(x.r.URL.Query().Get("q"))
 	p := &page{}
@@ -112,7 +108,7 @@ func (x *exchange) suggest() error {
 	return nil
 }
 
-// groups returns what a search finds by kind, pages first, and at most as many hits as are shown. A service that fails has none.
+// groups returns search hits by kind, pages first, at most as many as are shown. A failed service has no hits.
 func (c *Console) groups(ctx context.Context, query string) []group {
 	pages, others := group{title: "Pages"}, []group(nil)
 	for i, found := range c.search(ctx, query) {
@@ -133,7 +129,7 @@ func (c *Console) groups(ctx context.Context, query string) []group {
 	return firstOfEach(all, suggestions)
 }
 
-// firstOfEach leaves at most n hits: the first of each group, then the second of each, and so on.
+// firstOfEach limits hits to n: the first of each group, then the second of each, and so on.
 func firstOfEach(all []group, n int) []group {
 	taken := make([]int, len(all))
 	for row := 0; n > 0 && slices.ContainsFunc(all, func(g group) bool { return len(g.hits) > row }); row++ {
@@ -150,7 +146,7 @@ func firstOfEach(all []group, n int) []group {
 	return slices.DeleteFunc(all, func(g group) bool { return len(g.hits) == 0 })
 }
 
-// suggestions writes the list box below the search field, and what a screen reader says about it.
+// suggestions writes the search suggestions and their screen reader text.
 func (p *page) suggestions(all []group) {
 	n := 0
 	if len(all) > 0 {

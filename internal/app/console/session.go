@@ -12,15 +12,14 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Lifetimes of sessions.
+// Session lifetimes.
 const (
 	idleLife    = 30 * time.Minute // without a request
 	longestLife = 12 * time.Hour
 	linkLife    = time.Hour
-	maxSessions = 100 // the one that was unused for the longest time ends
+	maxSessions = 100 // the least recently used session is evicted
 )
 
-// role is what an operator may do.
 type role string
 
 const (
@@ -28,8 +27,7 @@ const (
 	viewer role = "viewer" // may change nothing
 )
 
-// session is the session of an operator who has signed in. Sessions are kept in memory, so they end with
-// the server.
+// session is a signed-in operator. Sessions are in memory and end with the server.
 type session struct {
 	id      int // in the log
 	role    role
@@ -37,19 +35,19 @@ type session struct {
 	address string // from which the operator signed in
 	began   time.Time
 	used    time.Time
-	notice  string // of the last action, shown once
+	notice  string // last action's result, shown once
 }
 
 func (s *session) name() string { return string(s.role) + " session " + strconv.Itoa(s.id) }
 
-// sessions are the sessions by the hash of their cookie.
+// sessions are keyed by cookie hash.
 type sessions struct {
 	now clock.Clock
 
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]*session
 	last   int
-	link   string // token of the one-time link; "" if there is none
+	link   string // one-time link token, or ""
 	linked time.Time
 }
 
@@ -88,8 +86,8 @@ func (all *sessions) prune(now time.Time) {
 	}
 }
 
-// find returns the session of a cookie and takes its notice. An update of an open page does
-// neither that nor does it keep the session.
+// find returns the cookie's session and takes its notice. An htmx update does not take the notice or extend the
+// session.
 func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, ok bool) {
 	now := all.now()
 	all.mu.Lock()
@@ -109,7 +107,6 @@ func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, 
 	return s, true
 }
 
-// note sets the notice of a session.
 func (all *sessions) note(id int, notice string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -132,7 +129,6 @@ func (all *sessions) list() (list []session) {
 	return list
 }
 
-// end ends the sessions for which drop returns true, and returns their number.
 func (all *sessions) end(drop func(*session) bool) (n int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -145,7 +141,6 @@ func (all *sessions) end(drop func(*session) bool) (n int) {
 	return n
 }
 
-// newLink returns the token of a one-time link, which replaces the former one.
 func (all *sessions) newLink() string {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -153,7 +148,7 @@ func (all *sessions) newLink() string {
 	return all.link
 }
 
-// takeLink reports whether a token is that of the one-time link, which ends with it.
+// takeLink consumes the one-time link if the token matches.
 func (all *sessions) takeLink(token string) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -11,15 +11,15 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// order is how the frame sorts a table that shows all its rows: the column, or -1, and the names of the values that say so. A list
-// that is read in pages has the orders of its indexes instead (service.Column.Sort).
+// order sorts a table that shows all its rows: by a column, or -1, and the query values that say so. Paged lists use
+// their indexes instead (service.Column.Sort).
 type order struct {
 	column     int
 	descends   bool
 	sort, desc string
 }
 
-// orderOf returns the order of a table, or nil if the table has orders of its own or does not show all its rows.
+// orderOf returns nil for tables with their own order or with more pages.
 func (r *renderer) orderOf(t *service.Table) *order {
 	r.tables++
 	hasOwn := slices.ContainsFunc(t.Columns, func(c service.Column) bool { return c.Sort != "" })
@@ -40,14 +40,14 @@ func (r *renderer) orderOf(t *service.Table) *order {
 	return o
 }
 
-// isSortable reports whether a column has values: buttons, and links with the same text in each row, have no order.
+// isSortable reports whether a column has sortable values, unlike buttons and identical links.
 func isSortable(t *service.Table, column int) bool {
 	return t.Columns[column].Title != "" && !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool {
 		return column >= len(row) || len(row[column].Forms) > 0
 	}) && slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[column].Text != t.Columns[column].Title })
 }
 
-// sorted returns a table in an order. Rows without a value are last, and equal rows stay as they are.
+// sorted sorts stably, rows without a value last.
 func (o *order) sorted(t *service.Table) *service.Table {
 	if o == nil || o.column < 0 {
 		return t
@@ -97,8 +97,7 @@ func boolOrder(one, other bool) int {
 // severity orders states, the worst last.
 var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
 
-// comparison returns the order of a column's values: of times, of numbers with their units if all are numbers, or else of states
-// and texts.
+// comparison compares times, numbers with units if all values are numbers, or else states and texts.
 func comparison(t *service.Table, column int) func(one, other *service.Cell) int {
 	all := func(is func(*service.Cell) bool) bool {
 		return !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return !isNone(&row[column]) && !is(&row[column]) })
@@ -122,7 +121,7 @@ func comparison(t *service.Table, column int) func(one, other *service.Cell) int
 // factors are the units after numbers.
 var factors = map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60}
 
-// amountOf returns the number at the beginning of a text, with its unit, such as 1.5 MiB of 3.0 GiB, 12 objects, 80% or 1h30m.
+// amountOf parses a leading number with its unit, e.g. 1.5 MiB of 3.0 GiB, 12 objects, 80% or 1h30m.
 func amountOf(text string) (float64, bool) {
 	number, rest, _ := strings.Cut(text, " ")
 	unit, _, _ := strings.Cut(rest, " ")
@@ -135,7 +134,7 @@ func amountOf(text string) (float64, bool) {
 	return d.Seconds(), err == nil
 }
 
-// link returns the address of the page with a table sorted by a column, or in the reverse order if it is sorted so.
+// orderLink returns the link that sorts by a column, or reverses its order.
 func (r *renderer) orderLink(o *order, column int, title string) string {
 	desc := ""
 	if o.column == column && !o.descends {

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// head renders the heads of the columns. A head with an order is a link; that of the current order reverses it.
 func (r *renderer) head(t *service.Table, o *order, keep []string, bulk string) {
 	r.open("thead", "role", "rowgroup")
 	r.open("tr", "role", "row")
@@ -46,8 +45,8 @@ func direction(descends bool) string {
 	return "ascending"
 }
 
-// ownOrder returns the link of a column with an order of the list, and how the table is sorted by it. The natural order of values is
-// the greatest first.
+// ownOrder returns a column's link for an order of the list itself, and how the table is sorted. Natural order is
+// descending.
 func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) (to, sorted string) {
 	if c.Sort == "" {
 		return "", ""
@@ -62,7 +61,6 @@ func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) 
 	return r.self(keep, "sort", c.Sort, "reverse", reverse), sorted
 }
 
-// classOf returns the class of the cells of a column.
 func classOf(c *service.Column) string {
 	if c.Number {
 		return "number"
@@ -70,22 +68,21 @@ func classOf(c *service.Column) string {
 	return ""
 }
 
-// The part of a row in which a phone shows the cells of a column. It is their class.
+// The place of a column's cells in a row on phones, as a CSS class.
 const (
 	asName    = "name"    // the first line
-	asState   = "status"  // at the end of the first line
+	asState   = "status"  // end of the first line
 	asLine    = "line"    // the second line
-	asLabeled = "line of" // the second line, after the title of the column
+	asLabeled = "line of" // second line, labeled with the column title
 	asRest    = "rest"    // shown after a tap
-	asActions = "act"     // after a tap, and on other screens in a menu if there are many
+	asActions = "act"     // after a tap; on wide screens in a menu if there are many
 )
 
 const (
-	lineChars  = 44 // characters of the second line
+	lineChars  = 44 // second line, in characters
 	mostInMenu = 2  // buttons that are not in a menu on large screens
 )
 
-// partsOf returns the part of each column on a phone.
 func partsOf(t *service.Table) []string {
 	parts := make([]string, len(t.Columns))
 	named, hasState, left := nameOf(t), false, lineChars
@@ -103,7 +100,7 @@ func partsOf(t *service.Table) []string {
 			parts[i], hasState = asState, true
 		case left < lineChars && width > left, some(func(c *service.Cell) bool { return c.To != "" && c.Text == t.Columns[i].Title }):
 			parts[i] = asRest
-		default: // the first one may be longer than the line
+		default: // the first may overflow the line
 			parts[i] = asLabeled
 			left -= width
 		}
@@ -114,9 +111,9 @@ func partsOf(t *service.Table) []string {
 	return parts
 }
 
-// widthOf returns the characters of the longest value of a column on a phone, with its label; 0 if all are empty.
+// widthOf returns the longest value's width on a phone, in characters, with its label; 0 if all are empty.
 func widthOf(t *service.Table, column int) (width int) {
-	const shortened = 12 // an ID with its button, or a time such as 3 hours ago
+	const shortened = 12 // an ID with its button, or a time, e.g. 3 hours ago
 	for _, row := range t.Rows {
 		if column >= len(row) || isNone(&row[column]) {
 			continue
@@ -130,7 +127,7 @@ func widthOf(t *service.Table, column int) (width int) {
 	return width
 }
 
-// nameOf returns the column that names the rows: the one that says so, or the first that is not a state.
+// nameOf returns the column that names the rows: the declared one, or the first that is not a state.
 func nameOf(t *service.Table) int {
 	at := slices.IndexFunc(t.Columns, func(c service.Column) bool { return c.Names })
 	if at < 0 {
@@ -139,7 +136,7 @@ func nameOf(t *service.Table) int {
 	return max(at, 0)
 }
 
-// unlabel removes the title before the values of a kind in the second line, if no other column there has such values.
+// unlabel drops the label from values of a kind in the second line if no other column there has that kind.
 func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) {
 	found := -1
 	for i, part := range parts {
@@ -159,7 +156,7 @@ func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) 
 
 func isTime(c *service.Cell) bool { return !c.Time.IsZero() }
 
-// isSize reports whether a cell has a number with its unit.
+// isSize reports whether a cell is a number with a unit.
 func isSize(c *service.Cell) bool {
 	number, unit, _ := strings.Cut(c.Text, " ")
 	return unit != "" && strings.Trim(number, "0123456789.+-") == ""
@@ -170,7 +167,6 @@ func isNone(c *service.Cell) bool {
 	return (c.Text == "" || c.Text == "-") && c.State == "" && len(c.Forms) == 0
 }
 
-// rows renders the rows of a table.
 func (r *renderer) rows(t *service.Table, parts []string, bulk string) {
 	r.open("tbody", "role", "rowgroup")
 	group := r.newID()
@@ -185,7 +181,6 @@ func (r *renderer) rows(t *service.Table, parts []string, bulk string) {
 	r.close("tbody")
 }
 
-// row renders the cells of a row. A phone opens only one row of a group.
 func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, group string) {
 	name, toggle, menu, hasRest := "", "", slices.Index(parts, asActions), false
 	for i := range min(len(row), len(parts)) {
@@ -232,7 +227,7 @@ func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, gro
 	}
 }
 
-// toggle renders the button that shows the rest of a row. The style sheet does that, because the rest is in other cells, too.
+// toggle renders the button that expands a row. The style sheet expands it, because the details span several cells.
 func (r *renderer) toggle(label, group string, isOpen bool) {
 	open := ""
 	if isOpen {
@@ -244,12 +239,10 @@ func (r *renderer) toggle(label, group string, isOpen bool) {
 	r.close("summary", "details")
 }
 
-// offers reports whether the operator may use one of the forms.
 func (r *renderer) offers(forms []service.Form) bool {
 	return slices.ContainsFunc(forms, func(f service.Form) bool { return r.action(&f, f.Action) != nil })
 }
 
-// hasFailed reports whether one of the forms shows an error.
 func (r *renderer) hasFailed(forms []service.Form) bool {
 	return r.failed != nil && slices.ContainsFunc(forms, func(f service.Form) bool { return r.failed.action == f.Action && keeps(r.failed.values, f.Keep) })
 }

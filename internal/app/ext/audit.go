@@ -14,13 +14,12 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// auditFile is the file of the audit in the data folder.
+// auditFile is in the data folder.
 const auditFile = "extstorage-audit.jsonl"
 
-// auditSource is the source of the events in a message broker.
+// auditSource is the event source in message brokers.
 const auditSource = "/ext/v1"
 
-// auditSink opens the sink of the audit.
 func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func() error, err error) {
 	setting := s.cfg.Audit
 	if setting == "log" || settings.IsBroker(setting) {
@@ -44,8 +43,7 @@ func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func(
 	return lines, lines.Close, nil
 }
 
-// startRelay starts to publish the audit. end publishes the remaining events, with a
-// timeout, and stops.
+// startRelay starts publishing the audit. end publishes the remaining events, with a timeout, and stops.
 func (s *Extensions) startRelay(ctx context.Context) (end func() error, err error) {
 	sink, closeSink, err := s.auditSink(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// counts are of the installs that hold records, without the rows of tenants.
+// counts are per install with records; tenant rows are excluded.
 var counts = []service.Counted{
 	{Of: "install", Table: "ext_storage_usage", Where: holdsRecords},
 	{Of: "record", Table: "ext_storage_usage", Where: holdsRecords, Sum: "keys_count"},
@@ -19,7 +19,6 @@ var counts = []service.Counted{
 
 const holdsRecords = "keys_count > 0 AND closed_seq IS NULL"
 
-// console returns the pages of the service.
 func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
 	return &service.Console{Title: "Extension storage", Icon: "records", Everyday: []string{"installs", "tenants", "usage"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseTier, Finds: finds, Counts: counts, Pages: []service.Page{
@@ -48,14 +47,12 @@ func (s *Extensions) console() *service.Console {
 	}}
 }
 
-// place is what a page is about.
 type place struct {
 	ext.Owner // the install may be ""
 
 	Namespace ext.Namespace // may be ""
 }
 
-// parsePlace reads the names of an address or a form that are required.
 func parsePlace(r *service.PageRequest, names ...string) (p place, err error) {
 	for _, name := range names {
 		text := r.Value(name)
@@ -79,12 +76,12 @@ var (
 	parseNamespace = []string{"tenant", "install", "namespace"}
 )
 
-// values returns the place as names and values of an address, and more.
+// values returns the place, and more, as query parameters.
 func (p place) values(more ...string) []string {
 	return append([]string{"tenant", string(p.Tenant), "install", string(p.Install), "namespace", string(p.Namespace)}, more...)
 }
 
-// keep returns the place as hidden values of a form, and more.
+// keep returns the place, and more, as hidden form values.
 func (p place) keep(more ...string) map[string]string {
 	all := map[string]string{}
 	for v := p.values(more...); len(v) > 1; v = v[2:] {
@@ -95,8 +92,7 @@ func (p place) keep(more ...string) map[string]string {
 	return all
 }
 
-// trail returns the links to the pages of the tenants, the tenant, the install and the
-// namespace, as far as the place names them.
+// trail returns links to the place's parents: tenants, tenant, install, namespace.
 func (p place) trail() []service.Link {
 	all := []service.Link{
 		{Text: "Tenants", To: "tenants"},
@@ -107,12 +103,11 @@ func (p place) trail() []service.Link {
 	return slices.DeleteFunc(all, func(l service.Link) bool { return l.Text == "" })
 }
 
-// request is a request of an operator, who may do everything.
+// request has an operator's full access.
 func (p place) request(ctx context.Context) ext.Request {
 	return ext.Request{Grant: ext.Grant{Owner: p.Owner, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin", ID: service.Operator(ctx)}}
 }
 
-// explained adds the location in a request or a document to the message of an error.
 func explained(err error) error {
 	if pointer, _ := ext.PointerOf(err); pointer != "" {
 		return errcode.Newf(errcode.Of(err), "%s: %v", pointer, err)
@@ -124,7 +119,7 @@ func momentCell(m ext.Moment) service.Cell { return service.MillisCell(int64(m))
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// showBrowser shows on the page of an install how to browse its records.
+// showBrowser explains how to browse an install's records.
 func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseInstall...)
 	if err != nil {
@@ -139,7 +134,6 @@ func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*se
 	}}, nil
 }
 
-// tierTable shows the quotas of the tiers that an install can have.
 func (s *Extensions) tierTable() *service.Table {
 	t := &service.Table{Title: "Tiers", Columns: []service.Column{{Title: "Tier"}, {Title: "Bytes", Number: true}, {Title: "Namespaces", Number: true}, {Title: "Keys in each", Number: true}}}
 	for _, tier := range append([]string{""}, s.opened.Tiers()...) {

@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// bulk is what the operator may do with chosen records.
+// bulk returns the bulk actions on records.
 func (p place) bulk() *service.Bulk {
 	return &service.Bulk{Keep: p.keep(), Forms: []service.Form{{
 		Action: "delete-chosen", Title: "Delete", Submit: "Delete the selected records", Danger: true,
@@ -19,12 +19,12 @@ func (p place) bulk() *service.Bulk {
 	}}}
 }
 
-// chosenKey is the key of a row: the record with the revision that the operator sees.
+// chosenKey identifies a row by the record's key and displayed revision.
 func chosenKey(rec *ext.Record) string {
 	return decimal(int64(rec.Revision)) + ":" + string(rec.Key)
 }
 
-// parseChosen returns the deletions of chosen rows.
+// parseChosen returns delete tasks for the chosen rows.
 func (p place) parseChosen(rows []string) (all []ext.Task, err error) {
 	if len(rows) == 0 {
 		return nil, service.Usagef("select at least one row")
@@ -47,8 +47,7 @@ func (p place) parseChosen(rows []string) (all []ext.Task, err error) {
 	return all, nil
 }
 
-// deleteChosen deletes the chosen records, each if it still has the revision that was shown. It returns an error that names the
-// others.
+// deleteChosen deletes the chosen records that still have the displayed revision. The error names the others.
 func (s *Extensions) deleteChosen(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {

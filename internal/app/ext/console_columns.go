@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	shownColumns = 8  // of the values, unless the operator chooses
+	shownColumns = 8  // default number of value columns
 	mostColumns  = 32 // that an operator may choose
-	cellRunes    = 60 // of a value in a table; the page of the record has all
+	cellRunes    = 60 // a table cell's maximum; the record page shows the whole value
 )
 
-// column is a top-level property of the values.
+// column is a top-level property of the record values.
 type column struct {
 	name     string
 	isNumber bool
 	isTime   bool
 }
 
-// property is the part of a property's schema that decides how its values are shown and edited.
 type property struct {
-	Type        json.RawMessage   `json:"type"` // a string, or an array of them
+	Type        json.RawMessage   `json:"type"` // a string or an array of strings
 	Format      string            `json:"format"`
 	Enum        []json.RawMessage `json:"enum"`
 	Const       json.RawMessage   `json:"const"`
@@ -41,7 +40,6 @@ type property struct {
 	required bool
 }
 
-// is reports whether all values of the property have one of the types, or are null.
 func (p *property) is(types ...string) bool {
 	var all []string
 	if json.Unmarshal(p.Type, &all) != nil {
@@ -52,7 +50,7 @@ func (p *property) is(types ...string) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t string) bool { return !slices.Contains(types, t) })
 }
 
-// schemaColumns returns the properties of a schema, those that it requires first.
+// schemaColumns returns the schema's properties, required ones first.
 func schemaColumns(document []byte) (all []column) {
 	var names struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -80,7 +78,7 @@ func schemaColumns(document []byte) (all []column) {
 // compareNames orders names as canonical JSON does.
 func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// members returns the members of an object, or nil for another value.
+// members returns an object's members, or nil for other values.
 func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	if strings.HasPrefix(string(rec.Value), "{") {
 		_ = json.Unmarshal([]byte(rec.Value), &all) // it is canonical JSON
@@ -88,7 +86,7 @@ func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	return all
 }
 
-// recordColumns returns the properties of records, the most frequent first.
+// recordColumns returns the records' properties, most frequent first.
 func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	found := map[string]int{}
 	for _, v := range values {
@@ -108,7 +106,7 @@ func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	return all
 }
 
-// infer finds the type of a property that no schema declares.
+// infer guesses the type of an undeclared property.
 func (c *column) infer(values []map[string]json.RawMessage) {
 	c.isNumber = false
 	for _, v := range values {
@@ -123,7 +121,7 @@ func (c *column) infer(values []map[string]json.RawMessage) {
 	}
 }
 
-// chosenColumns parses the names that an operator chooses: separated by commas, in quotes if they have one.
+// chosenColumns parses comma-separated names; names with commas are quoted.
 func chosenColumns(text string) (names []string, err error) {
 	r := csv.NewReader(strings.NewReader(text))
 	r.TrimLeadingSpace = true
@@ -137,7 +135,7 @@ func chosenColumns(text string) (names []string, err error) {
 	return names, nil
 }
 
-// chooseColumns returns the columns of a page: those that the operator chooses, those of the schema, or those of the records.
+// chooseColumns returns the operator's columns, or else the schema's, or else the records'.
 func chooseColumns(chosen string, document []byte, values []map[string]json.RawMessage) (shown []column, hidden int, err error) {
 	known := schemaColumns(document)
 	if len(known) == 0 {
@@ -160,7 +158,6 @@ func chooseColumns(chosen string, document []byte, values []map[string]json.RawM
 	return shown, 0, err
 }
 
-// cell shows a value of the column, or nothing without one.
 func (c *column) cell(text json.RawMessage) service.Cell {
 	if len(text) == 0 {
 		return service.Cell{}
@@ -178,7 +175,6 @@ func (c *column) cell(text json.RawMessage) service.Cell {
 	return service.TextCell(abbreviated(s))
 }
 
-// abbreviated returns the beginning of a long text.
 func abbreviated(text string) string {
 	n := 0
 	for i := range text {

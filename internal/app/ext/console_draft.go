@@ -14,14 +14,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// shownFailures is the number of places in a message at which a schema rejects a value.
+// shownFailures limits the schema violations in a message.
 const shownFailures = 5
 
-// fieldNames are the fields of a record's form by the members of a request.
+// fieldNames maps request members to form fields.
 var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
 
-// explainDraft converts an error about a request to one about the form of a record: it names the field, the JSON pointer
-// and the line in what the operator typed.
+// explainDraft converts a request error to a form error: with the field, and the JSON pointer and line in the typed
+// text.
 func explainDraft(r *service.PageRequest, err error) error {
 	if _, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return err
@@ -58,7 +58,7 @@ func explainDraft(r *service.PageRequest, err error) error {
 	return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
 }
 
-// explainFields converts an error of the schema to one about the fields of properties.
+// explainFields maps schema errors to property fields.
 func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
 	wrong := map[string]string{}
 	var whole []string
@@ -87,7 +87,7 @@ func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
 	return all
 }
 
-// placeInField names a place in the text of a property's field: "line 3: ", "/a/b, line 3: ", or "" for the whole value.
+// placeInField describes a position in a property field: "line 3: ", "/a/b, line 3: ", or "" for the whole value.
 func placeInField(kind, text string, path canonjson.Pointer) string {
 	if len(path) == 0 {
 		return ""
@@ -101,7 +101,7 @@ func placeInField(kind, text string, path canonjson.Pointer) string {
 	return strings.TrimPrefix(placeIn("", text, path.String()), " ") + ": "
 }
 
-// placeIn names a place in the text of a field: "value /a/b, line 3".
+// placeIn describes a position in a field: "value /a/b, line 3".
 func placeIn(field, text, pointer string) string {
 	where := field
 	if pointer != "" {
@@ -113,8 +113,8 @@ func placeIn(field, text, pointer string) string {
 	return where
 }
 
-// lineOf returns the line of a JSON text, from 1, with the value at a pointer, or with its nearest parent. If the text is not
-// JSON, it is the line at which it stops being that.
+// lineOf returns the line, from 1, of the value at a pointer or of its nearest parent. If the text is not JSON, it
+// returns the line of the syntax error.
 func lineOf(text, pointer string) int {
 	var all json.RawMessage
 	at := 0
@@ -130,10 +130,10 @@ func lineOf(text, pointer string) int {
 	return 1 + strings.Count(text[:min(at, len(text))], "\n")
 }
 
-// find returns the offset of the value at a pointer in a JSON text, or of its nearest parent.
+// find returns the offset of the value at a pointer, or of its nearest parent.
 func find(text []byte, path canonjson.Pointer) int {
 	d := json.NewDecoder(bytes.NewReader(text))
-	next := func() int { // the offset of the next value
+	next := func() int { // offset of the next value
 		at := int(d.InputOffset())
 		return at + len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n,:"))
 	}

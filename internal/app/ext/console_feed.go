@@ -15,7 +15,7 @@ const (
 	feedEvery = 2 * time.Second // between its updates
 )
 
-// showFeed shows the latest changes of an install, the newest first.
+// showFeed shows an install's latest changes, newest first.
 func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseInstall...)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// latestChanges returns the latest changes that are still stored, the oldest first, and the number of
-// the latest one. It asks for fewer while the first of them are not stored any more.
+// latestChanges returns the latest stored changes, oldest first, and the latest change's number. It asks for fewer if
+// the first are no longer stored.
 func (s *Extensions) latestChanges(ctx context.Context, r ext.Request) (changes []ext.Change, last ext.Seq, err error) {
 	feed, err := s.opened.Changes(ctx, r, 0, 0, 0)
 	if err != nil {

@@ -17,32 +17,32 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// A record's form has a field for each property. The name of a field begins with how its text becomes JSON, so that a form is read
-// without the schema, which may have changed since.
+// The record form has a field per property. A field name begins with the conversion of its text to JSON, so the form
+// is parsed without the schema, which may have changed.
 const (
 	textKind    = "text"    // a string; if it is empty, the property is absent
 	stringKind  = "string"  // a string, which may be empty
 	numberKind  = "number"  // a number; if it is empty, the property is absent
-	secondsKind = "seconds" // a time in UTC, stored with seconds; if it is empty, the property is absent
-	millisKind  = "millis"  // a time in UTC, stored with milliseconds; if it is empty, the property is absent
-	linesKind   = "lines"   // an array of the lines that are not blank; without them the property is absent
-	listKind    = "list"    // an array of the lines that are not blank
+	secondsKind = "seconds" // UTC time, stored with seconds; absent if empty
+	millisKind  = "millis"  // UTC time, stored with milliseconds; absent if empty
+	linesKind   = "lines"   // array of nonblank lines; absent if empty
+	listKind    = "list"    // array of nonblank lines
 	jsonKind    = "json"    // JSON; if it is empty, the property is absent
 )
 
 var fieldKinds = []string{textKind, stringKind, numberKind, secondsKind, millisKind, linesKind, listKind, jsonKind}
 
-// othersField has the properties without a field, as an object.
+// othersField holds the properties without a field, as an object.
 const othersField = "others"
 
 const (
-	mostProperties = 60  // that have a field; others are in othersField
-	mostChoices    = 100 // of a select
-	lineRunes      = 80  // of a text that fits into one line
-	hintRunes      = 300 // of a description
+	mostProperties = 60  // with their own field; the rest go to othersField
+	mostChoices    = 100 // in a select
+	lineRunes      = 80
+	hintRunes      = 300
 )
 
-// objectSchema is the part of a schema that decides which fields a record has.
+// objectSchema is the subset of a schema that determines the fields.
 type objectSchema struct {
 	Type       json.RawMessage            `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
@@ -50,15 +50,14 @@ type objectSchema struct {
 	Additional json.RawMessage            `json:"additionalProperties"`
 }
 
-// property returns a property of the schema.
 func (o *objectSchema) property(name string) *property {
 	p := &property{name: name, required: slices.Contains(o.Required, name)}
 	_ = json.Unmarshal(o.Properties[name], p) // true and false accept every value, or none
 	return p
 }
 
-// propertyFields returns the fields of a value, which is "" for a new record, or of typed, the values of a form that is shown again, unless
-// that is nil. It returns false if the schema describes no object, or the value is none.
+// propertyFields returns the fields for a value ("" for a new record), or for typed, a resubmitted form, if not nil.
+// It returns false if the schema or the value is not an object.
 func propertyFields(document []byte, value canonjson.Value, typed url.Values) (all []service.Field, ok bool) {
 	var schema objectSchema
 	if json.Unmarshal(document, &schema) != nil || len(schema.Properties) == 0 || len(schema.Type) > 0 && string(schema.Type) != `"object"` {
@@ -68,7 +67,7 @@ func propertyFields(document []byte, value canonjson.Value, typed url.Values) (a
 	if typed == nil && value != "" && (value[0] != '{' || json.Unmarshal([]byte(value), &others) != nil) {
 		return nil, false
 	}
-	named := map[string]string{} // fields of typed by property
+	named := map[string]string{} // typed fields by property
 	for _, field := range slices.Sorted(maps.Keys(typed)) {
 		if kind, name, ok := parseField(field); ok {
 			named[name] = kind
@@ -98,18 +97,18 @@ func propertyFields(document []byte, value canonjson.Value, typed url.Values) (a
 	return all, true
 }
 
-// fieldName returns the name of a property's field.
+// fieldName returns a property's field name.
 func fieldName(kind, property string) string { return kind + "." + url.QueryEscape(property) }
 
-// parseField returns the kind and the property of a field.
+// parseField is the inverse of fieldName.
 func parseField(field string) (kind, property string, ok bool) {
 	kind, escaped, _ := strings.Cut(field, ".")
 	property, err := url.QueryUnescape(escaped)
 	return kind, property, err == nil && slices.Contains(fieldKinds, kind)
 }
 
-// field returns the field of a property with a value, which is nil if it is absent, so that the form returns it as it is: JSON if nothing
-// else does.
+// field returns a property's field that returns the value unchanged: as JSON if no other kind can. A nil value is
+// absent.
 func (p *property) field(value json.RawMessage, isNew bool) service.Field {
 	var text string
 	var list []string
@@ -139,7 +138,6 @@ func (p *property) field(value json.RawMessage, isNew bool) service.Field {
 	return p.fieldOf(jsonKind, indented(string(value)))
 }
 
-// fieldOf returns the field of a property with a text.
 func (p *property) fieldOf(kind, text string) service.Field {
 	f := service.Field{Name: fieldName(kind, p.name), Label: cmp.Or(abbreviated(p.name), strconv.Quote("")), Value: text, Optional: !p.required}
 	switch kind {
@@ -165,38 +163,35 @@ func (p *property) fieldOf(kind, text string) service.Field {
 	return f
 }
 
-// linesOf returns the height of a text area.
 func linesOf(text string) int { return min(12, 2+strings.Count(text, "\n")) }
 
-// isShown reports whether a browser returns a text as it is.
+// isShown reports whether a browser submits a text unchanged.
 func isShown(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }
 
-// isNoLine reports whether a text cannot be a line of a text area.
+// isNoLine reports whether a text cannot be a text area line.
 func isNoLine(text string) bool {
 	return strings.TrimSpace(text) == "" || strings.Contains(text, "\n") || !isShown(text)
 }
 
-// isTextArray reports whether all elements of a JSON array are strings: null would become one.
+// isTextArray reports whether all array elements are strings; null would decode as a string.
 func isTextArray(array json.RawMessage) bool {
 	var all []json.RawMessage
 	return json.Unmarshal(array, &all) == nil && !slices.ContainsFunc(all, func(e json.RawMessage) bool { return e[0] != '"' })
 }
 
-// isTextList reports whether the property has arrays of strings.
 func (p *property) isTextList() bool {
 	var items property
 	return p.is("array") && json.Unmarshal(p.Items, &items) == nil && string(items.Type) == `"string"`
 }
 
-// isTime reports whether the property has times.
 func (p *property) isTime() bool { return p.is("string") && p.Format == "date-time" }
 
-// rfc3339Millis is the layout of times in JavaScript.
+// rfc3339Millis is JavaScript's time layout.
 const rfc3339Millis = "2006-01-02T15:04:05.000Z07:00"
 
-// isTime reports whether a text is a time in UTC with exactly this layout that browsers show.
+// isTime reports whether a text is a UTC time in exactly this layout and in the range of browser inputs.
 func isTime(text, layout string) bool {
 	at, err := time.Parse(layout, text)
 	return err == nil && at.Year() > 0 && at.UTC().Format(layout) == text
@@ -205,8 +200,7 @@ func isTime(text, layout string) bool {
 // emailShape are the addresses that browsers accept as such.
 var emailShape = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
 
-// line shows a string by its format, in a text area if it does not fit into one line. A browser drops what its input for the format
-// does not accept.
+// line chooses an input by the string's format and length. Browsers drop values that the input type rejects.
 func (p *property) line(f *service.Field) {
 	text := f.Value
 	_, err := time.Parse(time.DateOnly, text)
@@ -223,7 +217,8 @@ func (p *property) line(f *service.Field) {
 	}
 }
 
-// options are the values of an enum or a boolean, whose texts are JSON. It returns nil if there are none, or the value is not among them.
+// options returns the values of an enum or boolean as JSON, or nil if there are none or the current value is not
+// among them.
 func (p *property) options(value json.RawMessage) (all []service.Option) {
 	values := p.Enum
 	if len(p.Const) > 0 {
@@ -258,7 +253,6 @@ func (p *property) options(value json.RawMessage) (all []service.Option) {
 	return all
 }
 
-// hint returns the help of a field: what it needs, and the description of the schema.
 func (p *property) hint(form string) string {
 	var all []string
 	if p.required {

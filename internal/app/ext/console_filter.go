@@ -13,7 +13,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Limits of the search of one page. No index has the values, so the next page continues.
+// Search limits per page. Values are not indexed, so the next page continues the scan.
 const (
 	searchedKeys = 10_000
 	searchTime   = 100 * time.Millisecond
@@ -26,7 +26,7 @@ type filter struct {
 	value    canonjson.Value // text as JSON; "" if it is not JSON
 }
 
-// parseFilter reads a filter from the address of a page; nil without a property.
+// parseFilter returns nil without a property.
 func parseFilter(r *service.PageRequest) (*filter, error) {
 	name, text := r.Value("property"), strings.TrimSpace(r.Value("equals"))
 	if name == "" {
@@ -48,7 +48,8 @@ func parseFilter(r *service.PageRequest) (*filter, error) {
 	return f, nil
 }
 
-// matches reports whether the property of a value equals the text, as JSON or as a string; without a text, whether it is missing.
+// matches reports whether the property equals the text, as JSON or as a string; an empty text matches a missing
+// property.
 func (f *filter) matches(value canonjson.Value) bool {
 	v, found := value.Lookup(f.property)
 	if !found || f.text == "" {
@@ -61,7 +62,7 @@ func (f *filter) matches(value canonjson.Value) bool {
 	return v[0] == '"' && json.Unmarshal([]byte(v), &s) == nil && s == f.text
 }
 
-// foundRecords is a page of records that match a filter.
+// foundRecords is a page of matching records.
 type foundRecords struct {
 	records  []ext.Record
 	searched int
@@ -69,7 +70,8 @@ type foundRecords struct {
 	next     string  // continues the search
 }
 
-// findRecords reads records until a page of them matches, or the limits are reached. Without a filter, all match. A page has at most ext.MaxPage records.
+// findRecords reads records until a page is full or the limits are reached. Without a filter, all match. A page has
+// at most ext.MaxPage records.
 func (s *Extensions) findRecords(ctx context.Context, p place, l ext.Listing, f *filter) (all foundRecords, err error) {
 	until := s.deps.Clock().Add(searchTime)
 	if f == nil {

@@ -16,8 +16,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// assemble returns the value of a form with a field for each property, of at most limit bytes. Its errors are *service.FieldErrors,
-// or those of canonjson for the whole value.
+// assemble returns the value of a form with property fields, of at most limit bytes. Errors are *service.FieldErrors,
+// or canonjson's for the whole value.
 func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	parts, wrong := map[string]canonjson.Value{}, map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(form)) {
@@ -60,14 +60,14 @@ func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	return canonjson.Parse(text, limit)
 }
 
-// memberOf returns the JSON of a field's text, "" if the property is absent, or why it has none.
+// memberOf converts a field's text to JSON; "" means absent.
 func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 	mayBeEmpty := kind == stringKind || kind == listKind
 	if !mayBeEmpty && text == "" || !mayBeEmpty && kind != textKind && strings.TrimSpace(text) == "" {
 		return "", ""
 	}
 	quote := func(v any) string {
-		quoted, _ := json.Marshal(v) // a string has JSON
+		quoted, _ := json.Marshal(v) // strings always encode
 		return string(quoted)
 	}
 	switch {
@@ -102,10 +102,11 @@ func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 	return v, ""
 }
 
-// browserTime are the times that browsers submit: without seconds or their fraction if these are zero.
+// browserTime matches times as browsers submit them: without zero seconds or fractions.
 var browserTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d{1,3})?$`)
 
-// timeOf returns a time in UTC as it is stored. It returns other texts, such as those of browsers that show a time as a text, as they are.
+// timeOf converts a browser's time to its stored form. It returns other texts unchanged, e.g. from browsers without
+// time inputs.
 func timeOf(text string, millis bool) string {
 	parts := browserTime.FindStringSubmatch(text)
 	if parts == nil {
@@ -120,7 +121,7 @@ func timeOf(text string, millis bool) string {
 	return whole + fraction + "Z"
 }
 
-// elementLines returns the lines of a text that are the elements of an array.
+// elementLines returns the line numbers of an array's elements.
 func elementLines(text string) (at []int) {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) != "" {
@@ -130,7 +131,6 @@ func elementLines(text string) (at []int) {
 	return at
 }
 
-// propertyOf returns the label of a property's field.
 func propertyOf(field string) string {
 	if _, name, ok := parseField(field); ok {
 		return name

@@ -57,7 +57,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil
 }
 
-// The page that creates a record. It is not a form below the records, of which there may be many.
+// Records are created on their own page, because the list of records may be long.
 const (
 	createPath  = "records/create"
 	createTitle = "Create a record"
@@ -78,8 +78,8 @@ func (s *Extensions) showCreate(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
-// editor returns the fields that edit a record, and the button that shows them in the other way: a field for each property, if the schema
-// describes an object and the value is one, or JSON.
+// editor returns a record's edit fields and a button to switch modes: property fields, if the schema and the value
+// are objects, or JSON.
 func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place, rec *ext.Record) (fields []service.Field, other *service.Trial, err error) {
 	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place
 	return append(properties, fields[1:]...), &service.Trial{Action: "switch", Submit: "Edit as JSON"}, nil
 }
 
-// draftOf returns what was typed in the editor of a record with this revision, or nil. All editors have the field "metadata".
+// draftOf returns the typed draft of a record at this revision, or nil. All editors have the field "metadata".
 func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	if r.Typed.Has("metadata") && r.Typed.Get("revision") == decimal(int64(revision)) {
 		return r.Typed
@@ -108,10 +108,10 @@ func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	return nil
 }
 
-// jsonView is the value of "view" for the editor of JSON.
+// jsonView is the "view" value for the JSON editor.
 const jsonView = "json"
 
-// recordTable returns the table of records, and how many columns it does not have.
+// recordTable returns the table and the number of omitted columns.
 func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (t *service.Table, hidden int, err error) {
 	values := make([]map[string]json.RawMessage, len(records))
 	scalars, expiring := false, false
@@ -164,7 +164,6 @@ func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (
 	return t, hidden, nil
 }
 
-// recordFields are the fields of a record.
 func recordFields(rec *ext.Record, now ext.Moment) []service.Field {
 	ttl := ""
 	if rec.ExpiresAt != 0 {
@@ -190,7 +189,6 @@ func indented(text string) string {
 	return b.String()
 }
 
-// parseKey reads the place and the key of a record.
 func parseKey(r *service.PageRequest) (p place, key ext.Key, err error) {
 	if p, err = parsePlace(r, parseNamespace...); err != nil {
 		return p, "", err
@@ -233,7 +231,7 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 	}, nil
 }
 
-// expected is the revision that the operator saw; 0 means that there was no record.
+// expected is the displayed revision; 0 means that the record did not exist.
 func expected(r *service.PageRequest) (ext.Precondition, error) {
 	n, err := strconv.ParseInt(r.Value("revision"), 10, 64)
 	if err != nil {
@@ -267,7 +265,6 @@ func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t 
 	return t, nil
 }
 
-// parseValue reads the value from a form with a field for it, or for each property.
 func parseValue(r *service.PageRequest, limit int) (canonjson.Value, error) {
 	if r.Values.Has("value") {
 		return canonjson.Parse([]byte(r.Value("value")), limit)
@@ -275,14 +272,14 @@ func parseValue(r *service.PageRequest, limit int) (canonjson.Value, error) {
 	return assemble(r.Values, limit)
 }
 
-// checkRecord checks a record that is being typed. It stores nothing.
+// checkRecord validates a draft without storing it.
 func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
 		return o, err
 	}
 	key := ext.Key("key")
-	if r.Value("key") != "" { // the first field of a new record may be typed last
+	if r.Value("key") != "" { // the key of a new record may be typed last
 		if _, key, err = parseKey(r); err != nil {
 			return o, err
 		}
@@ -301,7 +298,7 @@ func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o
 	return s.keepDraft(ctx, r, o, err)
 }
 
-// isChanged reports whether a record was changed, created or deleted since its form was shown.
+// isChanged reports whether the record changed since its form was shown.
 func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown ext.Precondition) bool {
 	_, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, shown)
 	if errcode.Is(err, errcode.NotFound) {
@@ -311,7 +308,7 @@ func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown 
 	return changed
 }
 
-// switchEditor shows what is typed by property as JSON, and JSON by property.
+// switchEditor converts the draft between property fields and JSON.
 func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -359,8 +356,8 @@ func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (
 	return o, nil
 }
 
-// saveRecord writes a record if it still has the revision that was shown. Otherwise it
-// shows the stored record beside what the operator typed.
+// saveRecord writes a record if it still has the displayed revision. Otherwise it shows the stored record beside the
+// draft.
 func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, key, err := parseKey(r)
 	if err != nil {
@@ -388,7 +385,7 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// keepDraft shows the page of a conflict again, if the draft is from its form: no page with an address has that form.
+// keepDraft shows the conflict page again, which has no URL of its own.
 func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o service.Outcome, err error) (service.Outcome, error) {
 	if r.Value("conflict") == "" || errcode.Of(err) == errcode.Internal && err != nil {
 		return o, err
@@ -405,8 +402,8 @@ func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o se
 	return o, err
 }
 
-// conflict shows that a record was changed while it was edited: the stored record, the differences, and a form that
-// replaces it. It also returns an error that says so.
+// conflict shows a concurrent change: the stored record, the differences, and a form that overwrites it. It also
+// returns an error.
 func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft canonjson.Value) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {
@@ -440,8 +437,7 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	return view, errcode.New(errcode.Conflict, "the record was changed or created since the form was shown")
 }
 
-// conflictFields returns the fields of a form with what was typed: a field for each property as in that form, if the schema and the value
-// still allow that.
+// conflictFields returns the draft's fields, by property if the schema and the value still allow it.
 func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest, p place, value canonjson.Value) ([]service.Field, error) {
 	fields := recordFields(&ext.Record{}, 0)
 	for i := range fields {
@@ -461,7 +457,7 @@ func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest,
 	return fields, nil
 }
 
-// differences compares the top-level members of two values.
+// differences compares top-level members.
 func differences(stored, draft canonjson.Value) *service.Table {
 	t := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Stored"}, {Title: "Your draft"}}, Empty: "The values are equal."}
 	if stored == draft {

@@ -12,7 +12,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// showDraft shows the form for a new draft below the versions of a namespace.
 func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -24,7 +23,6 @@ func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*serv
 	}}, nil
 }
 
-// draftForm tries a document, and registers it as the next version.
 func draftForm(p place, document string) *service.Form {
 	return &service.Form{
 		Title: "Write a draft", Text: "Trying it compares it with the active version and validates the stored records by it, which changes nothing. Registered, it is the next version, which validates new values only after you activate it.",
@@ -43,7 +41,7 @@ func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) 
 	return o, explained(err)
 }
 
-// checkDraft checks a schema that is being typed, without a trial.
+// checkDraft checks a typed schema without a trial.
 func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	document := r.Value("document")
 	err = s.opened.CheckDocument([]byte(document))
@@ -55,8 +53,8 @@ func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o se
 	return o, plain(err)
 }
 
-// tryDraft compares a document that is not registered with the active version and validates the stored
-// records by it. The form below the result edits it.
+// tryDraft compares an unregistered schema with the active version and validates the stored records. The form below
+// the result edits it.
 func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -79,7 +77,7 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 	return o, nil
 }
 
-// showVersion shows a form below a version, to write a draft from it.
+// showVersion shows a version with a form to derive a draft.
 func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -103,8 +101,7 @@ func (p place) schemaTrail() []service.Link {
 	return append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
 }
 
-// reportBlocks show the comparison of a schema with the active one, and the stored records that are not
-// valid by it.
+// reportBlocks shows the schema comparison and the invalid stored records.
 func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
 	effect, same := "-", "There is no version to compare with."
 	if report.Active != 0 {

@@ -27,7 +27,7 @@ type deadInput struct {
 }
 
 func (in deadInput) id() outbox.ID {
-	o, _ := in.owner() // Check has parsed it
+	o, _ := in.owner() // validated by Check
 	return outbox.ID{Owner: string(o.Tenant), Stream: string(o.Install), Seq: in.Seq}
 }
 
@@ -105,7 +105,7 @@ func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	}
 }
 
-// auditBox returns the audit of the open service.
+// auditBox returns the open service's audit.
 func (s *Extensions) auditBox(context.Context, operate.None) (outbox.Dead, error) {
 	if _, err := s.ready(); err != nil {
 		return nil, err

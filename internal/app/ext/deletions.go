@@ -45,7 +45,7 @@ func (s *Extensions) tenantDeletion() operate.Operation {
 	})
 }
 
-// deletion declares the deletion of the install or the tenant that an input names.
+// deletion declares the operation that deletes an install or a tenant.
 func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner, deleteInput, error)) operate.Operation {
 	a.Counts, a.Ask, a.Retypes, a.Stays, a.Danger, a.NeedsYes = "records", "This cannot be undone.", true, true, true, true
 	return operate.NewJob(a, func(ctx context.Context, in In, progress operate.Progress) (deletionOutput, error) {
@@ -72,7 +72,7 @@ type deleteTenantInput struct {
 	deleteInput
 }
 
-// deletionOutput is the progress of a deletion. It counts deleted rows; a dry run counts the rows that would be deleted.
+// deletionOutput counts deleted rows; a dry run counts the rows that would be deleted.
 type deletionOutput struct {
 	Tenant     string    `json:"tenant" subject:"tenant"`
 	Install    string    `json:"install,omitempty"`
@@ -119,7 +119,7 @@ func outputOfDeletion(o ext.Owner, d *ext.Deletion, holds ext.Holdings) deletion
 	return out
 }
 
-// deletionState returns the state of an install or a tenant.
+// deletionState returns an install's or tenant's state.
 func deletionState(d *ext.Deletion) string {
 	switch {
 	case d.FinishedAt != 0:
@@ -130,7 +130,7 @@ func deletionState(d *ext.Deletion) string {
 	return "active"
 }
 
-// deletionNote says on a page that an install or a tenant is deleted.
+// deletionNote is the page's notice about a deletion.
 func deletionNote(what string, began, ended time.Time) string {
 	switch {
 	case !ended.IsZero():
@@ -149,10 +149,10 @@ func nameOf(o ext.Owner) string {
 	return fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant)
 }
 
-// deletionTime limits the deletion in one request. The next request deletes the rest.
+// deletionTime limits one request. The next request continues.
 const deletionTime = 20 * time.Second
 
-// delete deletes an install or a tenant. A command, which has a progress, deletes all of it.
+// delete deletes an install or a tenant. A command, which has a progress, runs to the end.
 func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, progress operate.Progress) (out deletionOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return out, err
@@ -194,7 +194,7 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 func (s *Extensions) deleteSteps(ctx context.Context, o ext.Owner, records int64, progress operate.Progress) (ext.Deletion, error) {
 	end, before := s.deps.Clock().Add(deletionTime), int64(-1)
 	step := func(d ext.Deletion) bool {
-		if before < 0 { // the progress of an earlier, interrupted deletion
+		if before < 0 { // left by an interrupted deletion
 			before = max(d.Deleted.Records-records, 0)
 		}
 		progress.Report(d.Deleted.Records-before, records)

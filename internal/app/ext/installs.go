@@ -67,7 +67,6 @@ type amount struct {
 	Used  int64 `json:"used"`
 }
 
-// keyAmount is the number of keys. The quota applies to each namespace.
 type keyAmount struct {
 	PerNamespace int64 `json:"limitPerNamespace"`
 	Used         int64 `json:"used"`
@@ -101,7 +100,6 @@ func (o installOutput) Offers(verb string) bool {
 	return verb != "restore" && verb != "revoke" || isClosed == (verb == "restore")
 }
 
-// The states of an install.
 const (
 	stateUnknown    = "not registered"
 	stateRegistered = "registered"
@@ -110,7 +108,6 @@ const (
 	stateDeleted    = "deleted"
 )
 
-// stateOf returns the state of an install.
 func stateOf(in *ext.Install) string {
 	switch {
 	case in.Deletion.FinishedAt != 0:
@@ -160,7 +157,6 @@ func (in installsInput) span() (span inspection.Span, err error) {
 	return span, err
 }
 
-// spanOf returns the installs of a tenant, or of all with "".
 func spanOf(tenant string) (inspection.Span, error) {
 	if tenant == "" {
 		return inspection.Span{All: true}, nil
@@ -192,7 +188,7 @@ type installRow struct {
 	note string
 }
 
-// Note says how to delete the data of an install without access.
+// Note explains how to delete data without access.
 func (r installRow) Note() string { return r.note }
 
 func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]installRow, error) {
@@ -207,7 +203,6 @@ func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]ins
 	return all, err
 }
 
-// rows returns the rows of a page of installs.
 func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspection.Span) ([]inspection.InstallUsage, error)) (all []installRow, err error) {
 	span, err := in.span()
 	if err != nil {
@@ -230,7 +225,6 @@ func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspe
 	return all, err
 }
 
-// words are shown in one line.
 type words []string
 
 // String returns the words with spaces between them.
@@ -244,7 +238,6 @@ type overrides struct {
 	Until      time.Time `json:"until"`
 }
 
-// namespaceOutput is the usage of a namespace.
 type namespaceOutput struct {
 	Namespace string        `json:"namespace" title:"Namespace" subject:"namespace"`
 	Keys      int64         `json:"keys" title:"Keys" of:"max"`
@@ -267,7 +260,6 @@ type installDetail struct {
 	Deleted     time.Time         `json:"deletedAt,omitzero" title:"Deleted"`
 }
 
-// quotaText is the quota of an install.
 type quotaText ext.Quota
 
 // String returns the exact quota.
@@ -297,7 +289,7 @@ func (s *Extensions) showInstall(ctx context.Context, in installInput) (d instal
 		return d, err
 	}
 	registered, err := s.opened.ShowInstall(ctx, o)
-	if errors.Is(err, ext.ErrNoInstall) { // it may have data
+	if errors.Is(err, ext.ErrNoInstall) { // it may still have data
 		holds, failed := s.opened.Holdings(ctx, o)
 		if failed != nil || holds == (ext.Holdings{}) {
 			return d, cmp.Or(failed, err)
@@ -335,7 +327,7 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 		d.Access = words{}
 	}
 	for _, ns := range slices.Sorted(maps.Keys(in.Namespaces)) {
-		access, _ := in.Namespaces[ns].MarshalText() // has no error
+		access, _ := in.Namespaces[ns].MarshalText() // never fails
 		d.Access = append(d.Access, fmt.Sprintf("%s=%s", ns, access))
 	}
 	return d, nil
@@ -399,7 +391,6 @@ type quotaInput struct {
 	Reset      bool   `flag:"reset" doc:"first return to the default tier and its quotas"`
 }
 
-// change returns the change of the quota.
 func (in quotaInput) change() (c ext.QuotaChange, err error) {
 	c = ext.QuotaChange{Tier: in.Tier, Overrides: ext.Overrides{Quota: ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}}, Reset: in.Reset}
 	if c.Overrides.Until, err = parseTime("until", in.Until); err == nil && c == (ext.QuotaChange{}) {
@@ -408,7 +399,7 @@ func (in quotaInput) change() (c ext.QuotaChange, err error) {
 	return c, err
 }
 
-// Check refuses a change of nothing.
+// Check requires at least one change.
 func (in quotaInput) Check() error {
 	_, err := in.change()
 	return err
@@ -436,7 +427,6 @@ func (s *Extensions) changeQuota(ctx context.Context, in quotaInput) (d quotaDet
 	return d, err
 }
 
-// quotaDetail is an install whose quota was changed.
 type quotaDetail struct{ installDetail }
 
 // Notice implements operate.Changed.
@@ -444,7 +434,6 @@ func (d quotaDetail) Notice() string { return "the quota is " + d.Quota.String()
 
 var errUnfinished = errcode.New(errcode.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
 
-// installChange is a change of an install's access.
 type installChange struct {
 	Tenant  string `json:"tenant" subject:"tenant"`
 	Install string `json:"install" subject:"install"`

@@ -21,8 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics are the metrics of the service. Their names are those of the extension
-// runtime, without labels for the owner.
+// metrics keeps the metric names of the extension runtime, without owner labels.
 type metrics struct {
 	ops      *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -35,7 +34,7 @@ type metrics struct {
 
 	mu     sync.Mutex
 	totals inspection.Totals
-	asked  time.Time // of the last read, which may have failed
+	asked  time.Time // last read attempt
 	known  bool      // the last read succeeded
 
 	near      inspection.NearQuota
@@ -43,7 +42,7 @@ type metrics struct {
 	nearKnown bool
 }
 
-// observe registers the metrics of the open service.
+// observe registers the service's metrics.
 func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *metrics {
 	r := &metrics{
 		installs: installs, now: now,
@@ -99,7 +98,7 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 	return r
 }
 
-// observeSchemas registers the metrics of the cache of compiled schemas.
+// observeSchemas registers the compiled schema cache's metrics.
 func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	of := func(value func(jsonschema.CacheStats) float64) func(obs.Set) {
 		return func(set obs.Set) { set(value(v.Cache())) }
@@ -110,13 +109,12 @@ func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	m.Total("storage_schema_cache_evictions_total", "Compiled schemas evicted from memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
 }
 
-// codeInvalid is the error code of invalid requests and of values that a schema rejects.
+// codeInvalid is the code of invalid requests and schema violations.
 const codeInvalid = "VALIDATION_FAILED"
 
-// totalsAge is the maximum age of the totals, because reading them scans all installs.
+// totalsAge is the maximum age of the totals; reading them scans all installs.
 const totalsAge = time.Minute
 
-// total returns the totals, and false if they could not be read.
 func (m *metrics) total() (inspection.Totals, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,12 +127,9 @@ func (m *metrics) total() (inspection.Totals, bool) {
 	return m.totals, m.known
 }
 
-// nearAge is the maximum age of the counts of installs near a quota, because reading them
-// scans all namespaces.
+// nearAge is the maximum age of the near-quota counts; reading them scans all namespaces.
 const nearAge = 5 * time.Minute
 
-// nearQuota returns the counts of installs near a quota, and false if they could not be
-// read.
 func (m *metrics) nearQuota() (inspection.NearQuota, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +151,7 @@ func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, e
 	}
 }
 
-// count wraps a handler. named returns the operation of a request and is called after it.
+// count wraps a handler. named returns a request's operation and is called afterwards.
 func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address) string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		m.inflight.Add(1)
@@ -170,7 +165,6 @@ func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address
 	}
 }
 
-// resultOf returns the result of a request: ok, refused, failed, or left by its client.
 func resultOf(r *http.Request, err error) string {
 	switch {
 	case err == nil:
@@ -195,18 +189,16 @@ func (m *metrics) countErrors(write web.ErrorWriter) web.ErrorWriter {
 	}
 }
 
-// operations are the values of the label operation.
 var operations = []string{
 	"put", "get", "list", "delete", "bulkPut", "patch", "increment", "batch", "changes", "usage", "namespaces",
 	"schemas", "registerSchema", "setSchema", "checkSchema", "export", "import", "other",
 }
 
-// clientOperation returns the operation of a request on the main listener.
+// clientOperation names a main listener request.
 func clientOperation(r *http.Request, at web.Address) string {
 	return operationOf(httpapi.Label(at.Path), r.Method)
 }
 
-// operationOf returns the operation of a route and method.
 func operationOf(route, method string) string {
 	switch route + " " + method {
 	case "record PUT":
@@ -236,7 +228,7 @@ func operationOf(route, method string) string {
 	return "other" // public documents and unknown paths
 }
 
-// runnerOperation returns the operation of a request on the internal listener.
+// runnerOperation names an internal listener request.
 func runnerOperation(r *http.Request, _ web.Address) string {
 	if r.Pattern != "" {
 		return r.Pattern

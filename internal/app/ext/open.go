@@ -27,7 +27,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the name of the service.
+// Name is the service name.
 const Name = "extstorage"
 
 // Extensions is the service before and after it is opened.
@@ -38,8 +38,8 @@ type Extensions struct {
 	inspection *inspection.Service
 	tokens     *bearer.Keyring
 	audit      outbox.Box
-	waker      *outbox.Waker // wakes the relay of the audit
-	relayShare int           // number of partitions of the relay; 0: the default
+	waker      *outbox.Waker // wakes the audit relay
+	relayShare int           // relay partitions; 0: default
 	metrics    *metrics
 	rates      *httpapi.Rates
 }
@@ -56,15 +56,13 @@ func (s *Extensions) Service() service.Service {
 		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
 		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
-		// It signs the tokens and cursors of clients.
+		// Signs client tokens and cursors.
 		Secrets: []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
 	}
 }
 
-// tokenSecret is the setting whose secret signs tokens.
 const tokenSecret = Name + ".token_secret"
 
-// store is the interface of both backends.
 type store interface {
 	ext.Store
 	inspection.Store
@@ -96,8 +94,8 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()
 		most = ext.CacheBytes + validator.MemoryBytes()
-		// Only the maximum size of the other caches is known. They are full if a thousand
-		// active installs have documents of the maximum size.
+		// Only the maximum of the other caches is known: they are full if a thousand active installs have documents
+		// of maximum size.
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
@@ -148,11 +146,10 @@ func (s *Extensions) reload(next service.Config, _ time.Duration) {
 	if !c.RateLimits {
 		s.rates.Clear()
 	} else if err := s.rates.Set(c.Rates); err != nil {
-		s.deps.Log.Error("rate limits not applied", "error", err) // Check has accepted them
+		s.deps.Log.Error("rate limits not applied", "error", err) // validated by Check
 	}
 }
 
-// sweepNames are the names of the sweeps in logs, metrics and the command sweep.
 var sweepNames = [ext.SweptKinds]string{
 	ext.SweptRecords: "expired records of extensions",
 	ext.SweptChanges: "old changes of extensions",
@@ -168,7 +165,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	st, db, err := engine.Open(ctx, s.deps.Engines, Name, s.cfg.Database, engine.Backends[store]{
 		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store {
 			st := sqlite.New(db, sqlite.Options{Waker: s.waker})
-			s.audit, s.relayShare = st.Outbox(s.deps.Clock), outbox.Partitions // no other process publishes the events of a file
+			s.audit, s.relayShare = st.Outbox(s.deps.Clock), outbox.Partitions // no other process publishes a file's events
 			return st
 		}},
 		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store {
@@ -203,7 +200,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	return st, nil
 }
 
-// mounts returns the APIs for clients on the main listener, and for services on the internal listener.
+// mounts returns the client API on the main listener and the service API on the internal listener.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
 	rates, err := httpapi.NewRates(s.cfg.Rates, clock)
@@ -226,8 +223,8 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	}, nil
 }
 
-// keyring returns the keys that verify tokens: the server's own keys, of which the first
-// one also signs, and those of the configuration.
+// keyring returns the keys that verify tokens: the server's own, of which the first also signs, and the configured
+// ones.
 func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	var keys []bearer.Key
 	for _, secret := range cfg.TokenSecrets() {
@@ -240,9 +237,9 @@ func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway, MaxLifetime: cfg.TokenMaxLifetime})
 }
 
-// check checks the keys and the setting of the audit.
+// check checks the keys and the audit setting.
 func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
-	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // an empty one, as in the example
+	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // empty, as in the example
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.TokenKeys)) {
 		k := s.cfg.TokenKeys[name]
 		if _, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key}}}); err != nil {
@@ -255,7 +252,6 @@ func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
 	return problems
 }
 
-// refusals are the reasons of refused requests.
 var refusals = service.Refusals{
 	{Err: bearer.ErrExpired, Reason: "bearer-expired"},
 	{Err: bearer.ErrSignature, Reason: "bearer-signature"},

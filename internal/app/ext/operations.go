@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations returns the operations of the service.
 func (s *Extensions) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
 		s.installOperations(), s.tenantOperations(), s.schemaOperations(), s.usageOperations(), s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations(),
@@ -43,7 +42,6 @@ func (s *Extensions) ready() (*ext.Service, error) {
 	return s.opened, nil
 }
 
-// now returns the current time of the open service's clock.
 func (s *Extensions) now() ext.Moment { return ext.At(s.deps.Clock()) }
 
 // tenantInput names a tenant.
@@ -88,7 +86,6 @@ func (in installInput) owner() (o ext.Owner, err error) {
 	return o, err
 }
 
-// parseTime parses the input of a time, which may be empty.
 func parseTime(name, text string) (ext.Moment, error) {
 	if text == "" {
 		return 0, nil
@@ -100,8 +97,8 @@ func parseTime(name, text string) (ext.Moment, error) {
 	return ext.At(at), nil
 }
 
-// aboutInput converts an error about a field of a request to one about the input with its name. Operators may do everything,
-// so a deleted install is not forbidden, but not found.
+// aboutInput converts an error about a request field to one about the input. Operators may access everything, so a
+// deleted install is not found rather than forbidden.
 func aboutInput(err error) error {
 	if errors.Is(err, ext.ErrInstallDeleted) || errors.Is(err, ext.ErrInstallDeleting) {
 		return errcode.New(errcode.NotFound, err.Error())
@@ -116,7 +113,7 @@ func aboutInput(err error) error {
 	return err
 }
 
-// plain converts an error of the clients' API to an error with a message for operators.
+// plain converts a client API error for operators.
 func plain(err error) error {
 	switch code := errcode.Of(err); {
 	case err == nil || code == errcode.Internal || errcode.Message(err) != "" && code != errcode.Denied:
@@ -128,7 +125,7 @@ func plain(err error) error {
 	}
 }
 
-// parseWords parses words such as settings=rw. With mayBeNone it accepts settings=, which means no access.
+// parseWords parses e.g. settings=rw. With mayBeNone it accepts settings=, which means no access.
 func parseWords(words []string, mayBeNone bool) (map[ext.Namespace]ext.Access, error) {
 	access := map[ext.Namespace]ext.Access{}
 	wrong := func(word, reason string) error {

@@ -7,11 +7,10 @@ import (
 	"runtime"
 )
 
-// trialCommandName is the hidden command that tries a schema in a process of its own,
-// which the server can kill.
+// trialCommandName is a hidden command that tries a schema in a killable child process.
 const trialCommandName = "schema-trial"
 
-// trialCommand returns a command that runs this program, even if its file was replaced.
+// trialCommand reruns this program, even if its file was replaced.
 func trialCommand(ctx context.Context) *exec.Cmd {
 	program := "/proc/self/exe"
 	if runtime.GOOS != "linux" {

@@ -60,7 +60,6 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 	}
 }
 
-// namespaceInput names a namespace of an install.
 type namespaceInput struct {
 	installInput
 	Namespace string `subject:"namespace,flag" value:"NAME" doc:"NAME of the namespace" example:"settings"`
@@ -83,13 +82,12 @@ func (in namespaceInput) place() (p place, err error) {
 	return p, err
 }
 
-// versionInput names a version of a schema.
 type versionInput struct {
 	namespaceInput
 	Version int64 `subject:"version,flag" value:"N" doc:"version N" least:"1" example:"1"`
 }
 
-// Check refuses numbers that no version can have.
+// Check rejects impossible version numbers.
 func (in versionInput) Check() error {
 	if in.Version != int64(ext.SchemaVersion(in.Version)) {
 		return errNoVersion(in)
@@ -101,7 +99,6 @@ func errNoVersion(in versionInput) error {
 	return errcode.Newf(errcode.NotFound, "namespace %s has no version %d of a schema", in.Namespace, in.Version)
 }
 
-// schemaOutput is a version of a schema.
 type schemaOutput struct {
 	Version int64         `json:"version" title:"Version" subject:"version" least:"1"`
 	Status  string        `json:"status" title:"Status" enum:"draft,active,deprecated"`
@@ -120,7 +117,7 @@ func (o schemaOutput) Offers(verb string) bool {
 	return verb != "activate" && verb != "deprecate" || isActive == (verb == "deprecate")
 }
 
-// eachSchema calls fn with the versions of a namespace, the newest first.
+// eachSchema calls fn with a namespace's versions, newest first.
 func (s *Extensions) eachSchema(ctx context.Context, in namespaceInput, fn func(*ext.Schema) error) error {
 	p, err := in.place()
 	if err != nil {
@@ -177,7 +174,6 @@ func (s *Extensions) showSchema(ctx context.Context, in versionInput) (d schemaD
 	return schemaDetail{outputOfSchema(&sc), sc.Document}, err
 }
 
-// schemaChange is a change of a version.
 type schemaChange struct {
 	Namespace string `json:"namespace"`
 	Version   int64  `json:"version" least:"1"`
@@ -211,7 +207,6 @@ func (s *Extensions) deleteSchema(ctx context.Context, in versionInput) (c schem
 	return schemaChange{in.Namespace, in.Version, stateDeleted, fmt.Sprintf("deleted version %d of the schema of %s", in.Version, in.Namespace)}, err
 }
 
-// schemasChange is a deletion of all versions.
 type schemasChange struct {
 	Namespace string `json:"namespace"`
 	Deleted   int    `json:"deleted" least:"0"`

@@ -13,7 +13,7 @@ type checkInput struct {
 	After string `flag:"after" doc:"next of the part before"`
 }
 
-// activeVersion is the version by which new values are validated; 0: none.
+// activeVersion validates new values; 0: none.
 type activeVersion int64
 
 func (v activeVersion) String() string {
@@ -23,7 +23,7 @@ func (v activeVersion) String() string {
 	return fmt.Sprintf("version %d", int64(v))
 }
 
-// schemaCheck is the comparison of a version with the active one, and the stored records that are not valid by it.
+// schemaCheck compares a version with the active one and lists invalid stored records.
 type schemaCheck struct {
 	schemaOutput
 	Active  activeVersion      `json:"active" title:"Active" least:"0" doc:"the version that it was compared with; 0: none"`
@@ -49,7 +49,7 @@ type invalidRecord struct {
 	Reason  string `json:"reason" title:"Reason"`
 }
 
-// checkSchema compares a version with the active one and validates the stored records by it, as many as the time allows.
+// checkSchema compares a version with the active one and validates stored records until its time limit.
 func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCheck, err error) {
 	p, err := in.place()
 	if err != nil {

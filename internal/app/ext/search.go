@@ -9,14 +9,14 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
-// finds lists what search understands.
+// finds describes the supported search terms.
 var finds = []service.Query{
 	{What: "Tenants by ID", Example: "7e000000-"}, {What: "Installs by ID", Example: "7e000000-0000-4000"},
 	{What: "Records as INSTALL/KEY", Example: "7e000000-0000-4000/booking-"},
 	{What: "Records as TENANT/INSTALL/KEY", Example: "7e000000-/7e000000-0000-4000/booking-"},
 }
 
-// search finds tenants and installs by the beginning of their UUIDs, and records by that of their keys.
+// search finds tenants and installs by UUID prefix, and records by key prefix.
 func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if parts := strings.Split(prefix, "/"); len(parts) > 1 {
 		return s.searchRecords(ctx, parts)
@@ -36,7 +36,7 @@ func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.
 	}
 	installs, err := s.inspection.FindInstalls(ctx, ext.InstallID(first), ext.InstallID(last), service.MaxHits)
 	for _, o := range installs {
-		if o == ext.Services(o.Tenant) { // the state of the tenant
+		if o == ext.Services(o.Tenant) { // the tenant's state
 			continue
 		}
 		hits = append(hits, service.Hit{Kind: "Install", Text: string(o.Install), To: service.PageLink("installs/show", "tenant", string(o.Tenant), "install", string(o.Install))})
@@ -44,7 +44,7 @@ func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.
 	return hits, err
 }
 
-// searchRecords finds records by INSTALL/KEY or TENANT/INSTALL/KEY, in the first installs whose UUIDs begin so.
+// searchRecords finds records by INSTALL/KEY or TENANT/INSTALL/KEY, in the first installs with this UUID prefix.
 func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []service.Hit, err error) {
 	tenant := ""
 	if len(parts) == 3 {
@@ -59,7 +59,7 @@ func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []
 		return nil, nil //nolint:nilerr // no key begins so
 	}
 	installs := []ext.Owner{{Tenant: ext.TenantID(tenant), Install: ext.InstallID(first)}}
-	if installs[0].Check() != nil || first != last { // a part of an ID
+	if installs[0].Check() != nil || first != last { // incomplete ID
 		if installs, err = s.inspection.FindInstalls(ctx, ext.InstallID(first), ext.InstallID(last), service.MaxHits); err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []
 	return hits, nil
 }
 
-// uuidRange returns the first and the last UUID that begin with a prefix, in lower case; false if no UUID does.
+// uuidRange returns the first and last UUID with a prefix, in lower case; false if no UUID matches.
 func uuidRange(prefix string) (first, last string, ok bool) {
 	const shape = "00000000-0000-0000-0000-000000000000"
 	if prefix == "" || len(prefix) > len(shape) {

@@ -2,17 +2,17 @@ package ext
 
 import "holdfast/internal/db/rows"
 
-// owner are the columns of an owner.
+// ownerColumns identify an owner.
 const ownerColumns = `tenant_id uuid, extension_install_id uuid, `
 
-// event are the columns of an event of the audit.
+// eventColumns describe an audit event.
 const eventColumns = ownerColumns + `seq integer, topic text, key text, payload rawjson, created_at micros`
 
-// part is the partition of an event in SQLite, as outbox.Partition computes it.
+// part computes outbox.Partition in SQLite.
 const part = `((unicode(substr({tenant_id}, -1)) & 15) + 9 * (unicode(substr({tenant_id}, -1)) >> 6) +
 	(unicode(substr({extension_install_id}, -1)) & 15) + 9 * (unicode(substr({extension_install_id}, -1)) >> 6)) % 16`
 
-// tables are the tables of all engines, without the leases of the relay.
+// tables are the tables on all engines, without relay leases.
 var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
 	{Name: "ext_storage_usage", Key: 2, Columns: rows.Columns(ownerColumns +
 		`bytes_used integer, keys_count integer, namespaces_count integer, updated_at millis, change_seq integer, counted_at millis, closed_seq integer, schema_floor integer`)},
@@ -20,7 +20,7 @@ var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
 		`tier text, overrides json, override_until millis, namespaces json, revoked_at millis, created_at millis, updated_at millis,
 		deleting_at millis, deleted_at millis, kept_until millis, deletion json, tokens_after millis`)},
 	{Name: "ext_storage_namespaces", Key: 3, Columns: rows.Columns(ownerColumns + `namespace text, keys_count integer`)},
-	// At most one is active.
+	// At most one version is active.
 	{Name: "ext_storage_schemas", Key: 4, Replace: true, Columns: rows.Columns(ownerColumns +
 		`namespace text, schema_version integer, status text, created_at millis, updated_at millis, created_by uuid, schema_document json`)},
 	{Name: "ext_storage_records", Key: 4, Columns: rows.Columns(ownerColumns +
@@ -29,7 +29,7 @@ var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
 	{Name: "ext_storage_changes", Key: 3, Columns: rows.Columns(ownerColumns + `seq integer, op text, namespace text, key text, revision integer, at millis`)},
 	{Name: "ext_storage_answers", Key: 3, Columns: rows.Columns(ownerColumns + `once_key text, request bytes, answer rawjson, at millis`)},
 	{Name: "ext_storage_revoked_tokens", Key: 3, Columns: rows.Columns(ownerColumns + `token_id text, expires_at millis, revoked_at millis`)},
-	// Its key is another one on each engine.
+	// Its key differs between engines.
 	{Name: "ext_storage_outbox", Key: 3, Replace: true, Unindexed: true, Columns: rows.Columns(eventColumns), SQLite: map[string]string{"part": part}},
 	{Name: "ext_storage_outbox_refused", Key: 3, Columns: rows.Columns(eventColumns + `, attempts integer, reason text, refused_at micros, next_at micros`)},
 }}}

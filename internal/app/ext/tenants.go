@@ -33,11 +33,11 @@ type tenantOutput struct {
 	Tenant string `json:"tenant" title:"Tenant" subject:"tenant" cursor:""`
 }
 
-// tenantRows is the number of installs that are read at once to find tenants.
+// tenantRows is the number of installs per read when listing tenants.
 const tenantRows = 25
 
-// listTenants finds tenants by their installs. After a page of those it continues behind the last
-// tenant, so it reads few installs of a tenant that has many, and tenants with few at once.
+// listTenants finds tenants by their installs. After each page it skips to the next tenant, so it reads few installs
+// of a large tenant and many small tenants at once.
 func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
 	span := inspection.Span{All: true}
 	if in.After != "" {
@@ -50,10 +50,10 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 	return s.tenantsIn(ctx, span, in.Limit)
 }
 
-// lastInstall is the greatest ID of an install.
+// lastInstall is the greatest install ID.
 const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-// tenantsIn returns the first tenants of a span. The tenant of span.After is one of them only if it has an install after that.
+// tenantsIn returns the first tenants in a span. The tenant of span.After is included only if it has a later install.
 func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit int) (all []tenantOutput, err error) {
 	var last ext.TenantID // that was found
 	if span.After.Install == lastInstall {
@@ -111,7 +111,6 @@ func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDe
 	return tenantDetail{in.Tenant, deletionState(&deletion), service.TimeOf(deletion.StartedAt), service.TimeOf(deletion.FinishedAt)}, err
 }
 
-// tenantChange is a change of a tenant's access.
 type tenantChange struct {
 	Tenant string `json:"tenant" subject:"tenant"`
 }

@@ -14,7 +14,7 @@ import (
 type tokenRequest struct {
 	Owner      ext.Owner                    // for a service only the tenant
 	Namespaces map[ext.Namespace]ext.Access // for an install
-	Service    string                       // name of a service that acts for installs of the tenant; "" for an install
+	Service    string                       // name of a service that acts for the tenant's installs; "" for an install
 	Schemas    bool                         // a service may write schemas
 	operate.Lifetime
 }

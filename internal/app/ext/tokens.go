@@ -14,7 +14,6 @@ const (
 		"expired; without an expiry, until every token of today has expired."
 )
 
-// tokenOperations are about the tokens of installs.
 func (s *Extensions) tokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -39,7 +38,6 @@ func (s *Extensions) tokenOperations() []operate.Operation {
 	}
 }
 
-// serviceTokenOperations are about the tokens of services, which act for the installs of a tenant.
 func (s *Extensions) serviceTokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -122,7 +120,7 @@ func (in createTokenInput) request() (r tokenRequest, err error) {
 	return r, err
 }
 
-// Check refuses a token that would be of no use.
+// Check rejects useless tokens.
 func (in createTokenInput) Check() error {
 	_, err := in.request()
 	return err
@@ -147,7 +145,7 @@ func (in createServiceTokenInput) request() (r tokenRequest, err error) {
 	return r, nil
 }
 
-// Check refuses a token that would be of no use.
+// Check rejects useless tokens.
 func (in createServiceTokenInput) Check() error {
 	_, err := in.request()
 	return err

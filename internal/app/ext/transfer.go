@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-const transferSize = 8 << 20 // bytes, with copies: an exported page, or a step of an import
+const transferSize = 8 << 20 // bytes, with copies: an export page or an import batch
 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
@@ -60,7 +60,7 @@ func (s *Extensions) exportInstall(ctx context.Context, in installInput, progres
 	}}, nil
 }
 
-// writeExport writes an export from its first page on. It reads each further page after writing the previous page.
+// writeExport writes page and the following pages, reading each only after the previous one is written.
 func writeExport(to io.Writer, page ext.ExportPage, next func(cursor string) (ext.ExportPage, error), progress operate.Progress) (err error) {
 	records := page.Header.Records
 	w := bufio.NewWriterSize(to, 64<<10)
@@ -101,7 +101,6 @@ type importInput struct {
 	Preserve bool `flag:"preserve" doc:"keep the revisions and times of records and schemas"`
 }
 
-// importOutput counts the lines of an import.
 type importOutput struct {
 	Lines     int `json:"lines"`
 	Records   int `json:"records"`
@@ -137,7 +136,7 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 	return out, inLine(err)
 }
 
-// inLine adds the line of a wrong record, and the place in it, to the message of an error.
+// inLine adds the line and the position of an invalid record to an error.
 func inLine(err error) error {
 	item, ok := errors.AsType[*ext.ItemError](err)
 	if !ok {

@@ -57,7 +57,7 @@ func (in auditInput) Check() (err error) {
 	return installInput{in.Tenant, in.Install}.Check()
 }
 
-// countersOutput are counters, or counts of rows.
+// countersOutput holds counters or row counts.
 type countersOutput struct {
 	Bytes      int64 `json:"bytes"`
 	Keys       int64 `json:"keys"`
@@ -71,7 +71,6 @@ type namespaceGap struct {
 	Rows      int64  `json:"rows"`
 }
 
-// auditOutput compares the counters of an install with its rows.
 type auditOutput struct {
 	Tenant     string         `json:"tenant" title:"Tenant"`
 	Install    string         `json:"install" title:"Install"`
@@ -87,7 +86,7 @@ type auditOutput struct {
 	text string
 }
 
-// Text implements operate.Printed. Installs without differences have none.
+// Text implements operate.Printed. It is "" without differences.
 func (a auditOutput) Text() string { return a.text }
 
 func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
@@ -115,7 +114,6 @@ func (a *auditOutput) comparison() (string, error) {
 	return text.String(), err
 }
 
-// auditResult is the result of an audit.
 type auditResult struct {
 	Audited   int64 `json:"audited" title:"Installs audited" least:"0"`
 	Different int64 `json:"different" title:"With differences" least:"0"`
@@ -125,14 +123,14 @@ type auditResult struct {
 // Notice implements operate.Changed.
 func (r auditResult) Notice() string { return r.text }
 
-// namedMost is the maximum number of installs in an error; the output has all.
+// namedMost limits the installs in an error; the output lists all.
 const namedMost = 10
 
-// auditor gathers the audits of installs.
+// auditor collects audit results.
 type auditor struct {
 	auditInput
 	audited, different int64
-	text               string          // of the only install
+	text               string          // if there is only one install
 	named              strings.Builder // the first installs that differ
 	progress           operate.Progress
 }
@@ -163,7 +161,6 @@ func (r *auditor) add(o ext.Owner, found *inspection.Audit) error {
 	return nil
 }
 
-// result returns the counts of the audit.
 func (r *auditor) result() auditResult {
 	text := r.text
 	if r.Install == "" {

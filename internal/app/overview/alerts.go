@@ -31,7 +31,6 @@ func alertOperations(a *alerts.Alerts) []operate.Operation {
 	}
 }
 
-// alertOutput is an alert that has not ended.
 type alertOutput struct {
 	Name     string    `json:"name" title:"Alert" doc:"its kind" example:"disk-full"`
 	Subject  string    `json:"subject" title:"Subject" zero:"-" doc:"what is affected, such as a service"`
@@ -41,7 +40,6 @@ type alertOutput struct {
 	Fix      string    `json:"fix,omitempty" title:"What to do" zero:"-"`
 }
 
-// severity is the severity of an alert.
 type severity string
 
 // Cell implements console.Shown.
@@ -61,7 +59,6 @@ func listAlerts(a *alerts.Alerts) func(context.Context, operate.None) ([]alertOu
 	}
 }
 
-// tested is the result of a test alert.
 type tested struct{}
 
 // Notice implements operate.Changed.

@@ -15,14 +15,14 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// listedBackups limits the list of backups, and listTimeout how long a target may take.
+// listedBackups limits the backup list; listTimeout limits a target's response time.
 const (
 	listedBackups = 100
 	listTimeout   = 20 * time.Second
 )
 
-// Copies list the backups and the restore points of the replica for the console. A list is read in the background, so a slow target does
-// not hold up a page. Set all fields but the last ones before they are used.
+// Copies lists backups and restore points for the console. Lists are read in the background, so that slow targets do
+// not delay a page. Set the exported fields before use.
 type Copies struct {
 	Backups *backup.Scheduler
 	Replica func() location.Settings
@@ -91,7 +91,7 @@ type backupOutput struct {
 	Has       string        `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
 }
 
-// Offers says that an encrypted backup cannot be verified by the server, which does not have its key.
+// Offers hides verify for encrypted backups, because the server does not have the key.
 func (o backupOutput) Offers(verb string) bool { return verb != "verify" || !o.Shown.isEncrypted }
 
 // age is how old something is.
@@ -99,7 +99,7 @@ type age time.Duration
 
 func (a age) String() string { return formatSpan(time.Duration(a)) }
 
-// verification is the latest verification of a backup.
+// verification is a backup's latest verification.
 type verification struct {
 	at          time.Time
 	damage      string
@@ -148,7 +148,7 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 	return rows, nil
 }
 
-// row returns a backup. Those that were made before the recipients were set are not encrypted, but that is not known.
+// row describes a backup. Backups older than the recipients setting are not encrypted, but this is unknown here.
 func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification, isEncrypted bool) backupOutput {
 	v := verified[one.At.UnixNano()]
 	o := backupOutput{
@@ -215,7 +215,7 @@ func restoreCommand(s *location.Settings, moment string) string {
 	return text + " --data ./restored"
 }
 
-// steps returns a function that reports the steps of a job, whose number is not known.
+// steps reports the steps of a job with unknown length.
 func steps(progress operate.Progress) func(what string) {
 	done := int64(0)
 	return func(what string) {
@@ -224,7 +224,6 @@ func steps(progress operate.Progress) func(what string) {
 	}
 }
 
-// backupMade is the result of a backup.
 type backupMade struct {
 	Backup   time.Time `json:"backup" title:"Backup" doc:"it has every write that was acknowledged before"`
 	Restored bool      `json:"restored" title:"Restored to verify it"`
@@ -253,14 +252,13 @@ func (c *Copies) canVerify() error {
 	return nil
 }
 
-// backupDamage is a part of a backup that cannot be read.
+// backupDamage is an unreadable part of a backup.
 type backupDamage struct {
 	What string `json:"what" title:"What"`
 	Says string `json:"says" title:"Finding"`
 	Fix  string `json:"fix,omitempty" title:"What to do" zero:"-"`
 }
 
-// backupVerified is the result of a verification.
 type backupVerified struct {
 	Wrong int `json:"wrong" title:"Damages" least:"0"`
 }
@@ -274,7 +272,7 @@ func (v backupVerified) IsPartial() bool { return v.Wrong > 0 }
 func (c *Copies) verifyBackup(ctx context.Context, in backupInput, progress operate.Progress) (done backupVerified, err error) {
 	at, err := time.Parse(time.RFC3339Nano, in.Backup)
 	if err != nil {
-		return done, err // Check has parsed it
+		return done, err // validated by Check
 	}
 	found, err := c.Backups.Verify(ctx, at, steps(progress))
 	if err != nil {

@@ -50,7 +50,6 @@ func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 	return at, false, &operate.InputError{Input: name, Reason: "expected a date or a time in UTC, such as 2026-11-21 or 2026-11-21 15:04"}
 }
 
-// changeResult is the result of a change.
 type changeResult string
 
 // Cell implements console.Shown.
@@ -82,7 +81,7 @@ func listChanges(o *Operated) func(context.Context, changesInput) ([]changeOutpu
 			return nil, nil
 		}
 		f := changes.Filter{Who: in.Who, Service: in.Service, Text: in.Text, Before: in.After, Limit: in.Limit}
-		f.Since, _, _ = parseDay("since", in.Since) // Check has parsed them
+		f.Since, _, _ = parseDay("since", in.Since)
 		until, isDay, _ := parseDay("until", in.Until)
 		if f.Until = until; isDay {
 			f.Until = until.AddDate(0, 0, 1)

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/certificates"
 )
 
-// Names of conditions, which alerts send.
+// Condition names as sent in alerts.
 const (
 	NotReady    = "not-ready"
 	CheckFails  = "check"
@@ -27,12 +27,12 @@ const (
 
 const (
 	alertChecksAge = 10 * time.Minute // the findings that alerts use may be so old
-	leastGrowth    = 6 * time.Hour    // the growth of a shorter time says nothing about days
-	leastFree      = 0.1              // of a disk
+	leastGrowth    = 6 * time.Hour    // a shorter period does not predict days
+	leastFree      = 0.1              // fraction of a disk
 	almostNoneFree = 0.02
 )
 
-// Conditions returns all that is wrong with the server, for alerts.
+// Conditions returns everything that is wrong with the server, for alerts.
 func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []alerts.Condition) {
 	unready := o.Unready(ctx)
 	for _, one := range o.Services {
@@ -71,12 +71,12 @@ func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []ale
 	return append(all, o.backlogConditions(ctx)...)
 }
 
-// certificateConditions returns a condition if the certificate ends soon, or a new one cannot be used.
+// certificateConditions reports a certificate that expires soon, or a new one that is unusable.
 func certificateConditions(s certificates.State, early time.Duration, now time.Time) []alerts.Condition {
 	c := alerts.Condition{Name: Certificate, State: service.Warning, Says: s.Problem, Fix: "run: holdfast check"}
 	left := s.Until.Sub(now)
 	switch {
-	case s.Until.IsZero() && s.Problem == "", left >= early && s.Problem == "": // the first one is on its way, or nothing is wrong
+	case s.Until.IsZero() && s.Problem == "", left >= early && s.Problem == "": // the first certificate is pending, or all is well
 		return nil
 	case s.Until.IsZero():
 		c.State, c.Says = service.Wrong, "there is no certificate: "+s.Problem
@@ -98,7 +98,8 @@ type disk struct {
 	grown      float64 // bytes per day
 }
 
-// disks returns the disks with embedded databases. Databases whose disks have the same size and free space are taken to be on one disk.
+// disks returns the disks with embedded databases. Databases on disks with equal size and free space are assumed to
+// share a disk.
 func (o *Overview) disks() (all []*disk) {
 	for _, d := range o.databases() {
 		if !d.Embedded() {
@@ -130,7 +131,7 @@ func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
 	return all
 }
 
-// days returns in how many days the databases fill the disk; 0: it is not known, or they do not grow.
+// days predicts when the databases fill the disk, in days; 0: unknown, or no growth.
 func (d *disk) days() int {
 	if d.grown <= 0 {
 		return 0
@@ -138,7 +139,7 @@ func (d *disk) days() int {
 	return int(d.free/d.grown) + 1
 }
 
-// condition returns what is wrong with a disk, or nil.
+// condition returns the disk's problem, or nil.
 func (d *disk) condition(days int) *alerts.Condition {
 	const fix = "free some space, such as that of old backups, or move the data folder to a larger disk"
 	left := service.FormatBytes(int64(d.free)) + " free"
@@ -153,7 +154,7 @@ func (d *disk) condition(days int) *alerts.Condition {
 	return nil
 }
 
-// backupCondition returns a condition if the latest backup is older than the limit, or than the schedule says.
+// backupCondition reports a latest backup that is older than the limit or the schedule.
 func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	settings := o.Backups.Settings()
 	if limit == 0 || !o.hasFiles() {
@@ -174,7 +175,7 @@ func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	return c
 }
 
-// backlogConditions returns the backlogs that need an operator, such as dead letters.
+// backlogConditions returns backlogs that need an operator, e.g. dead letters.
 func (o *Overview) backlogConditions(ctx context.Context) (all []alerts.Condition) {
 	o.eachBacklog(ctx, func(name string, facts []service.Fact, _ error) { // an error means that the service is not ready
 		for _, f := range facts {

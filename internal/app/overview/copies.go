@@ -15,7 +15,7 @@ import (
 
 const (
 	copiesLive = 2 * time.Second
-	silent     = 15 * time.Second // a copy without a sign of life for so long may have ended
+	silent     = 15 * time.Second // a copy without a heartbeat for this long may have stopped
 )
 
 func copyOperations(w *readonly.Switch) []operate.Operation {
@@ -26,7 +26,7 @@ func copyOperations(w *readonly.Switch) []operate.Operation {
 	}, listCopies(w))}
 }
 
-// copyOutput is a copy or an import that uses a database.
+// copyOutput is a copy or import that uses a database.
 type copyOutput struct {
 	Service string     `json:"service" title:"Service"`
 	State   shownState `json:"-" title:"State"`
@@ -45,7 +45,7 @@ type copyOutput struct {
 	Problem string     `json:"problem,omitempty" doc:"why the database cannot be read"`
 }
 
-// copyStep is the progress of a copy.
+// copyStep is a copy's progress.
 type copyStep struct{ copying.Step }
 
 func (s copyStep) String() string {
@@ -63,7 +63,7 @@ func (s copyStep) Cell() service.Cell {
 	return service.Cell{Text: s.String(), Share: float64(s.Done), Most: float64(s.Total), Whole: true}
 }
 
-// listCopies reads all databases at once, because one that does not answer would hold up the others.
+// listCopies reads all databases in parallel, because one that hangs would delay the others.
 func listCopies(w *readonly.Switch) func(context.Context, operate.None) ([]copyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (found []copyOutput, err error) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -92,7 +92,7 @@ func ofMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// readCopy returns the copy or import that uses the database of a service, or a part of one that was interrupted. nil: none.
+// readCopy returns the running copy or import of a service's database, or an interrupted partial one. nil: none.
 func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	var state copying.State
 	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {
@@ -118,7 +118,7 @@ func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	}
 	o.From, o.To, o.By, o.Began, o.At = c.From, c.To, c.By, ofMillis(c.Began), ofMillis(c.At)
 	o.Shown, o.Step, o.Done, o.Total = copyStep{c.Step}, c.Doing, c.Done, c.Total
-	if age := time.Since(o.At); o.At.IsZero() || age.Abs() < silent { // a former release tells nothing; the clocks of two machines differ a little
+	if age := time.Since(o.At); o.At.IsZero() || age.Abs() < silent { // older releases record no time; clocks of two machines differ slightly
 		o.Running, o.State = true, shownState{service.OK, "running"}
 	} else {
 		o.State = shownState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has ended, run the command again"}

@@ -15,22 +15,20 @@ import (
 )
 
 const (
-	// A million rows take up to a second. So counting takes at most a hundredth of the time.
+	// Counting a million rows takes up to a second. With these pauses, counting takes at most 1% of the time.
 	countRests = 100
 
 	countedNow = 2 * time.Minute // a card says how old older counts are
 )
 
-// stored are the counts of a service, and nil for one that the engine does not know.
 type stored []*int64
 
-// counts count what the services store, in the background.
+// counts counts stored objects in the background.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]*listing[stored]
 }
 
-// of returns the counts of a service.
 func (c *counts) of(name string) *listing[stored] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +41,8 @@ func (c *counts) of(name string) *listing[stored] {
 	return c.all[name]
 }
 
-// countLines returns what each service stores, such as "3 accounts, 1 storage node". It waits a moment for the first counts.
+// countLines summarizes each service's data, e.g. "3 accounts, 1 storage node". It waits briefly for the first
+// counts.
 func (o *Overview) countLines(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, checksPatience)
 	defer cancel()
@@ -71,7 +70,6 @@ func (o *Overview) countLines(ctx context.Context) map[string]string {
 	return lines
 }
 
-// count reads the counts of a service.
 func count(ctx context.Context, s *service.Running) (found stored, err error) {
 	db := s.Rows()
 	if db == nil {

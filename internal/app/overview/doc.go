@@ -1,4 +1,3 @@
-// Package overview has the pages of the console about the server itself: its state with charts of the last week, checks,
-// sweeps and settings. Package console is their frame. It also declares the operations of the server itself, which make services
-// read-only.
+// Package overview provides the console pages about the server itself (state, charts, checks, sweeps, settings) and
+// the server's own operations, e.g. making services read-only. Package console renders the pages.
 package overview

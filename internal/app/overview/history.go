@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/obs"
 )
 
-// historyEvery is the time between two points. Every tenth one measures the database servers, because each
+// historyEvery is the time between two points. Only every tenth point measures the database servers, because each
 // process does it, and on Citus on each node.
 const (
 	historyEvery = time.Minute
@@ -23,7 +23,7 @@ const (
 	MaxPoints    = 61 // an hour
 )
 
-// span is how much time the charts show, with a sample for each interval.
+// span is a chart period with a sample per interval.
 type span struct {
 	name, title string
 	every       time.Duration
@@ -37,22 +37,20 @@ var spans = [...]span{
 	{"week", "Week", time.Hour, 7 * 24},
 }
 
-// length returns how long the charts of a span are.
 func (s *span) length() time.Duration { return s.every * time.Duration(s.samples) }
 
-// History has the traffic and the sizes of the databases of the last week. It is kept in a file, so that it
-// survives a restart.
+// History is the last week's traffic and database sizes, kept in a file to survive restarts.
 type History struct {
 	File string       // "": it ends with the process
 	Log  *slog.Logger // required with File
 
 	mu      sync.Mutex
-	points  []Point              // of the last hour, in the order in which they were added, as are the samples
+	points  []Point              // last hour, in insertion order, like the samples
 	samples [len(spans)][]sample // by span
 	unsaved bool                 // the last attempt to write the file failed
 }
 
-// Point is the state of a server at a time.
+// Point is the server's state at a time.
 type Point struct {
 	At      time.Time
 	Traffic obs.Traffic
@@ -60,10 +58,10 @@ type Point struct {
 	Sizes   map[string]int64 // by Database.Where, as far as they are known
 }
 
-// sample is the traffic of an interval, and the sizes of the databases at its end.
+// sample is an interval's traffic, and the database sizes at its end.
 type sample struct {
 	at       time.Time // the end
-	seconds  float64   // of traffic; 0: it is not known
+	seconds  float64   // traffic duration; 0: unknown
 	requests float64
 	errors   float64
 	shed     float64
@@ -71,11 +69,10 @@ type sample struct {
 	sizes    map[string]int64
 }
 
-// sizeTimeout limits how long a database server may take to tell its size.
+// sizeTimeout limits a database server's size query.
 const sizeTimeout = 5 * time.Second
 
-// measure returns the point of now. It measures database servers if it should, or if their size is
-// not known.
+// measure returns the current point. It measures database servers if servers is true or their size is unknown.
 func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	p := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed, Sizes: map[string]int64{}}
 	ctx, cancel := context.WithTimeout(ctx, sizeTimeout)
@@ -88,7 +85,7 @@ func (o *Overview) measure(ctx context.Context, servers bool) Point {
 			p.Sizes[d.Where] = last
 			continue
 		}
-		if size, err := d.Size(ctx); err == nil { // the page of checks has the error
+		if size, err := d.Size(ctx); err == nil {
 			p.Sizes[d.Where] = size
 		}
 	}
@@ -125,7 +122,7 @@ func (h *History) Add(p Point) {
 	}
 }
 
-// count counts the traffic between two points. After a change of the clock or a suspension, nobody knows how long that took.
+// count adds the traffic between two points. After a clock change or suspend, the duration is unknown.
 func (s *sample) count(before, p *Point) {
 	seconds := p.At.Sub(before.At).Seconds()
 	if seconds <= 0 || seconds > 5*historyEvery.Seconds() {
@@ -136,8 +133,8 @@ func (s *sample) count(before, p *Point) {
 	s.slow = t.Quantile(.99)
 }
 
-// add adds a sample to the last one if both are in the same interval. If the clock was set back, it removes the samples after it. Samples
-// of a wildly wrong clock are not shown, and forgotten in time.
+// add merges one into the last sample if both are in the same interval. If the clock was set back, it removes later
+// samples. Samples from a wildly wrong clock are hidden, and expire.
 func (s *span) add(all []sample, one sample) []sample {
 	all = slices.DeleteFunc(all, func(old sample) bool { return !old.at.Before(one.at) && old.at.Sub(one.at) < s.length() })
 	if n := len(all); n > 0 && s.every > historyEvery && all[n-1].at.Truncate(s.every).Equal(one.at.Truncate(s.every)) {
@@ -154,14 +151,13 @@ func (s *span) add(all []sample, one sample) []sample {
 	return slices.Delete(all, 0, max(0, len(all)-s.samples))
 }
 
-// Points returns the points of the last hour, the oldest first.
+// Points returns the last hour's points, oldest first.
 func (h *History) Points() []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.points)
 }
 
-// lastSize returns the size of a database in the latest point.
 func (h *History) lastSize(where string) (size int64, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +167,7 @@ func (h *History) lastSize(where string) (size int64, known bool) {
 	return size, known
 }
 
-// shown returns the samples of a span up to the latest point, the oldest first. The caller holds the lock.
+// shown returns a span's samples up to the latest point, oldest first. The caller holds the lock.
 func (h *History) shown(at int) (all []sample) {
 	if len(h.points) == 0 {
 		return nil
@@ -187,12 +183,12 @@ func (h *History) shown(at int) (all []sample) {
 	return all
 }
 
-// growth returns the latest size of a database, by how much it has grown in the last week, and in which time.
+// growth returns a database's latest size, its growth in the last week, and the measured period.
 func (h *History) growth(where string) (size, grown int64, in time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first, last *sample
-	for i := range slices.Backward(spans[:]) { // the first size of an interval is not kept, so shorter ones may begin earlier
+	for i := range slices.Backward(spans[:]) { // an interval's first size is not kept, so shorter intervals may begin earlier
 		all := h.shown(i)
 		for j := range all {
 			if _, ok := all[j].sizes[where]; !ok {
@@ -212,13 +208,11 @@ func (h *History) growth(where string) (size, grown int64, in time.Duration, kno
 	return last.sizes[where], last.sizes[where] - first.sizes[where], last.at.Sub(first.at), true
 }
 
-// spanOf returns the index of a span by its name, or of the shortest one.
 func spanOf(name string) int {
 	return max(0, slices.IndexFunc(spans[:], func(s span) bool { return s.name == name }))
 }
 
-// charts returns charts of the requests and of the sizes of databases, whose names are those of
-// their services, of a span.
+// charts returns charts of requests and of database sizes, labeled with the databases' services.
 func (h *History) charts(databases map[string][]string, at int) *service.Charts {
 	h.mu.Lock()
 	all := h.shown(at)
@@ -260,7 +254,7 @@ func orNaN(v float64, known bool) float64 {
 	return v
 }
 
-// withGaps returns samples with an empty one where some are missing, as while the server was stopped. Lines are interrupted there.
+// withGaps inserts empty samples where some are missing, e.g. while the server was stopped. Lines break there.
 func withGaps(all []sample, every time.Duration) (with []sample) {
 	for i, s := range all {
 		if i > 0 {
@@ -273,7 +267,6 @@ func withGaps(all []sample, every time.Duration) (with []sample) {
 	return with
 }
 
-// sizeChart returns a chart of the sizes of databases.
 func sizeChart(all []sample, databases map[string][]string) *service.Chart {
 	c := &service.Chart{Title: "Size of the databases", Unit: "B"}
 	for i := range all {

@@ -19,11 +19,11 @@ const (
 	// HistoryFile is the file in the data folder.
 	HistoryFile = "history.json"
 
-	historySaved   = 10 // points between two writes: a crash loses ten minutes, and a day writes less than 5 MB
+	historySaved   = 10 // points between writes: a crash loses ten minutes, and a day writes less than 5 MB
 	historyFormat  = 1
 	maxHistoryFile = 256 << 10 // bytes; a larger file is not ours
-	maxDatabases   = 16        // of the file; no server has more services
-	sampleNumbers  = 6         // of a row before the sizes
+	maxDatabases   = 16        // in the file; no server has more services
+	sampleNumbers  = 6         // numbers in a row before the sizes
 )
 
 // storedHistory is the content of the file. A row is a sample: Unix time, seconds, requests, errors, rejected requests, 99th percentile, and the
