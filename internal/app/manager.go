@@ -60,7 +60,7 @@ type reloads struct {
 
 	mu        sync.Mutex    // serializes reloads
 	serving   chan struct{} // closed when the handlers that a reload changes are complete
-	unsettled chan struct{} // has an element while a database does not have the setting read_only yet
+	unsettled chan struct{} // signals a database that read_only is not yet applied to
 }
 
 func (r *reloads) begin(c *Config, how Reload) {
@@ -89,7 +89,7 @@ func (a *App) awaitReloads(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration again and applies the settings that have changed. If anything is wrong, it applies none.
+// reload rereads the configuration and applies changed settings. If anything is invalid, it applies none.
 func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 	select {
 	case <-a.reloads.serving:

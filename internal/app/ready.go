@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	readyTimeout   = 2 * time.Second  // for the check of a service
+	readyTimeout   = 2 * time.Second  // per service check
 	readyPause     = 5 * time.Second  // between checks
 	unreadyPause   = time.Second      // between checks while a service is not ready
-	reasonInterval = 10 * time.Second // between log lines when the reason of a service changes
+	reasonInterval = 10 * time.Second // between log lines if a service's reason changes
 
-	// heartbeatAge is how long a heartbeat may repeat the result of another one.
+	// heartbeatAge is how long heartbeats share a result.
 	heartbeatAge = time.Second
 )
 
@@ -25,10 +25,10 @@ type readiness struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	newest  time.Time           // start of the latest check that was recorded
+	newest  time.Time           // start of the latest recorded check
 	unready map[string]*outage  // services that are not ready
 	failed  map[string]error    // services that could not complete their start
-	ready   map[string]struct{} // services that have been ready
+	ready   map[string]struct{} // services that were ready at least once
 	server  bool                // the server is ready
 }
 
@@ -43,8 +43,7 @@ func newReadiness(log *slog.Logger) *readiness {
 	return &readiness{log: log, unready: map[string]*outage{}, ready: map[string]struct{}{}}
 }
 
-// note records the result of a check of all services. Checks overlap, so the result of
-// one that began before the latest is ignored.
+// note records a check of all services. Checks overlap, so results of older checks are ignored.
 func (r *readiness) note(began time.Time, services []string, unready map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +86,7 @@ func (r *readiness) noteReady(began time.Time, name string) {
 	r.ready[name] = struct{}{}
 }
 
-// isReady reports whether a service was ready when it was last checked.
+// isReady reports the service's latest check result.
 func (r *readiness) isReady(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,15 +101,14 @@ func (r *readiness) setFailed(failed map[string]error) {
 	r.failed = failed
 }
 
-// failure returns why the start of a service is not complete.
+// failure returns why a service has not completed its start.
 func (r *readiness) failure(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed[name]
 }
 
-// unready checks the services and returns why they are not ready, by service;
-// nothing when the server is ready.
+// unready checks the services and returns their failures by name; empty if all are ready.
 func (a *App) unready(ctx context.Context) map[string]error {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -129,21 +127,21 @@ func (a *App) unready(ctx context.Context) map[string]error {
 			unready[s.Name] = errs[i]
 		}
 	}
-	if ctx.Err() == nil { // otherwise the errors only say that the caller has left
+	if ctx.Err() == nil { // otherwise the errors only mean that the caller left
 		a.ready.note(began, names, unready)
 	}
 	return unready
 }
 
-// heartbeat is the result of the last check for a heartbeat.
+// heartbeat caches the latest heartbeat check.
 type heartbeat struct {
 	mu      sync.Mutex
 	ended   time.Time
 	unready map[string]error
 }
 
-// heartbeat is unready for requests of anybody, which have no slot: all of them together ask the
-// databases once in heartbeatAge, one at a time.
+// heartbeat is unready for unauthenticated requests, which hold no slot: together they query the databases at most
+// once per heartbeatAge, one at a time.
 func (a *App) heartbeat(ctx context.Context) map[string]error {
 	h := &a.lastHeartbeat
 	h.mu.Lock()
@@ -168,14 +166,14 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 	return a.ready.failure(s.Name)
 }
 
-// start completes the start and watches the readiness of the services until ctx ends.
+// start completes the startup and watches readiness until ctx ends.
 func (a *App) start(ctx context.Context) {
 	var both sync.WaitGroup
 	defer both.Wait()
 	tried := make(chan struct{})
 	both.Go(func() { a.completeStart(ctx, tried) })
-	// The first attempt may fix a service, for example by a migration, so readiness is
-	// checked after it. A migration may also take hours, so there is a timeout.
+	// The first attempt may fix a service, e.g. by a migration, so readiness is checked after it. A migration may
+	// take hours, hence the timeout.
 	patience := time.NewTimer(readyTimeout)
 	defer patience.Stop()
 	select {
@@ -185,8 +183,8 @@ func (a *App) start(ctx context.Context) {
 	both.Go(func() { a.watchReadiness(ctx) })
 }
 
-// completeStart settles the services and retries until it succeeds, for example when a
-// database becomes available. It closes tried after the first attempt.
+// completeStart settles the services, retrying until it succeeds, e.g. once a database is available. It closes tried
+// after the first attempt.
 func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	for first := true; ; first = false {
 		failed := a.settle(ctx)
@@ -200,8 +198,7 @@ func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	}
 }
 
-// watchReadiness checks the services until ctx ends, and so logs changes of their
-// readiness.
+// watchReadiness checks the services until ctx ends, to log readiness changes.
 func (a *App) watchReadiness(ctx context.Context) {
 	for {
 		pause := readyPause

@@ -2,7 +2,7 @@ package app
 
 import "holdfast/internal/conf"
 
-// Reference returns the text of docs/configuration.md.
+// Reference returns docs/configuration.md.
 func Reference() string {
 	d := NewConfig(Services())
 	return "# Configuration\n\n" +
@@ -18,5 +18,5 @@ func Reference() string {
 		conf.Reference(d.sections(), d.aliases()...)
 }
 
-// Example returns a configuration file with every setting and its default.
+// Example returns a configuration file with all settings and defaults.
 func Example() string { return conf.Example(NewConfig(Services()).sections()) }

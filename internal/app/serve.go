@@ -24,9 +24,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Run opens the services, serves until ctx ends, and closes them. It logs the notices
-// about the configuration. With log.format json it logs an error, because all output
-// must be JSON, and returns only the exit status.
+// Run opens the services, serves until ctx ends, and closes them. It logs configuration notices. With log.format json
+// it logs an error, because all output must be JSON, and returns only the exit status.
 func Run(ctx context.Context, o Options, out io.Writer, notices []string) error {
 	o.LogTo = newTail(o.LogTo)
 	log, err := obs.NewLog(o.LogTo, o.Config.Log.Level, o.Config.Log.Format)
@@ -50,9 +49,8 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 	return err
 }
 
-// Serve runs the listeners and the sweeps until ctx ends. Then it shuts down in this
-// order: readiness, drain delay, listeners, sweeps, background work of services. It
-// prints the start message to out.
+// Serve runs the listeners and the sweeps until ctx ends. Then it shuts down in this order: readiness, drain delay,
+// listeners, sweeps, services' background work. It prints the start message to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
 	traces, err := tracing.Start(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
@@ -86,8 +84,8 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	a.notify("READY=1") // the sockets listen, so no connection is refused from here on
 
 	var draining atomic.Bool
-	// The admin listener and the sweeps end after the other listeners, so that metrics
-	// and readiness are available while those drain.
+	// The admin listener and the sweeps outlive the other listeners, so that metrics and readiness are available
+	// while those drain.
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var rest errgroup.Group
@@ -103,7 +101,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		rest.Go(func() error { a.certificates.Run(background); return nil })
 	}
 	drain := web.Drain{Times: a.drainTimes}
-	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others end, too
+	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others stop
 	clients.Go(func() error { return a.guard.Await(ctx) })
 	for _, l := range listeners {
 		drain := drain
@@ -127,14 +125,14 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
 }
 
-// drainTimes returns the settings of a shutdown that begins now.
+// drainTimes returns the settings for a shutdown that begins now.
 func (a *App) drainTimes() (delay, grace time.Duration) {
 	s := &a.current().Server
 	return s.DrainDelay, s.ShutdownGrace
 }
 
-// readOnlyAtStart applies the setting before the first request. A database that is
-// unavailable or not migrated gets it later.
+// readOnlyAtStart applies read_only before the first request. Databases that are unavailable or not migrated get it
+// later.
 func (a *App) readOnlyAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -151,7 +149,7 @@ func inOrder(all ...func() error) func() error {
 	}
 }
 
-// startReplica starts the replica, if one is configured.
+// startReplica starts the replica, if configured.
 func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	a.replication, err = replication.Open(ctx, replication.Options{
 		Settings: a.cfg.Replica, Data: a.data, Services: a.running(), Clock: a.now, Log: a.log,
@@ -164,7 +162,7 @@ func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	return func() error { return a.replication.Close(ctx) }, nil
 }
 
-// startServices starts the background work of the services.
+// startServices starts the services' background work.
 func (a *App) startServices(ctx context.Context) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() (err error) {
@@ -187,7 +185,7 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
-// beginRuns lets the background jobs of operations run until stop.
+// beginRuns runs the operations' background jobs until stop.
 func (a *App) beginRuns(ctx context.Context, of string, all []operate.Operation) (stop func() error) {
 	runs := operate.RunsOf(all)
 	if runs == nil {
@@ -197,7 +195,6 @@ func (a *App) beginRuns(ctx context.Context, of string, all []operate.Operation)
 	return func() error { runs.End(); return nil }
 }
 
-// openCertificates opens the certificate of the listeners, if they serve HTTPS.
 func (a *App) openCertificates() (err error) {
 	s := &a.cfg.Server
 	switch {
@@ -218,7 +215,7 @@ func (a *App) openCertificates() (err error) {
 	return nil
 }
 
-// tlsConfig returns the TLS configuration of a listener, or nil if it has no TLS.
+// tlsConfig returns nil for listeners without TLS.
 func (a *App) tlsConfig(listener string) *tls.Config {
 	if a.certificates == nil || listener == service.Redirect || listener == service.Admin && !a.cfg.Server.adminHasTLS() {
 		return nil
@@ -232,7 +229,6 @@ type listener struct {
 	net.Listener
 }
 
-// listeners returns the listeners of the server and of its services.
 func (c *Config) listeners() []service.Listener {
 	all := []service.Listener{
 		{Name: service.Main, Setting: "server.listen", Address: c.Server.Listen},
@@ -250,7 +246,6 @@ func (c *Config) listeners() []service.Listener {
 	return all
 }
 
-// closed closes listeners because of an error, and returns it.
 func closed(all []listener, err error) error {
 	for _, open := range all {
 		err = errors.Join(err, open.Close())
@@ -258,7 +253,7 @@ func closed(all []listener, err error) error {
 	return err
 }
 
-// listen opens every listener that has an address, or takes the socket that systemd has opened for it.
+// listen opens every listener with an address, or takes its systemd socket.
 func (a *App) listen() (all []listener, err error) {
 	for _, c := range a.cfg.listeners() {
 		if c.Address == "" {

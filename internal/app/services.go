@@ -9,10 +9,9 @@ import (
 	"holdfast/internal/app/tokenserver"
 )
 
-// Services returns the services of this release, in the order in which they are opened
-// and backed up. The accounts come after their storage, so a backup has the account of
-// every storage user with records in the backup. Otherwise a restored server could
-// assign the UID of such a user to another account.
+// Services returns this release's services in the order in which they are opened and backed up. Accounts come after
+// their storage, so a backup has the account of every storage user with records. Otherwise a restored server could
+// reassign such a user's UID.
 func Services() []service.Service {
 	storage := sync.New()
 	account := tokenserver.New(storageOf(storage))

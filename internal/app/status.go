@@ -18,19 +18,15 @@ import (
 	"holdfast/internal/web"
 )
 
-// statusStyle is the style of the status page.
-//
 //go:embed status.css
 var statusStyle string
 
-// statusPolicy is the Content-Security-Policy of the status page: it loads nothing and
-// uses only its own style.
+// statusPolicy is the status page's Content-Security-Policy: only its own style.
 var statusPolicy = func() string {
 	sum := sha256.Sum256([]byte(statusStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// serverStatus is the public status of the server.
 type serverStatus struct {
 	Status    string          `json:"status"` // "ready" or "not ready"
 	Services  []serviceStatus `json:"services"`
@@ -38,7 +34,6 @@ type serverStatus struct {
 	console   string          // its address, for a browser on this machine; "": none
 }
 
-// serviceStatus is the public status of a service.
 type serviceStatus struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
@@ -49,8 +44,7 @@ type serviceStatus struct {
 	guide   string
 }
 
-// statusPage handles the root of the main listener: HTML for browsers, JSON for other
-// clients.
+// statusPage serves the root: HTML for browsers, JSON for other clients.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
 	if a.isOnThisMachine(r) {
@@ -68,7 +62,7 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 	return nil
 }
 
-// sendPage sends a page in the style of the status page, or JSON in its place.
+// sendPage sends a page in the status page's style, or JSON.
 func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -79,16 +73,15 @@ func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client has left
+	_, _ = w.Write(body) // an error means that the client left
 }
 
-// isBrowser reports whether a person has opened the address of a request in a browser.
+// isBrowser reports whether a person opened the address in a browser.
 func isBrowser(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && prefersHTML(r.Header.Values("Accept")) && r.Header.Get("Authorization") == ""
 }
 
-// isOnThisMachine reports whether the client of a request is on this machine, and no proxy
-// says that it passes on a request from elsewhere.
+// isOnThisMachine reports whether the client is local and no proxy forwarded the request.
 func (a *App) isOnThisMachine(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
 		if r.Header.Get(name) != "" {
@@ -103,7 +96,7 @@ func (a *App) isOnThisMachine(r *http.Request) bool {
 	return client.IsLoopback() && listen.IsLoopback(host)
 }
 
-// consoleURL returns the local address of the console, or "" without a console.
+// consoleURL returns the console's local address, or "" without a console.
 func (a *App) consoleURL() string {
 	at := a.addresses[service.Admin]
 	if a.console == nil || at == "" {
@@ -112,7 +105,7 @@ func (a *App) consoleURL() string {
 	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1")) + console.Prefix
 }
 
-// nothingHere is the page for a path that does not exist. to is a page that does.
+// nothingHere is the 404 page. to is an existing page.
 func nothingHere(what, to, says string) []byte {
 	var p pageText
 	p.begin("Holdfast")
@@ -120,8 +113,7 @@ func nothingHere(what, to, says string) []byte {
 	return []byte(p.String())
 }
 
-// pageText is HTML that is being written. html/template would keep the linker from leaving out
-// methods that nobody calls.
+// pageText builds HTML. html/template would defeat the linker's dead-code elimination.
 type pageText struct{ strings.Builder }
 
 // put writes HTML with escaped texts.
@@ -140,8 +132,6 @@ func (p *pageText) begin(title string) {
 	p.put("</style>\n</head>\n<body>\n<main>\n")
 }
 
-// status returns the result of the last check of the services. Addresses begin with
-// base.
 func (a *App) status(base string) serverStatus {
 	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.current().Server.DocumentsLink}
 	for _, s := range a.opened {
@@ -191,7 +181,6 @@ func (s *serverStatus) page(base string) []byte {
 	return []byte(b.String())
 }
 
-// prefersHTML reports whether a client accepts HTML and does not prefer JSON.
 func prefersHTML(accept []string) bool {
 	quality := map[string]float64{}
 	for entry := range strings.SplitSeq(strings.Join(accept, ","), ",") {

@@ -26,15 +26,14 @@ const (
 	sampleNumbers  = 6         // numbers in a row before the sizes
 )
 
-// storedHistory is the content of the file. A row is a sample: Unix time, seconds, requests, errors, rejected requests, 99th percentile, and the
-// sizes of the databases, of which unknown ones are null.
+// storedHistory is the file content. A row is a sample: Unix time, seconds, requests, errors, rejected requests, 99th
+// percentile, and database sizes, null if unknown.
 type storedHistory struct {
 	Format    int                     `json:"format"`
 	Databases []string                `json:"databases"`
 	Samples   map[string][][]*float64 `json:"samples"` // by span
 }
 
-// save writes the file. A failure disturbs nothing, and is logged once.
 func (h *History) save() {
 	if h.File == "" {
 		return
@@ -52,7 +51,6 @@ func (h *History) save() {
 	}
 }
 
-// stored returns the content of the file.
 func (h *History) stored() *storedHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +72,6 @@ func (h *History) stored() *storedHistory {
 	return s
 }
 
-// row returns a sample as a row of the file.
 func (s *sample) row(databases []string) []*float64 {
 	short := math.Round(s.seconds*1000) / 1000
 	row := []*float64{new(float64(s.at.Unix())), new(short), new(s.requests), new(s.errors), new(s.shed), new(s.slow)} // copies: the last sample changes
@@ -88,7 +85,7 @@ func (s *sample) row(databases []string) []*float64 {
 	return row
 }
 
-// load reads the file. A file that is damaged, too large or of another program is not used, and replaced later.
+// load ignores a file that is damaged, too large or from another program; it is replaced later.
 func (h *History) load() {
 	if h.File == "" {
 		return
@@ -130,7 +127,6 @@ func readHistory(name string) (s *storedHistory, err error) {
 	return s, nil
 }
 
-// samplesOf returns the samples of a span.
 func (s *storedHistory) samplesOf(of *span) (all []sample, err error) {
 	rows := s.Samples[of.name]
 	for _, row := range rows[max(0, len(rows)-of.samples):] {

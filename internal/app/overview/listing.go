@@ -10,20 +10,20 @@ import (
 
 const (
 	listFresh    = 10 * time.Second       // a list is not read again before
-	listPatience = 500 * time.Millisecond // of a page, which shows an older list then
+	listPatience = 500 * time.Millisecond // per page, which then shows the old list
 )
 
-// listing is a list at a target that may be slow. One read at a time runs, in the background.
+// listing caches a list from a target that may be slow. Reads run in the background, one at a time.
 type listing[T any] struct {
-	rests int // a read is followed by so many times its time without one; 0: by none
+	rests int // pause after a read, as a multiple of its duration; 0: none
 
 	mu      sync.Mutex
 	of      string // the URL
 	all     T
-	at      time.Time     // of the latest read; zero: none has ended, or it is not valid any more
-	err     error         // of the latest read
+	at      time.Time     // latest read; zero: none finished, or invalidated
+	err     error         // latest read's error
 	took    time.Duration // the latest read
-	reading chan struct{} // closed when the read has ended; nil: none runs
+	reading chan struct{} // closed when the read ends; nil: no read
 }
 
 // listState says how old a list is.
@@ -32,7 +32,7 @@ type listState struct {
 	Problem string    `json:"problem,omitempty" doc:"why the latest attempt to read it failed"`
 }
 
-// get returns the list at a URL. If it is old, get reads it and waits for a moment.
+// get returns the list at a URL. If the list is old, get starts a read and waits briefly.
 func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) T {
 	if reading := l.ask(ctx, of, now, read); reading != nil {
 		patience := time.NewTimer(listPatience)
@@ -47,14 +47,14 @@ func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read f
 	return all
 }
 
-// latest returns the list and the time of the latest read.
 func (l *listing[T]) latest() (all T, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all, l.at
 }
 
-// ask reads the list if it is old. It returns a channel that is closed when the read has ended; nil if none runs.
+// ask starts a read if the list is old. It returns a channel that is closed when the running read ends; nil without a
+// read.
 func (l *listing[T]) ask(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read 
 	defer l.mu.Unlock()
 	close(l.reading)
 	l.reading = nil
-	if l.of != of { // the setting has changed meanwhile
+	if l.of != of { // the setting changed meanwhile
 		return
 	}
 	l.at, l.err, l.took = now(), err, took

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// logLive is how often the page of the log is updated.
+// logLive is the log page's refresh interval.
 const logLive = 2 * time.Second
 
 func logOperations(o *Operated) []operate.Operation {
@@ -39,7 +39,6 @@ func (in logInput) least() (level slog.Level) {
 	return level
 }
 
-// logLevel is the level of a line.
 type logLevel struct{ level slog.Level }
 
 func (l logLevel) String() string { return strings.ToLower(l.level.String()) }
@@ -55,7 +54,6 @@ func (l logLevel) Cell() service.Cell {
 	return service.TextCell(l.String())
 }
 
-// logLine is a line of the log.
 type logLine struct {
 	At         time.Time `json:"time,omitzero" title:"Time"`
 	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`

@@ -25,34 +25,34 @@ import (
 
 const (
 	checksAge      = time.Minute            // the findings that the overview shows may be so old
-	checksPatience = 100 * time.Millisecond // of pages, which show older findings otherwise
-	checkPatience  = 15 * time.Second       // of the page of the findings, for the first ones
+	checksPatience = 100 * time.Millisecond // per page, which otherwise shows older findings
+	checkPatience  = 15 * time.Second       // for the first findings on the checks page
 	staleBackup    = 7 * 24 * time.Hour     // a backup that is older is a warning
 )
 
-// Overview has the pages of the console about the server itself.
+// Overview provides the console pages about the server itself.
 type Overview struct {
 	Services []*service.Running
-	Disabled []string // names of services
+	Disabled []string // service names
 	Data     string   // the data folder
 	Clock    clock.Clock
-	Gate     *web.Gate // of the clients, as is the memory
+	Gate     *web.Gate // client requests, like Memory
 	Memory   *web.Memory
 	Traffic  func() obs.Traffic
 	Unready  func(context.Context) map[string]error // returns why services are not ready
 	Checks   *check.OnDemand
 	Settings func() []conf.Setting
-	Waiting  func() []string // returns the settings whose new values wait for a restart
+	Waiting  func() []string // settings whose new values need a restart
 	Sweeps   *Sweeps
 	Copies   *Copies
 	Log      *obs.Tail
-	History  History // of the charts
+	History  History // chart data
 
-	// Certificate returns the state of the certificate for clients, and how long before its end an operator has to know; nil without TLS.
+	// Certificate returns the client certificate's state, and how long before expiry to warn; nil without TLS.
 	Certificate func() (state *certificates.State, early time.Duration)
 
-	FirstPage func(name string) string // returns the link from the overview to a service's first page, or ""
-	DiskDays  func() int               // returns how early an alert says that a disk will be full
+	FirstPage func(name string) string // link to a service's first page, or ""
+	DiskDays  func() int               // how many days ahead an alert predicts a full disk
 
 	Replica func() *replication.State // nil without a replica
 	Backups *backup.Scheduler
@@ -72,10 +72,9 @@ func (o *Overview) Pages() []service.Page {
 	}
 }
 
-// Run measures what the charts show, until ctx ends.
+// Run collects the chart data until ctx ends.
 func (o *Overview) Run(ctx context.Context) { o.History.run(ctx, o.measure) }
 
-// databases returns the databases of all services.
 func (o *Overview) databases() (all []*engine.Database) {
 	for _, s := range o.Services {
 		all = append(all, s.Databases...)
@@ -83,12 +82,11 @@ func (o *Overview) databases() (all []*engine.Database) {
 	return all
 }
 
-// hasFiles reports whether any database is a file of this server.
+// hasFiles reports whether any database is a local file.
 func (o *Overview) hasFiles() bool {
 	return slices.ContainsFunc(o.databases(), (*engine.Database).Embedded)
 }
 
-// showOverview is the first page of the console.
 func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	databases, usages := map[string][]string{}, map[string]usage{}
 	for _, d := range o.databases() {
@@ -120,7 +118,7 @@ func (o *Overview) requestsNow() *service.Facts {
 	}}
 }
 
-// databaseTable shows the databases of the services.
+// databaseTable lists the services' databases.
 func (o *Overview) databaseTable(usages map[string]usage) *service.Table {
 	t := &service.Table{Title: "Databases", Columns: []service.Column{
 		{Title: "Service"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
@@ -142,14 +140,12 @@ func (o *Overview) databaseTable(usages map[string]usage) *service.Table {
 	return t
 }
 
-// usage is the size of a database and its growth.
 type usage struct {
 	size, grown int64
-	in          time.Duration // in which it has grown; 0: not known
+	in          time.Duration // growth period; 0: unknown
 	isKnown     bool
 }
 
-// usage returns the usage of a database. Only a file is measured at once.
 func (o *Overview) usage(ctx context.Context, d *engine.Database) (u usage) {
 	u.size, u.grown, u.in, u.isKnown = o.History.growth(d.Where)
 	if d.Embedded() {
@@ -168,7 +164,7 @@ func (u *usage) sizeText() string {
 	return service.FormatBytes(u.size)
 }
 
-// growthText returns the growth, such as "+1.2 MiB in 3 days", or "" if it is not known.
+// growthText returns e.g. "+1.2 MiB in 3 days", or "" if unknown.
 func (u *usage) growthText() string {
 	if u.in <= 0 {
 		return ""
@@ -191,7 +187,7 @@ func (s shownState) String() string { return s.text }
 // Cell implements console.Shown.
 func (s shownState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
-// formatSpan formats a duration for people in minutes, hours or days.
+// formatSpan formats a duration in minutes, hours or days.
 func formatSpan(d time.Duration) string {
 	switch {
 	case d < 2*time.Hour:
@@ -202,13 +198,13 @@ func formatSpan(d time.Duration) string {
 	return service.Count(int64(d/(24*time.Hour)), "day")
 }
 
-// figure returns the number of a duration, and its unit with a text after it.
+// figure splits a duration into its number and its unit, followed by text.
 func figure(d time.Duration, text string) (number, unit string) {
 	number, unit, _ = strings.Cut(formatSpan(d), " ")
 	return number, " " + unit + text
 }
 
-// located returns a location as people read it: a folder without its scheme.
+// located returns a location for display: folders without the URL scheme.
 func located(url string) string { return strings.TrimPrefix(url, "file://") }
 
 // replicaStat says how far the replica is.
@@ -234,7 +230,7 @@ func (o *Overview) replicaStat() service.Stat {
 	return c
 }
 
-// backupStat says when the latest backup was made, and when the next one is due.
+// backupStat shows the latest backup and when the next is due.
 func (o *Overview) backupStat() service.Stat {
 	c := o.latestBackup()
 	c.Name, c.To = "Last backup", "backup"
@@ -250,7 +246,7 @@ func (o *Overview) backupStat() service.Stat {
 	return c
 }
 
-// joined returns both texts with a semicolon between them; one may be "".
+// joined joins two texts with a semicolon; either may be "".
 func joined(first, second string) string {
 	if first == "" {
 		return second
@@ -285,9 +281,9 @@ func (o *Overview) latestBackup() (c service.Stat) {
 	return c
 }
 
-// showChecks shows the findings of `holdfast check` about the running server.
+// showChecks shows `holdfast check` results for the running server.
 func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	// With millions of rows a check takes seconds: the page waits for the first one only.
+	// With millions of rows a check takes seconds, so pages wait only for the first.
 	asked := o.Clock()
 	found, at := o.Checks.Latest(ctx, asked, 0, checksPatience)
 	if at.IsZero() {
@@ -325,7 +321,7 @@ func withStates(found []service.Finding, states ...service.State) (all []service
 	return all
 }
 
-// backlogs returns what waits to be done in the services.
+// backlogs lists pending work by service.
 func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
 	o.eachBacklog(ctx, func(name string, facts []service.Fact, err error) {
@@ -342,7 +338,7 @@ func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	return t
 }
 
-// eachBacklog calls fn with the backlogs of each service that has any.
+// eachBacklog calls fn with each service's backlogs, if any.
 func (o *Overview) eachBacklog(ctx context.Context, fn func(name string, facts []service.Fact, err error)) {
 	for _, s := range o.Services {
 		if s.Console != nil && s.Console.Backlogs != nil {

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// pointsOutput are the restore points of a day.
+// pointsOutput lists a day's restore points.
 type pointsOutput struct {
 	Day    string    `json:"day" title:"Day" doc:"in UTC" example:"2026-11-21"`
 	Points int       `json:"points" title:"Restore points" least:"1"`
@@ -34,7 +34,7 @@ func (c *Copies) listPoints(ctx context.Context, _ operate.None) (rows []pointsO
 	return rows, nil
 }
 
-// readPoints returns the restore points of the replica, the oldest first.
+// readPoints returns the replica's restore points, oldest first.
 func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	if c.Replica == nil || c.Replica().URL == "" {
 		return nil
@@ -54,7 +54,7 @@ func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	}).Points
 }
 
-// showBackups says below the list of backups when the next one is due, and to which moments the replica can be restored.
+// showBackups adds the next due backup and the replica's restore range below the list.
 func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	settings := o.Copies.Backups.Settings()
 	if settings.URL == "" { // the page says how to set it
@@ -87,7 +87,6 @@ func (o *Overview) replicaFacts(ctx context.Context) *service.Facts {
 	return f
 }
 
-// listFacts says what was listed, and when.
 func listFacts(s listState, address, setting string) []service.Fact {
 	if address == "" {
 		return []service.Fact{{Name: "Place", Cell: service.TextCell("none: " + setting + " sets one")}}
@@ -102,7 +101,7 @@ func listFacts(s listState, address, setting string) []service.Fact {
 	return []service.Fact{{Name: "Place", Cell: service.TextCell(location.Name(address))}, {Name: "Listed", Cell: state}}
 }
 
-// showPoints has the command that restores the replica, below its restore points.
+// showPoints adds the restore command below the restore points.
 func (o *Overview) showPoints(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	view := &service.View{}
 	if o.Copies.Replica().URL != "" { // otherwise the page says how to set it

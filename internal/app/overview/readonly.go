@@ -17,10 +17,10 @@ import (
 	"holdfast/internal/readonly"
 )
 
-// readyTimeout limits how long the database of a service may take to say whether it is read-only.
+// readyTimeout limits a service's read-only query.
 const readyTimeout = 2 * time.Second
 
-// Operated is what the operations of the server itself read and change.
+// Operated is the state used by the server's own operations.
 type Operated struct {
 	ReadOnly readonly.Switch
 	Alerts   alerts.Alerts
@@ -32,7 +32,7 @@ type Operated struct {
 	Reload   func(context.Context) (Reloaded, error)
 }
 
-// Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
+// Operations returns the server's own operations. Their routes, pages and commands have no service name.
 func Operations(o *Operated) []operate.Operation {
 	return operate.InBackground(slices.Concat(
 		readOnlyOperations(&o.ReadOnly), copyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(o), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
@@ -83,7 +83,7 @@ type readOnlyOutput struct {
 	Problem  string        `json:"problem,omitempty" doc:"why writes are refused otherwise, or why that is unknown"`
 	Fix      string        `json:"fix,omitempty" title:"What to do" zero:"-" doc:"how to end read-only, if read-only/off does not"`
 
-	offers string // the verb of the change that is possible; "" for none
+	offers string // the available change's verb, or ""
 }
 
 // Offers says which change is possible.
@@ -100,7 +100,7 @@ func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]rea
 	}
 }
 
-// readOnlyRow returns whether a service accepts writes, and the copy that uses its database.
+// readOnlyRow reports whether a service accepts writes, and the copy that uses its database.
 func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.Database) readOnlyOutput {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -147,7 +147,6 @@ type readOnlyInput struct {
 	Service string `subject:"service" doc:"name of the service, as in the configuration"`
 }
 
-// readOnlyChange is the result of a change.
 type readOnlyChange struct {
 	Service  string `json:"service"`
 	ReadOnly bool   `json:"readOnly"`
@@ -167,7 +166,7 @@ func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInpu
 	}
 }
 
-// readOnlyBy says who made a service read-only, and until when.
+// readOnlyBy describes who made a service read-only, and until when.
 func readOnlyBy(holder string, until time.Time) string {
 	if readonly.IsByCopy(holder) {
 		holder = "holdfast copy"
@@ -178,7 +177,6 @@ func readOnlyBy(holder string, until time.Time) string {
 	return "read-only, by " + holder
 }
 
-// readyCell is the state of a service that is ready, for the overview.
 func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	ready, db := service.Cell{State: service.OK, Text: "ready"}, s.Rows()
 	if db == nil {
@@ -188,7 +186,7 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	defer cancel()
 	holder, until, err := db.ReadOnly(ctx, s.Name)
 	switch {
-	case err != nil: // the database has just been lost
+	case err != nil: // the database was just lost
 		return service.Cell{State: service.Wrong, Text: failureText(err)}
 	case holder != "":
 		return service.Cell{State: service.Warning, Text: readOnlyBy(holder, until), To: "read-only"}
@@ -196,7 +194,7 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	return ready
 }
 
-// failureText returns the message of an error for operators.
+// failureText returns an error message for operators.
 func failureText(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

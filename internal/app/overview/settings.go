@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Reloaded is the result of a reload.
+// Reloaded is the result of a configuration reload.
 type Reloaded struct {
 	Applied []string `json:"applied" doc:"settings whose new values are in use"`
 	Restart []string `json:"restart" doc:"settings whose new values need a restart"`
@@ -60,7 +60,7 @@ func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// Search finds settings by words of their path.
+// Search finds settings by words in their path.
 func (o *Overview) Search(_ context.Context, query string) (hits []service.Hit, err error) {
 	for _, s := range o.Settings() {
 		if service.HasWords(s.Path, query) && len(hits) < service.MaxHits {

@@ -18,11 +18,11 @@ import (
 const (
 	shownFindings = 3               // on the overview
 	statSpan      = 5 * time.Minute // of the figures
-	linePoints    = 60              // of the lines below them
-	leastShown    = 2 * time.Hour   // the growth of a shorter time says nothing on a card
+	linePoints    = 60              // of the sparklines
+	leastShown    = 2 * time.Hour   // a card shows no growth over a shorter period
 )
 
-// findings says what is wrong, the worst first, and what to do.
+// findings lists problems, worst first, with advice.
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
@@ -78,7 +78,7 @@ func (o *Overview) stats(charts *service.Charts) *service.Stats {
 	return &service.Stats{All: append(all, o.replicaStat(), o.backupStat())}
 }
 
-// trafficStats are the requests of the last minutes, with the lines of their charts.
+// trafficStats shows recent requests with sparklines.
 func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	now := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed}
 	before := o.History.before(now.At.Add(-statSpan))
@@ -117,13 +117,12 @@ func formatRate(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// latestOf returns the latest values of the first series of a chart.
 func latestOf(c *service.Chart) []float64 {
 	values := c.Series[0].Values
 	return values[max(0, len(values)-linePoints):]
 }
 
-// before returns the latest point before a time, the first point, or a zero point.
+// before returns the latest point before a time, else the first, else a zero point.
 func (h *History) before(at time.Time) (p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +135,7 @@ func (h *History) before(at time.Time) (p Point) {
 	return p
 }
 
-// fullest returns the disk that will be full first, or the one with the smallest share of free space. nil: no database is a file.
+// fullest returns the disk that will be full first, or the one with the least free share. nil: no file databases.
 func (o *Overview) fullest() *disk {
 	all := o.disks()
 	if len(all) == 0 {
@@ -179,7 +178,7 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []s
 	return b
 }
 
-// problemOf returns the worst state of the findings that concern a service, and a link that says why.
+// problemOf returns the worst state among a service's findings, and a link to them.
 func problemOf(found []service.Finding, name string) (state service.State, why *service.Link) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	wrong = slices.DeleteFunc(wrong, func(f service.Finding) bool { return f.Service != name })
@@ -193,7 +192,7 @@ func problemOf(found []service.Finding, name string) (state service.State, why *
 	return wrong[0].State, &service.Link{Text: text, To: "checks"}
 }
 
-// sizeLine says how large a database is, and how much it has grown if that was for a while.
+// sizeLine describes a database's size, and its growth if known long enough.
 func sizeLine(d *engine.Database, u usage) string {
 	line := d.Target.Kind.Title()
 	if text := u.sizeText(); text != "" {

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Sweeps have the state of the periodic jobs, for the console. Set Clock and RunNow before they are used.
+// Sweeps tracks periodic jobs for the console. Set Clock and RunNow before use.
 type Sweeps struct {
 	Clock clock.Clock
 
@@ -25,18 +25,17 @@ type Sweeps struct {
 	all []swept
 }
 
-// swept is the state of a job.
 type swept struct {
 	job   string
 	every time.Duration // 0: only an operator runs it
-	began time.Time     // the start of the server
-	at    time.Time     // of the latest round that succeeded, in this or another process; zero: there was none
-	rows  int           // of the latest round of this process
-	total int           // rows of this process since the start
-	err   error         // of the latest round of this process, until another process begins one
+	began time.Time     // server start
+	at    time.Time     // latest successful round, in any process; zero: none
+	rows  int           // in this process's latest round
+	total int           // by this process since its start
+	err   error         // from this process's latest round, until another process begins one
 }
 
-// Expect adds a job before its first round. With an interval of 0, it is never late.
+// Expect adds a job before its first round. With interval 0 it is never late.
 func (s *Sweeps) Expect(job string, every time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +52,7 @@ func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 	})
 }
 
-// NoteOther records a round of another process.
+// NoteOther records another process's round.
 func (s *Sweeps) NoteOther(job string, now time.Time) {
 	s.update(job, func(one *swept) { one.at, one.err = now, nil })
 }
@@ -77,8 +76,8 @@ func (s *Sweeps) list() []swept {
 	return all
 }
 
-// late reports whether the latest success is older than three intervals and ten minutes, as the
-// alert HoldfastSweepLate does.
+// late reports whether the latest success is older than three intervals plus ten minutes, like the alert
+// HoldfastSweepLate.
 func (s *swept) late(now time.Time) bool {
 	since := s.at
 	if since.IsZero() {
@@ -143,7 +142,6 @@ type sweepInput struct {
 	Sweep string `subject:"sweep" doc:"name of the sweep"`
 }
 
-// sweepDone is the result of a sweep that an operator has run.
 type sweepDone struct {
 	Removed int    `json:"removed" title:"Removed" least:"0" doc:"rows"`
 	Left    string `json:"left,omitempty" title:"Left" zero:"nothing" doc:"what could not be removed, and why"`

@@ -1,15 +1,15 @@
 package service
 
-// Change is a change that an operator made, or a download of a file with secrets.
+// Change is an operator's change, or a download of a file with secrets.
 type Change struct {
 	Service string // or "server"
-	Page    string // or the noun of the operation
+	Page    string // or the operation's noun
 	Action  string
 	What    []Named
 	Err     error // nil: it succeeded
 }
 
-// Named is a value that says what was changed.
+// Named is a value that identifies the changed thing.
 type Named struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -8,19 +8,19 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// DeadLetters shows, retries and drops the dead letters of a service. In names a dead letter.
+// DeadLetters shows, retries and drops a service's dead letters. In identifies a dead letter.
 type DeadLetters[In any] struct {
-	Box     func(context.Context, operate.None) (outbox.Dead, error) // of the open service
+	Box     func(context.Context, operate.None) (outbox.Dead, error) // opens the service's box
 	Find    func(ctx context.Context, in In) (outbox.ID, error)      // returns Missing or the event that is named
 	Missing error                                                    // the event was not set aside
 
 	Event  string                      // such as "audit event"
-	Key    string                      // whose events are in order, such as "install"
-	Delay  string                      // when a running server publishes what is queued again, such as "at once"
-	Former map[string][]operate.Former // spellings of the commands before, by verb; that of the list is ""
+	Key    string                      // ordering key of events, e.g. "install"
+	Delay  string                      // when a running server publishes requeued events, e.g. "at once"
+	Former map[string][]operate.Former // former command names by verb; "" for list
 }
 
-// DeadLetterOperations returns the operations on dead letters. list and show read them for the service.
+// DeadLetterOperations returns the dead letter operations. list and show read the service's dead letters.
 func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list func(context.Context, Page) ([]Row, error), show func(context.Context, In) (Detail, error)) []operate.Operation {
 	const (
 		noun    = "dead-letters"
@@ -91,7 +91,7 @@ func (c DeadChanged) Notice() string {
 // deadChange is outbox.Dead.RetryDead or outbox.Dead.DropDead.
 type deadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
-// one returns an operation on a single event. done ends the notice, such as "deleted".
+// one returns an operation on a single event. done ends the notice, e.g. "deleted".
 func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)
@@ -126,7 +126,7 @@ func (d DeadLetters[In]) all(done string, do deadChange) func(context.Context, o
 	}
 }
 
-// DeadCell counts set-aside events, for the overview of the console.
+// DeadCell shows the number of dead letters on the overview.
 func DeadCell(n int) Cell {
 	c := Cell{Text: Count(int64(n), "event"), To: "dead-letters"}
 	if n == outbox.MaxDead {
@@ -138,12 +138,12 @@ func DeadCell(n int) Cell {
 	return c
 }
 
-// mostWaiting is the number of events up to which WaitingCell counts, because they are read.
+// mostWaiting limits WaitingCell's count, because it reads the events.
 const mostWaiting = 512
 
-// WaitingCell counts the events of an outbox that are not published yet, for the overview of the console.
+// WaitingCell shows the number of unpublished events on the overview.
 func WaitingCell(ctx context.Context, box outbox.Box, now time.Time) (c Cell, err error) {
-	q := outbox.Query{Limit: mostWaiting, Now: now.Add(100 * 365 * 24 * time.Hour)} // when no event waits for a refused one any more
+	q := outbox.Query{Limit: mostWaiting, Now: now.Add(100 * 365 * 24 * time.Hour)} // including events that wait for a retry
 	for p := range outbox.Partitions {
 		q.Parts |= outbox.PartsOf(p)
 	}

@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// fetchTimeout is the timeout of a request by a check.
+// fetchTimeout limits a check's request.
 const fetchTimeout = 10 * time.Second
 
-// Fetch sends a GET request for a check and returns the status of the response.
+// Fetch sends a check's GET request and returns the response status.
 func Fetch(ctx context.Context, address string) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -27,7 +27,7 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// NoAnswer returns an error of one line that says why an HTTP client got no response.
+// NoAnswer returns a one-line error for a failed HTTP request.
 func NoAnswer(address string, err error) error {
 	return fmt.Errorf("no answer from %s: %s", address, errcode.NetworkReason(err))
 }

@@ -8,13 +8,11 @@ import (
 	"syscall"
 )
 
-// spare is how many bytes are written to find out whether a disk has space. A server
-// writes less when it starts, but soon more.
+// spare is how many bytes are written to test for disk space. A server writes less at startup, but soon more.
 const spare = 1 << 20
 
-// CheckFolder reports whether files can be created, written and read in a folder, or
-// the folder can be created. It removes what it creates. otherwise says how to choose
-// another folder.
+// CheckFolder reports whether files can be created, written and read in a folder, or the folder can be created. It
+// removes what it creates. otherwise says how to choose another folder.
 func CheckFolder(what, dir, otherwise string) Finding {
 	info, err := os.Stat(dir)
 	switch {
@@ -35,7 +33,6 @@ func CheckFolder(what, dir, otherwise string) Finding {
 	return Finding{State: OK, What: what, Says: dir + " is writable"}
 }
 
-// checkNewFolder reports whether a folder that does not exist can be created.
 func checkNewFolder(what, dir, otherwise string) Finding {
 	parent := dir
 	for {
@@ -58,7 +55,7 @@ func checkNewFolder(what, dir, otherwise string) Finding {
 	return Finding{State: OK, What: what, Says: dir + " will be created at the first start"}
 }
 
-// CheckLines checks a file to which lines are appended, and its folder.
+// CheckLines checks an append-only file and its folder.
 func CheckLines(what, path string) Finding {
 	const create = "create the folder for the user that runs holdfast"
 	dir := filepath.Dir(path)
@@ -90,7 +87,6 @@ func tryWrite(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// folderFinding describes an error of the file system and how to fix it.
 func folderFinding(what, dir string, err error, otherwise string) Finding {
 	f := Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: otherwise}
 	switch {
@@ -104,7 +100,7 @@ func folderFinding(what, dir string, err error, otherwise string) Finding {
 	return f
 }
 
-// Reason returns the text of an error without the operation and the path.
+// Reason returns an error's text without operation and path.
 func Reason(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
@@ -112,7 +108,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Absolute returns the absolute path of a file, or the path if the current folder is unknown.
+// Absolute returns the absolute path, or path itself if the current folder is unknown.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

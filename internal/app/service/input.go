@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// OpenInput opens the FILE argument of a command for reading; "-" is standard input.
-// size is 0 if it is not known. The caller closes the input.
+// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown. The caller closes the
+// input.
 func (s *Shell) OpenInput(name string) (in io.ReadCloser, size int64, err error) {
 	if name == "-" {
 		return io.NopCloser(s.Stdin), 0, nil
@@ -43,7 +43,7 @@ func inputError(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %s", name, Reason(err))
 }
 
-// Confirm asks a question and reports whether the answer is yes.
+// Confirm asks a yes-no question.
 func (s *Shell) Confirm(question string) bool {
 	fmt.Fprint(s.Stderr, question+" [y/N] ")
 	line, err := bufio.NewReader(s.Stdin).ReadString('\n')
@@ -54,14 +54,14 @@ func (s *Shell) Confirm(question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// CanAsk reports whether standard input is a terminal, so that a question is answered.
+// CanAsk reports whether standard input is a terminal.
 func (s *Shell) CanAsk() bool { return IsTerminal(s.Stdin) }
 
 // OnTerminal reports whether standard output is a terminal.
 func (s *Shell) OnTerminal() bool { return IsTerminal(s.Stdout) }
 
-// IsTerminal reports whether a stream of a command is a terminal. Services have
-// /dev/null as standard input, which is a character device but not a terminal.
+// IsTerminal reports whether a stream is a terminal. Services have /dev/null as standard input, which is a character
+// device but not a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {

@@ -12,50 +12,49 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Console is what a service shows in the console of the admin listener.
+// Console describes a service's console pages.
 type Console struct {
 	Title string // in the navigation
-	Icon  string // in the navigation, by its name in package console; "": a box
+	Icon  string // navigation icon, named in package console; "": a box
 	Pages []Page
 
-	// Everyday are the paths of the pages that an operator needs most. The navigation shows them in this order, and the others after a
-	// click. Without it, it shows all pages.
+	// Everyday lists the paths of the most used pages. The navigation shows them in this order, and the others after
+	// a click. If it is empty, all pages are shown.
 	Everyday []string
 
-	// Search, if set, finds things whose names begin with a prefix: at most MaxHits for each index, by one look-up each.
-	// Finds lists the queries that it understands.
+	// Search, if set, finds things by name prefix: at most MaxHits per index, with one lookup each. Finds documents
+	// the supported queries.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
 	Finds  []Query
 
-	// Counts say how much the service stores, on its card on the overview.
+	// Counts are shown on the service's overview card.
 	Counts []Counted
 
-	// Choose, if set, returns what the fields of a kind offer.
+	// Choose, if set, returns field choices by kind.
 	Choose Chooser
 
-	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
-	// pages of the service. It is fast.
+	// Backlogs, if set, returns pending work for the overview. It must be fast. Links are relative to the service.
 	Backlogs func(context.Context) ([]Fact, error)
 }
 
-// Counted is a number that says how much a service stores: of rows of a table, or a sum of one of its columns. It is read in the background.
+// Counted is a count of table rows, or a column sum. It is read in the background.
 type Counted struct {
-	Of    string // what is counted, in the singular
-	Table string // of Service.Tables
+	Of    string // singular noun
+	Table string // in Service.Tables
 	Sum   string // the column; "": the rows
 	Where string // see rows.Total
 }
 
-// MaxHits limits the hits of an index in a search.
+// MaxHits limits search hits per index.
 const MaxHits = 10
 
-// Query is a kind of query that a search understands.
+// Query documents a supported search query.
 type Query struct {
 	What    string // e.g. "Objects as BUCKET/NAME"
 	Example string
 }
 
-// HasWords reports whether each word of a query begins a word of a name.
+// HasWords reports whether each query word is a prefix of a word in name.
 func HasWords(name, query string) bool {
 	words := strings.Fields(strings.ToLower(query))
 	name = strings.ToLower(name)
@@ -76,26 +75,25 @@ func beginsWord(name, text string) bool {
 // MaxChoices limits the things that a field offers at once.
 const MaxChoices = 50
 
-// Chooser returns the things of a kind, e.g. "account", whose names begin with a prefix, by an index. at has the other values of
-// the form, e.g. the account of a bucket. nil: this cannot be said.
+// Chooser returns the things of a kind, e.g. "account", by name prefix, using an index. at holds the other form
+// values, e.g. a bucket's account. nil: unknown.
 type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Choices, error)
 
 // Choices are things that a field offers.
 type Choices struct {
 	All   []Option // at most MaxChoices+1, which are too many to choose from
-	First *Link    // to the page on which the first thing is made; nil: there is no such page
+	First *Link    // page for creating the first thing; nil: none
 }
 
-// Hit is a thing that a search has found.
+// Hit is a search hit.
 type Hit struct {
 	Kind string // e.g. "Account"
 	Text string // its name
-	To   string // link to a page of the service
+	To   string // page link within the service
 }
 
-// Page is a page of the console. The frame, which knows no service, serves it at
-// /console/SERVICE/PATH to an operator who has signed in, and renders its View: pages
-// consist of values, so text of users cannot become HTML.
+// Page is a console page. The console knows no service: it serves the page at /console/SERVICE/PATH to signed-in
+// operators and renders its View. Pages consist of values, so user text cannot become HTML.
 type Page struct {
 	Path   string // below /console/SERVICE/, such as "accounts"
 	Title  string
@@ -104,53 +102,53 @@ type Page struct {
 	// Show returns the contents. It changes nothing.
 	Show func(context.Context, *PageRequest) (*View, error)
 
-	// Send, if set, replaces Show: it returns a file. Private says that it has secrets: an operator who may only read does not get
-	// it. The operation of such a file records its downloads.
+	// Send, if set, replaces Show: it returns a file. Private hides a file with secrets from read-only operators. The
+	// file's operation records downloads.
 	Send    func(context.Context, *PageRequest) (*File, error)
 	Private bool
 	Memory  int64 // bytes that the server needs for the file
 
-	// Instead says that the page is shown instead of the one of the operation that lists with its path.
+	// Instead replaces the list operation's page at the same path.
 	Instead bool
 
-	// Actions are what the forms of the page do.
+	// Actions handle the page's forms.
 	Actions []Action
 }
 
-// Action is what a form of a page does when it is submitted.
+// Action handles a form submission.
 type Action struct {
-	Name  string // of Form.Action, and in the log
-	Reads bool   // it changes nothing, so an operator who may only read may do it; it is not logged
+	Name  string // matches Form.Action; logged
+	Reads bool   // changes nothing: allowed for read-only operators and not logged
 
-	// Uploads says that the action reads files (PageRequest.NextFile). Memory is how many bytes the server needs for them.
+	// Uploads enables PageRequest.NextFile. Memory is the needed memory in bytes.
 	Uploads bool
 	Memory  int64
 
-	// Logged are the names of values that say what is changed, for the log. Recorded says that the action is an operation,
-	// whose recorder logs it.
+	// Logged names the values that identify the changed thing in the log. Recorded: the action is an operation with
+	// its own recorder.
 	Logged   []string
 	Recorded bool
 
 	Run func(context.Context, *PageRequest) (Outcome, error)
 }
 
-// Outcome is the result of an action. The operator returns to the page, or to Next.
+// Outcome is an action's result. The operator returns to the page, or to Next.
 type Outcome struct {
-	Notice string // what was done, a sentence without a full stop
-	Next   string // a link to a page of the service; "": the page of the form, with what was typed if the action reads
-	View   *View  // shown once instead of a page, for what is not stored; also with an error
+	Notice string // result sentence, without a full stop
+	Next   string // page link within the service; "": the form's page, with the typed values if the action only reads
+	View   *View  // shown once instead of a page, for unsaved results; also with an error
 
-	// Typed, from an action that reads, is what the form has when it is shown again, instead of what was typed.
+	// Typed, from an action that only reads, replaces the typed values when the form is shown again.
 	Typed url.Values
 }
 
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
-	Values url.Values // of the address or the form
-	Typed  url.Values // of a page that is shown again: what was typed in one of its forms
+	Values url.Values // query or form values
+	Typed  url.Values // typed values in a form that is shown again
 
-	// NextFile returns the next file of a form, and io.EOF after the last one. The body of
-	// a file ends with the call for the next one. nil: the action does not upload.
+	// NextFile returns the form's next file, or io.EOF. The call invalidates the previous file's body. nil: not an
+	// upload.
 	NextFile func() (*Upload, error)
 }
 
@@ -165,25 +163,25 @@ type operatorKey struct{}
 
 type operator struct{ session, address string }
 
-// WithOperator returns the context of a request of an operator: the session of the console, or "" with the admin token, and the network
-// address for logs.
+// WithOperator returns an operator's request context: with the console session, or "" for the admin token, and the
+// network address for logs.
 func WithOperator(ctx context.Context, session, address string) context.Context {
 	return context.WithValue(ctx, operatorKey{}, operator{session, address})
 }
 
-// Operator returns the session of the console that runs an action, for the audit of a service; "" outside the console.
+// Operator returns the console session for audits; "" outside the console.
 func Operator(ctx context.Context) string {
 	o, _ := ctx.Value(operatorKey{}).(operator)
 	return o.session
 }
 
-// OperatorAddress returns the network address of an operator's request, for logs.
+// OperatorAddress returns the operator's network address for logs.
 func OperatorAddress(ctx context.Context) string {
 	o, _ := ctx.Value(operatorKey{}).(operator)
 	return o.address
 }
 
-// Value returns a value of the address or the form, or "".
+// Value returns a query or form value, or "".
 func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
 // File is a file that the browser stores.
@@ -191,13 +189,13 @@ type File struct {
 	Name  string
 	Size  int64                 // bytes; 0: unknown
 	Write func(io.Writer) error // after an error the browser does not keep the file
-	Image string                // content type from Images if the browser shows the file as an image
+	Image string                // content type from Images to show the file as an image
 }
 
-// Images are the content types of images that browsers show and that have no scripts.
+// Images are image types that browsers show and that cannot contain scripts.
 var Images = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// PageLink returns a link to a page of the same service, with names and values.
+// PageLink returns a link within the service, with query values.
 func PageLink(path string, values ...string) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(values); i += 2 {
@@ -211,104 +209,104 @@ func PageLink(path string, values ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// View is the contents of a page.
+// View is a page's content.
 type View struct {
-	Title   string // "": that of the page
+	Title   string // "": the page's title
 	Parents []Link // the pages above it
 	Blocks  []Block
 }
 
-// Link is a link to a page of the same service.
+// Link is a link within the service.
 type Link struct{ Text, To string }
 
-// Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Stats, *Cards, *Charts, *Chart, *Image, *QR, or
-// *Live.
+// Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Stats, *Cards, *Charts, *Chart,
+// *Image, *QR, or *Live.
 type Block any
 
-// Table is a table, with a search and pages if the page supports them. One that shows all its rows is sorted by its columns.
+// Table supports search and paging if its page does. A complete table is sortable by columns.
 type Table struct {
 	Title   string
 	Columns []Column
 	Rows    [][]Cell
 	Empty   string   // shown without rows
-	First   *Link    // what to do first, shown without rows
-	Search  []Field  // submitted to the address of the page
-	Sort    string   // the key of the current order
-	Keep    []string // names of values that links of the table keep
-	Next    string   // value of "after" for the next page; "": this is the last one
-	More    string   // the text of the link to the next page; "": Next page
+	First   *Link    // what to do first; shown without rows
+	Search  []Field  // submitted to the page's address
+	Sort    string   // current sort key
+	Keep    []string // query values kept in links
+	Next    string   // "after" value of the next page; "": last page
+	More    string   // next page's link text; "": Next page
 	Bulk    *Bulk    // rows can be chosen
-	Partial bool     // there may be rows that neither this page nor the next one shows
-	Views   Views    // other views of the list, beside its search
+	Partial bool     // rows may be missing from all pages
+	Views   Views    // alternative views, beside the search
 	Grid    bool     // rows are tiles with large pictures
 }
 
-// Bulk lets the operator choose rows of a table and do something with all of them. Its forms submit the keys of the chosen rows
-// as the values "key", with what is in Keep; their fields are optional in the browser.
+// Bulk adds row selection with actions. Its forms submit the selected keys as "key", plus Keep; their fields are
+// optional in the browser.
 type Bulk struct {
-	Keys  []string // one for each row
-	Names []string // of the rows, for screen readers
+	Keys  []string // one per row
+	Names []string // row names for screen readers
 	Keep  map[string]string
 	Forms []Form // each is shown after a click
 }
 
-// Search is the search of a table apart from it.
+// Search is a standalone table search.
 type Search struct {
-	Fields []Field  // submitted to the address of the page
-	Keep   []string // names of values that it keeps
+	Fields []Field  // submitted to the page's address
+	Keep   []string // query values to keep
 }
 
-// Column is the head of a column.
+// Column is a column header.
 type Column struct {
 	Title  string
-	Sort   string // value of "sort" for this order of the list, which then has no other orders
+	Sort   string // "sort" value for this order; disables sorting by other columns
 	Number bool   // align to the right
-	Names  bool   // it names the rows, instead of the first column
+	Names  bool   // names the rows; default: the first column
 }
 
-// Cell is a value in a table or a list of facts.
+// Cell is a value in a table or in Facts.
 type Cell struct {
 	Text  string
-	To    string  // link to a page of the service
+	To    string  // page link within the service
 	State State   // shown before Text
-	Most  float64 // if set, shows Share of Most as a bar
+	Most  float64 // if set, Share/Most is shown as a bar
 	Share float64
 	Whole bool   // Most is a sum, not a limit: a full bar is no warning
 	Forms []Form // buttons
 	Icon  string // before Text, as Console.Icon
-	Thumb string // link to a page that sends a small picture, which covers Icon if the browser can show it
+	Thumb string // link to a thumbnail, which covers Icon if the browser can show it
 
-	Time time.Time // of TimeCell: the script shows it in the time zone of the browser
-	ID   bool      // Text is a long ID, which tables show short with a button that copies it
+	Time time.Time // the script converts it to the browser's time zone
+	ID   bool      // long ID: tables shorten it and add a copy button
 }
 
 // TextCell returns a cell with a text.
 func TextCell(s string) Cell { return Cell{Text: s} }
 
-// IDCell returns a cell with an ID. Tables show a long ID short, with a button that copies it.
+// IDCell returns an ID's cell. Tables shorten long IDs and add a copy button.
 func IDCell(id string) Cell { return Cell{Text: id, ID: IsLongID(id)} }
 
-// IsLongID reports whether a text is a long hexadecimal number or a UUID, which nobody reads.
+// IsLongID reports whether a text is a UUID or a long hexadecimal number.
 func IsLongID(s string) bool {
 	const least = 20
 	return len(s) >= least && strings.Trim(s, "0123456789abcdefABCDEF-") == "" && strings.ContainsAny(s, "0123456789")
 }
 
-// Stats are the figures at the top of a page.
+// Stats are key figures at the top of a page.
 type Stats struct{ All []Stat }
 
-// Stat is a figure with its unit, and a line or a bar that shows more.
+// Stat is a figure with an optional sparkline or bar.
 type Stat struct {
 	Name  string
 	Value string
 	Unit  string // after Value, e.g. "/s"
 	Note  string // below
-	Where string // a folder or an address: a line that may be cut, with the whole in its title
-	To    string // link to a page of the service
+	Where string // folder or address; may be truncated, full text in the title
+	To    string // page link within the service
 	State State  // shown if it is not OK
 
 	Line  []float64 // the latest values, without their times
-	Most  float64   // if set, shows Share of Most as a bar
+	Most  float64   // if set, Share/Most is shown as a bar
 	Share float64
 }
 
@@ -318,17 +316,17 @@ type Cards struct {
 	All   []Card
 }
 
-// Card is a thing with its state and a few figures.
+// Card shows a thing's state and key figures.
 type Card struct {
 	Title   string
 	Icon    string // as Console.Icon
-	To      string // link to a page of the service; "": none
+	To      string // page link within the service, or ""
 	State   State
 	Problem *Link    // why State is not OK, and where to read more
 	Lines   []string // the first is the most important
 }
 
-// Facts is a list of names and values.
+// Facts lists names and values.
 type Facts struct {
 	Title  string
 	Rows   []Fact
@@ -341,67 +339,67 @@ type Fact struct {
 	Cell
 }
 
-// Form is a form, or only a button if it has no fields. An operator who may only read
-// sees only the forms of actions that read, and buttons that try.
+// Form is a form, or a lone button without fields. Read-only operators see only forms whose actions read, and trial
+// buttons.
 type Form struct {
 	Title   string
-	Text    string // what it does, above the fields
-	Action  string // name of the action
-	Page    string // path of the page with the action; "": the page with the form
+	Text    string // description above the fields
+	Action  string // action name
+	Page    string // page with the action; "": this page
 	Fields  []Field
 	Keep    map[string]string // values that the form submits without showing them
-	At      map[string]string // names of the page, which say where the things are that fields offer
-	Submit  string            // text of the button
-	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
+	At      map[string]string // page parameters that scope the field choices
+	Submit  string            // button text
+	Label   string            // button label for screen readers, if Submit is ambiguous
 	Trial   *Trial
-	Switch  *Trial // shows the form in another way, with what was typed
-	Check   string // name of an action that reads: it checks what is being typed, and its notice or error is shown below the text area
+	Switch  *Trial // switches the form's presentation, keeping typed values
+	Check   string // read action that validates during typing; its notice or error appears below the text area
 	Danger  bool
-	Ask     string // of a button without fields: what cannot be undone; the button is shown after a click
-	Confirm string // what the operator has to type, such as the name of what will be deleted
+	Ask     string // confirmation text for a button without fields, if it cannot be undone
+	Confirm string // text the operator must type, e.g. the deleted thing's name
 }
 
-// Has reports whether a button of the form has this action.
+// Has reports whether one of the form's buttons runs action.
 func (f *Form) Has(action string) bool {
 	return f.Action == action || f.Trial != nil && f.Trial.Action == action || f.Switch != nil && f.Switch.Action == action
 }
 
-// FormAnchor returns the end of a link to a form by its action, which is of its own page if page is "". It opens the form.
+// FormAnchor returns a URL fragment that opens a form; page is "" on the form's own page.
 func FormAnchor(page, action string) string {
 	return "#form-" + strings.ReplaceAll(page+"-"+action, "/", "-")
 }
 
-// Trial is a second button of a form, with another action, which tries what is typed and changes nothing.
+// Trial is a second button, whose action changes nothing.
 type Trial struct{ Action, Submit string }
 
-// Field is an input of a form.
+// Field is a form input.
 type Field struct {
 	Name     string
 	Label    string
 	Value    string
 	Help     string
 	Lines    int      // a text area with so many lines; 0: an input
-	Input    string   // of an input: the type "date", "datetime-local" or "email", or the mode "decimal" or "numeric"; "": a text
+	Input    string   // input type ("date", "datetime-local" or "email") or mode ("decimal" or "numeric"); "": text
 	Options  []Option // a select
 	Checkbox bool     // Value "yes" means that it is checked
 	Secret   bool
 	Optional bool
-	File     bool // one or more files; the last field of a form
-	One      bool // of File: one file
+	File     bool // one or more files; must be the last field
+	One      bool // a single file
 
-	// Kind says that the field takes the name of a thing of this kind (Console.Choose): a select with few things, otherwise an
-	// input with suggestions. Also are values besides, and Typed says that it always is an input.
+	// Kind makes the field choose a thing of a kind (Console.Choose): a select for few things, otherwise an input
+	// with suggestions. Also adds values; Typed forces an input.
 	Kind  string
 	Also  []string
 	Typed bool
-	Many  bool  // the field takes several names: check boxes, or words in an input
-	First *Link // what to make first, below the input
+	Many  bool  // several names: check boxes, or words in an input
+	First *Link // link below the input for creating the first thing
 }
 
-// FieldErrors is an error about fields of a form, which shows each message beside its field.
+// FieldErrors are shown beside their fields.
 type FieldErrors struct {
-	By   map[string]string // messages, by the name of the field
-	Text string            // all of them, with the labels
+	By   map[string]string // messages by field name
+	Text string            // all messages, with labels
 }
 
 func (e *FieldErrors) Error() string { return e.Text }
@@ -409,10 +407,10 @@ func (e *FieldErrors) Error() string { return e.Text }
 // ErrorCode implements errcode.Coder.
 func (*FieldErrors) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Option is a choice of a Field.
+// Option is a Field choice.
 type Option struct{ Value, Text string }
 
-// NamedOption returns the choice of a thing with a name that programs use, and one that people use, which may be "".
+// NamedOption returns a choice for a thing with a technical name and an optional display name.
 func NamedOption(name, called string) Option {
 	const shown = 8
 	switch {
@@ -437,17 +435,17 @@ type Notice struct {
 	Text  string
 }
 
-// Links is a list of links to other pages of the service.
+// Links lists links to other pages of the service.
 type Links struct {
 	All     []Link
-	Primary bool // the first one leads to what is done most
+	Primary bool // the first is the main action
 }
 
-// Views are links to other views of what a page shows.
+// Views links to alternative views.
 type Views struct {
 	Label   string // for screen readers
 	All     []Link
-	Current string // the text of the link to this page
+	Current string // current page's link text
 }
 
 // Image is an image that a page with Send returns.
@@ -456,26 +454,26 @@ type Image struct {
 	Alt string // for screen readers
 }
 
-// QR shows a text as a QR code, for a camera. It shows nothing if the text is too long for one.
+// QR shows a QR code, or nothing if the text is too long.
 type QR struct {
 	Text  string
 	Label string // for screen readers
 }
 
-// Live has blocks that the browser replaces with their latest state. They have no forms. Without
-// JavaScript there is a link that loads the page again. A page has at most one.
+// Live contains blocks that the browser refreshes, without forms. Without JavaScript, it shows a reload link. At most
+// one per page.
 type Live struct {
 	Every  time.Duration
 	Blocks []Block
 }
 
-// Charts are charts of the same time, beside each other.
+// Charts are side-by-side charts of the same period.
 type Charts struct {
 	All   []*Chart
-	Spans Views // the same charts of other times
+	Spans Views // other periods
 }
 
-// Chart is a chart of values over time.
+// Chart is a time series chart.
 type Chart struct {
 	Title  string
 	Unit   string // "s", "/s", "B" for bytes, or ""
@@ -483,13 +481,13 @@ type Chart struct {
 	Series []Series
 }
 
-// Series is a line of a chart. NaN is no value.
+// Series is a chart line. NaN marks a missing value.
 type Series struct {
 	Name   string
-	Values []float64 // one for each time
+	Values []float64 // one per time
 }
 
-// MillisCell returns a cell with the time of milliseconds since 1970; "-" is 0.
+// MillisCell shows Unix milliseconds; "-" for 0.
 func MillisCell(ms int64) Cell {
 	if ms == 0 {
 		return TimeCell(time.Time{})
@@ -497,7 +495,7 @@ func MillisCell(ms int64) Cell {
 	return TimeCell(time.UnixMilli(ms))
 }
 
-// TimeCell returns a cell with a time in UTC; "-" is the zero time.
+// TimeCell shows a time in UTC; "-" for the zero time.
 func TimeCell(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{Text: "-"}

@@ -13,13 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns a text with the characters escaped that a terminal or a browser does not
-// show as themselves, such as a line break, ESC, or one that reverses the direction of the
-// text: \n, \u001b, \u202e, as in JSON. Otherwise a name that a client has chosen could look
-// like another one, or change what is around it. Every table and page shows names by it.
+// Printable escapes characters that a terminal or browser does not show as themselves, e.g. line breaks, ESC, or
+// bidirectional controls: , \u001b, \u202e, as in JSON. Otherwise a client-chosen name could imitate another or alter
+// the text around it. All tables and pages escape names with it.
 func Printable(s string) string { return escape(s, "") }
 
-// PrintableLines is Printable for a text of several lines, which keeps line breaks and tabs.
+// PrintableLines is Printable, but keeps line breaks and tabs.
 func PrintableLines(s string) string { return escape(s, "\n\t") }
 
 func escape(s, keep string) string {
@@ -51,20 +50,20 @@ func escape(s, keep string) string {
 	return b.String()
 }
 
-// The joiners, which have no direction and which some scripts and emoji need.
+// Joiners: they have no direction, and some scripts and emoji need them.
 const (
 	nonJoiner = '\u200c'
 	joiner    = '\u200d'
 )
 
-// isShown reports whether a character is shown as itself: it is not a control character,
-// a mark of a direction, a separator of lines, or unassigned.
+// isShown reports whether a character is visible: not a control character, direction mark, line separator, or
+// unassigned.
 func isShown(r rune) bool { return unicode.IsGraphic(r) || r == nonJoiner || r == joiner }
 
-// Columns is a text with tabs between columns, which a Printer prints as it is.
+// Columns is tab-separated text that a Printer prints unescaped.
 type Columns string
 
-// printable returns the arguments of a format with their texts as Printable.
+// printable escapes the texts in format arguments.
 func printable(args []any) []any {
 	all := make([]any, len(args))
 	for i, a := range args {
@@ -94,8 +93,7 @@ func printable(args []any) []any {
 // Printer aligns columns that are separated by tabs.
 type Printer struct{ w *tabwriter.Writer }
 
-// Printf adds text. The texts in args are printed as Printable, so that a name cannot add
-// columns or rows.
+// Printf adds text. It escapes the texts in args, so that a name cannot add columns or rows.
 func (t *Printer) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(t.w, format, printable(args)...)
 }
@@ -117,19 +115,18 @@ func (t *Printer) Row(cells ...any) error {
 // Flush prints the table.
 func (t *Printer) Flush() error { return t.w.Flush() }
 
-// Table returns a Printer for columns. The caller must flush it.
+// Table returns a column Printer. The caller must flush it.
 func (s *Shell) Table() *Printer { return NewPrinter(s.Stdout) }
 
 // NewPrinter returns a table that is printed to w.
 func NewPrinter(w io.Writer) *Printer { return &Printer{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)} }
 
-// Printf prints to the standard output. The texts in args are printed as Printable.
+// Printf prints to standard output, escaping the texts in args.
 func (s *Shell) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(s.Stdout, format, printable(args)...)
 }
 
-// printableJSON is a writer of JSON that escapes what is not shown as itself, which can only
-// occur in strings.
+// printableJSON escapes invisible characters in JSON, where they can only occur in strings.
 type printableJSON struct{ to io.Writer }
 
 func (p printableJSON) Write(text []byte) (int, error) {
@@ -147,7 +144,7 @@ func (s *Shell) encode(v any, indent string) error {
 	return e.Encode(v)
 }
 
-// TimeOf returns the time of a moment, and the zero time for the moment 0.
+// TimeOf returns a moment's time; the zero time for 0.
 func TimeOf[M interface {
 	~int64
 	Time() time.Time

@@ -2,8 +2,8 @@ package service
 
 import "errors"
 
-// Refusals map errors to reasons of refused requests. They are for operators, where the
-// status alone does not say what to do. The first one that an error matches counts.
+// Refusals map errors to reasons for operators, where the status alone does not say what to do. The first match
+// counts.
 type Refusals []Refusal
 
 // Refusal is a reason to refuse a request.
@@ -12,7 +12,7 @@ type Refusal struct {
 	Reason string
 }
 
-// Reason returns the reason of an error, or "" for any other error.
+// Reason returns an error's reason, or "".
 func (r Refusals) Reason(err error) string {
 	for _, one := range r {
 		if errors.Is(err, one.Err) {

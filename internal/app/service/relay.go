@@ -9,16 +9,16 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Relay publishes the events of a service in the background.
+// Relay publishes a service's events in the background.
 type Relay struct {
 	Service string
 	Options outbox.Options // without Clock, Log and observers
 	Ping    func(context.Context) error
-	Close   func() error // of the sink
+	Close   func() error // closes the sink
 }
 
-// Start starts the relay when the database is reachable and migrated. end publishes the
-// remaining events, with a timeout, and stops.
+// Start starts the relay when the database is reachable and migrated. end publishes the remaining events, with a
+// timeout, and stops.
 func (r Relay) Start(ctx context.Context, d *Deps) (end func() error) {
 	m := d.Metrics.Outbox(r.Service)
 	o := r.Options

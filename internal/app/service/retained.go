@@ -9,13 +9,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The kinds of Retained.
+// Kinds of Retained.
 const (
 	InBackup  = "backup"
 	InReplica = "replica"
 )
 
-// Retained is a place with copies of the databases, which still have data that has just been deleted.
+// Retained is a place with database copies that still contain deleted data.
 type Retained struct {
 	Kind  string    `json:"kind" enum:"backup,replica"`
 	Where string    `json:"where" doc:"a folder, or a URL without parameters" example:"/var/backups/holdfast/2026-11-26"`
@@ -23,13 +23,13 @@ type Retained struct {
 	Until time.Time `json:"until,omitzero" doc:"by when the server has deleted these copies, if it makes them as configured; missing: somebody has to delete them"`
 }
 
-// Copies are the places that still have deleted data.
+// Copies are the places that still contain deleted data.
 type Copies []Retained
 
 // listedCopies is how many backups in folders people read.
 const listedCopies = 5
 
-// String says for people where the data still is, and until when.
+// String describes where the data remains, and until when.
 func (c Copies) String() string {
 	if len(c) == 0 {
 		return "no known backup or replica"
@@ -60,7 +60,7 @@ func (c Copies) String() string {
 	return strings.Join(all, "; ")
 }
 
-// Notice is an addition to the notice of a deletion, or "".
+// Notice extends a deletion's notice; it may be "".
 func (c Copies) Notice() string {
 	if len(c) == 0 {
 		return ""
@@ -68,13 +68,13 @@ func (c Copies) Notice() string {
 	return "; still in " + c.String()
 }
 
-// Deleted is part of the result of an operation that deletes the data of a person or a tenant.
+// Deleted is part of the result when a person's or tenant's data is deleted.
 type Deleted struct {
 	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still have the data"`
 }
 
-// Deleted returns the copies of the databases of services that still have data that has just been deleted. begun is when the data
-// cannot have existed before: a backup from before it is left out.
+// Deleted returns the copies of the services' databases that still contain the deleted data. The data did not exist
+// before begun, so older backups are omitted.
 func (d *Deps) Deleted(begun time.Time, services ...string) (Deleted, error) {
 	if d.Retained == nil {
 		return Deleted{Copies{}}, nil

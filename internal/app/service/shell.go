@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Shell is what the commands of services use of the command line.
+// Shell is the command line as seen by service commands.
 type Shell struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -25,7 +25,7 @@ type Shell struct {
 	Open func(ctx context.Context, fn func(context.Context) error) error
 }
 
-// Run returns the RunE of a command that calls fn while all services are open.
+// Run returns a command's RunE that calls fn while all services are open.
 func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return s.Open(cmd.Context(), func(ctx context.Context) error { return fn(ctx, args) })
@@ -35,7 +35,7 @@ func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cob
 // PrintJSON prints a value as indented JSON.
 func (s *Shell) PrintJSON(v any) error { return s.encode(v, "  ") }
 
-// PrintLine prints a value as one line of JSON.
+// PrintLine prints a value as a line of JSON.
 func (s *Shell) PrintLine(v any) error { return s.encode(v, "") }
 
 // Count formats a number with a noun: "1 record", "2 records".
@@ -46,7 +46,7 @@ func Count(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// FirstNames returns the first ten names and how many more there are.
+// FirstNames returns the first ten names and the number of others.
 func FirstNames(names []string) string {
 	const most = 10
 	text := strings.Join(names[:min(len(names), most)], ", ")
@@ -56,7 +56,7 @@ func FirstNames(names []string) string {
 	return text
 }
 
-// ParseTime parses the value of a flag that takes a time.
+// ParseTime parses a time flag.
 func ParseTime(flag, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {
@@ -65,12 +65,12 @@ func ParseTime(flag, value string) (time.Time, error) {
 	return t, nil
 }
 
-// ExitError ends a command with an exit status and without a message.
+// ExitError exits with a status, without a message.
 type ExitError struct{ Status int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
-// FormatMoment formats the moment of a backup or a restore point.
+// FormatMoment formats a backup's or restore point's time.
 func FormatMoment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
 // FormatMillis formats milliseconds since 1970; 0 is "-".

@@ -10,13 +10,13 @@ import (
 	"holdfast/internal/durable"
 )
 
-// WriteWhole writes a file that gets its name when it is complete and on the disk. Until
-// then its name is visible, so that a person finds what a killed export has left.
+// WriteWhole writes a file and renames it once it is complete and synced. The temporary name is visible, so that a
+// killed export's remains can be found.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
 
-// Bar shows the progress of a command on a terminal.
+// Bar is a terminal progress bar.
 type Bar struct {
 	to    io.Writer // nil: nothing is shown
 	what  string
@@ -26,10 +26,10 @@ type Bar struct {
 	drawn time.Time
 	line  bool // a text is shown
 
-	Bytes int64 // that were moved, shown with their rate; 0: they are not shown
+	Bytes int64 // bytes moved, shown with the rate; 0: hidden
 }
 
-// Bar returns a progress bar with a total number of what; 0 if the total is unknown.
+// Bar returns a progress bar; total is 0 if unknown.
 func (s *Shell) Bar(what string, total int64) *Bar {
 	b := &Bar{what: what, total: total, begun: time.Now()}
 	if IsTerminal(s.Stderr) {
@@ -38,7 +38,7 @@ func (s *Shell) Bar(what string, total int64) *Bar {
 	return b
 }
 
-// Show updates the bar. It may be called often, and draws ten times a second.
+// Show updates the bar. It may be called often: it draws ten times a second.
 func (b *Bar) Show(n int64) {
 	b.n = n
 	if b.to != nil && time.Since(b.drawn) >= 100*time.Millisecond {
@@ -81,7 +81,6 @@ func (b *Bar) moved() string {
 	return fmt.Sprintf(", %s, %s/s", FormatBytes(b.Bytes), FormatBytes(int64(float64(b.Bytes)/passed.Seconds())))
 }
 
-// rate returns the rate since the start, and the time that is left.
 func (b *Bar) rate() string {
 	passed := b.drawn.Sub(b.begun)
 	if passed < time.Second || b.n == 0 {
@@ -106,7 +105,7 @@ func (b *Bar) End() {
 	}
 }
 
-// Reader returns a reader of r that shows the number of bytes read.
+// Reader returns a reader that shows the number of bytes read.
 func (b *Bar) Reader(r io.Reader) io.Reader { return &counting{r, b, 0} }
 
 type counting struct {
@@ -123,10 +122,9 @@ func (r *counting) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// units are the units of FormatBytes and ParseBytes.
 var units = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
-// FormatBytes formats a number of bytes for people, such as 1.5 MiB.
+// FormatBytes formats bytes for people, e.g. 1.5 MiB.
 func FormatBytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -138,7 +136,7 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", v, units[i])
 }
 
-// ParseBytes parses a number of bytes with an optional unit: 5000, 5000B, 10GiB.
+// ParseBytes parses bytes with an optional unit: 5000, 5000B, 10GiB.
 func ParseBytes(s string) (int64, bool) {
 	digits, factor := strings.TrimSuffix(s, "B"), int64(1)
 	for i, unit := range units {
@@ -163,13 +161,12 @@ func ParseBytes(s string) (int64, bool) {
 	return n * factor, true
 }
 
-// Bytes is a number of bytes in the result of an operation. People read it rounded, with a unit. JSON and scripts have
-// all digits.
+// Bytes is a size in a result, rounded with a unit for people, exact in JSON and scripts.
 type Bytes int64
 
 // Rounded implements Rounded.
 func (n Bytes) Rounded() string { return FormatBytes(int64(n)) }
 
-// Rounded is a result with numbers of bytes. Pages and terminals show it as people read it. Everything else, such as a pipe,
-// gets the exact numbers of fmt.Sprint.
+// Rounded is a result with sizes. Pages and terminals show them rounded. Everything else, e.g. a pipe, gets the exact
+// numbers of fmt.Sprint.
 type Rounded interface{ Rounded() string }

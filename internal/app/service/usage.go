@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UsageError means that a command was typed wrongly. The program prints it with a
-// reference to the command's help and exits with status 2.
+// UsageError means wrong command usage. The program prints it with a reference to the command's help and exits with
+// status 2.
 type UsageError struct {
 	Message string
-	Command *cobra.Command // the command whose help to read; nil: the one that failed
+	Command *cobra.Command // whose help to read; nil: the failed command
 }
 
 func (e *UsageError) Error() string { return e.Message }
@@ -21,7 +21,7 @@ func Usagef(format string, args ...any) error {
 	return &UsageError{Message: fmt.Sprintf(format, args...)}
 }
 
-// Args checks that a command has one argument for each name, such as ACCOUNT.
+// Args requires one argument per name, e.g. ACCOUNT.
 func Args(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -36,8 +36,7 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// FirstCommand returns the path of the first available command below a command that matches, or "".
-// Commands of a level come before their subcommands.
+// FirstCommand returns the path of the first matching available command below a command, breadth-first, or "".
 func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) string {
 	for _, cmd := range below.Commands() {
 		if cmd.IsAvailableCommand() && matches(cmd) {
@@ -52,7 +51,7 @@ func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) strin
 	return ""
 }
 
-// UnknownCommand returns the error for a name that is not a subcommand of parent.
+// UnknownCommand returns the error for an unknown subcommand.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2

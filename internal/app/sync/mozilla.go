@@ -14,12 +14,12 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
-// mozilla reads the tables of syncstorage-rs in MySQL, MariaDB or PostgreSQL.
+// mozilla reads syncstorage-rs tables in MySQL, MariaDB or PostgreSQL.
 type mozilla struct {
 	db     *sourcedb.DB
 	limits syncstorage.Limits
 
-	// Names of tables and columns, which differ between the engines.
+	// Table and column names, which differ between engines.
 	records, user, coll, id, expiry, stamp, nameID string
 	batches, batch, staged                         string
 }
@@ -79,19 +79,19 @@ func (m *mozilla) snapshot(ctx context.Context, fn func(*mozillaView) error) err
 // millis returns an expression for a time in milliseconds since 1970.
 func (m *mozilla) millis(column string) string {
 	if m.db.MySQL {
-		return column // which has this unit
+		return column // already in milliseconds
 	}
 	return `CASE WHEN isfinite(` + column + `) THEN floor(extract(epoch FROM ` + column + `) * 1000)::bigint
 		WHEN ` + column + ` > 'epoch' THEN 9223372036854775807 ELSE -9223372036854775808 END`
 }
 
-// mozillaView is a snapshot. Rows that cannot be imported are left out.
+// mozillaView is a snapshot without the rows that cannot be imported.
 type mozillaView struct {
-	rows.View // nil: what only logs of changes need
+	rows.View // nil: only needed for change logs
 	*mozilla
 	s          *sourcedb.Snapshot
-	names      map[int64]string  // valid names of collections
-	unnamed    []service.Problem // the other ones
+	names      map[int64]string  // valid collection names
+	unnamed    []service.Problem // invalid names
 	rawPayload bool              // payloads may not be UTF-8
 }
 
@@ -114,7 +114,7 @@ func (v *mozillaView) readNames() (names map[int64]string, wrong []service.Probl
 	return names, wrong, err
 }
 
-// number returns an integer; NULL and other types are a number that is never valid.
+// number returns an integer; for NULL and other types, one that is never valid.
 func number(v any) int64 {
 	if n, ok := v.(int64); ok {
 		return n
@@ -141,8 +141,8 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	return nil // open batches are left out
 }
 
-// Stamps implements service.Stamper. Every write of the other server changes the time of the
-// collection or removes its row; a job that deletes expired records changes their number.
+// Stamps implements service.Stamper. Every write on the other server changes the collection's time or deletes its
+// row; a job that deletes expired records changes their number.
 func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok bool, err error) {
 	if g.Owner == 0 {
 		return nil, false, nil
@@ -201,7 +201,7 @@ func (v *mozillaView) Last(*rows.Table) (int64, error) {
 	return max(n, syncstorage.FirstCustomID-1), err
 }
 
-// eachName includes the standard collections that the other server does not have.
+// eachName includes standard collections missing on the other server.
 func (v *mozillaView) eachName(fn func(rows.Row) error) error {
 	all, used := map[int64]string{}, map[string]bool{}
 	var last int64
@@ -224,10 +224,9 @@ func (v *mozillaView) eachName(fn func(rows.Row) error) error {
 	return nil
 }
 
-// Times in milliseconds. The other server stores the expiry of a record for which no client set
-// one as 2,100,000,000 s after the write or, in the default of the column, as never. Clients can
-// set at most 999,999,999 s, so later times than latestExpiry mean that it never expires. Its
-// predecessor stored seconds: as milliseconds they would be in the first weeks of 1970.
+// Times in milliseconds. The other server stores a record without an expiry as 2,100,000,000 s after the write or, by
+// column default, as never. Clients can set at most 999,999,999 s, so times after latestExpiry mean never. Its
+// predecessor stored seconds: read as milliseconds, these fall in the first weeks of 1970.
 const (
 	latestExpiry   = 3_400_000_000_000 // in 2077
 	never          = 3_153_600_000_000
@@ -235,7 +234,7 @@ const (
 	leastMillis    = 100_000_000_000
 )
 
-// expiryOf returns the expiry of a record in milliseconds, or nil if it never expires.
+// expiryOf returns the expiry in milliseconds, or nil if the record never expires.
 func expiryOf(stored int64) any {
 	switch {
 	case stored == never, stored >= latestExpiry, stored == neverInSeconds:
@@ -248,16 +247,15 @@ func expiryOf(stored int64) any {
 	return stored
 }
 
-// tick rounds a time down to the resolution of the protocol, so that clients see the same
-// digits as before.
+// tick rounds down to the protocol's resolution, so that clients see the same digits as before.
 func tick(millis int64) int64 { return millis - millis%syncstorage.Tick }
 
 func isTime(millis int64) bool { return millis >= 0 && millis <= int64(syncstorage.MaxTimestamp) }
 
-// maxPayload is the largest payload that is imported: that of a MEDIUMTEXT.
+// maxPayload is the largest imported payload: a MEDIUMTEXT.
 const maxPayload = 1<<24 - 1
 
-// record is a row of bso or bsos with the time of its collection.
+// record is a bso or bsos row with its collection's time.
 type record struct {
 	user, coll, modified, length, stamp int64
 	listed                              bool // the collection has a time
@@ -282,19 +280,17 @@ func (v *mozillaView) wrong(r *record) string {
 	return ""
 }
 
-// listed reports whether a row of user_collections is imported. Mozilla's server hides
-// collections without a time.
+// listed reports whether a user_collections row is imported. Mozilla's server hides collections without a time.
 func (v *mozillaView) listed(user, coll, stamp int64) bool {
 	return user > 0 && v.names[coll] != "" && isTime(stamp) && tick(stamp) > 0
 }
 
-// payload returns an expression for a payload that is not too long.
+// payload returns an SQL expression that omits oversized payloads.
 func (v *mozillaView) payload() string {
 	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
 }
 
-// eachStamped calls fn with the rows of a user that have a time: a user with nothing but hidden
-// collections has none.
+// eachStamped calls fn with a user's rows if one has a time: users with only hidden collections have none.
 func eachStamped(all []rows.Row, fn func(rows.Row) error) error {
 	for _, row := range all {
 		if row[2].(int64) > 0 {
@@ -306,8 +302,7 @@ func eachStamped(all []rows.Row, fn func(rows.Row) error) error {
 	return nil
 }
 
-// eachCollection counts the records of each collection, and puts a row 0 with the last time of
-// the user before them.
+// eachCollection counts each collection's records. A row 0 with the user's last time comes first.
 func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) error {
 	payload := "NULL"
 	if v.rawPayload {
@@ -317,7 +312,7 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 			` + v.db.Length("b.payload", v.rawPayload) + `, ` + payload + `
 		FROM user_collections u LEFT JOIN ` + v.records + ` b ON b.` + v.user + ` = u.` + v.user + ` AND b.` + v.coll + ` = u.` + v.coll +
 		sourcedb.Where("u."+v.user, span) + ` ORDER BY u.` + v.user + `, u.` + v.coll
-	var all []rows.Row // of the current user
+	var all []rows.Row // current user's rows
 	flush := func() error {
 		err := eachStamped(all, fn)
 		all = all[:0]
@@ -363,13 +358,13 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 	return flush()
 }
 
-// length returns the length of a payload, which is 0 if it is NULL.
+// length returns a payload's length; 0 for NULL.
 func length(v any) int64 {
 	n, _ := v.(int64)
 	return n
 }
 
-// scan calls fn with each record of a span, with its sortindex and stored expiry.
+// scan calls fn with each record in a span, including its sortindex and stored expiry.
 func (v *mozillaView) scan(span rows.Span, payloads bool, fn func(r *record, sortindex any, expiry int64) error) error {
 	payload := "NULL"
 	if payloads || v.rawPayload {

@@ -43,8 +43,7 @@ func (v *mozillaView) nameOf(coll int64) string {
 	return fmt.Sprintf("collection %d", coll)
 }
 
-// wrongCollections reports rows of user_collections that are left out, except for hidden
-// collections, which have no time.
+// wrongCollections reports skipped user_collections rows, except hidden collections, which have no time.
 func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 	return v.s.Each(`SELECT `+v.user+`, `+v.db.Integer(v.coll)+`, `+v.millis(v.stamp)+` FROM user_collections ORDER BY 1, 2`, func(row []any) error {
 		user, coll, stamp := number(row[0]), number(row[1]), number(row[2])
@@ -64,7 +63,7 @@ func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 	})
 }
 
-// openBatches reports uploads that are not committed. Browsers begin them again.
+// openBatches reports uncommitted uploads. Browsers restart them.
 func (v *mozillaView) openBatches(report func(service.Problem)) error {
 	id := v.db.Bytes("b." + v.batch + "::text")
 	if v.db.MySQL {
@@ -80,7 +79,7 @@ func (v *mozillaView) openBatches(report func(service.Problem)) error {
 	})
 }
 
-// alsoOf returns the rest of the condition that joins a batch with its records.
+// alsoOf returns the remaining join condition between a batch and its records.
 func (v *mozillaView) alsoOf() string {
 	if v.db.MySQL {
 		return ""

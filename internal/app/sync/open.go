@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// Name is the name of the service.
+// Name is the service name.
 const Name = "syncstorage"
 
 // Storage is the service before and after it is opened.
@@ -36,33 +36,31 @@ type Storage struct {
 	revoked Revocations // nil: no tokens are revoked
 }
 
-// Revocations knows the owners whose unexpired tokens are revoked.
+// Revocations knows the owners with revoked, unexpired tokens.
 type Revocations interface {
 	Has(o syncstorage.Owner) bool
 
-	// Watch is called with the database of the storage, which may also have the accounts
-	// of another server. stop is called when the storage is closed.
+	// Watch is called with the storage database, which may also contain another server's accounts. stop is called
+	// when the storage is closed.
 	Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error)
 }
 
 // New returns the service with its default settings.
 func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
 
-// RefuseRevoked sets whose requests are refused because their tokens are revoked. Call it
-// before the service is opened.
+// RefuseRevoked makes the service reject revoked tokens. Call it before opening the service.
 func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
 
 // Opened returns the open service, or nil.
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }
 
-// Now returns the current time of the open service's clock.
+// Now returns the current time on the service's clock.
 func (s *Storage) Now() syncstorage.Timestamp { return syncstorage.At(s.deps.Clock()) }
 
-// Clock returns the clock of the open service.
+// Clock returns the service's clock.
 func (s *Storage) Clock() clock.Clock { return s.deps.Clock }
 
-// Engine returns the engine that the settings select, and false if the service is
-// disabled or the settings are invalid.
+// Engine returns the configured engine; false if the service is disabled or its settings are invalid.
 func (s *Storage) Engine() (engine.Kind, bool) {
 	t, err := engine.Parse(s.cfg.DatabaseURL, "", engine.SQLite, engine.Postgres, engine.Spanner)
 	return t.Kind, err == nil && s.cfg.Enabled
@@ -82,7 +80,7 @@ func (s *Storage) Service() service.Service {
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Tables:         tables,
 		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of the storage database of syncstorage-rs", Open: s.openMozilla},
-		Secrets:        []service.Secret{service.MasterSecret}, // it verifies the tokens of the tokenserver
+		Secrets:        []service.Secret{service.MasterSecret}, // verifies tokenserver tokens
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},
 			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
@@ -163,7 +161,6 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	return opened, nil
 }
 
-// refusals are the reasons of refused requests.
 var refusals = service.Refusals{
 	{Err: hawk.ErrMAC, Reason: "hawk-mac"},
 	{Err: hawk.ErrSkew, Reason: "hawk-clock"},

@@ -15,9 +15,8 @@ import (
 	"holdfast/internal/syncstorage/spanner"
 )
 
-// fitSpanner adjusts default limits to the mutation limits of a Spanner commit, and
-// reports limits of the operator that exceed them. It notes settings without effect. On
-// other engines it does not change the limits.
+// fitSpanner adjusts default limits to a Spanner commit's mutation limits, and reports operator limits that exceed
+// them. It notes settings without effect. Other engines keep their limits.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
 	note := settings.Note
 	note("database_pool_sweeper_task_interval", "ignored: the Spanner client has no session pool to sweep")
@@ -42,7 +41,7 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	return problems
 }
 
-// spannerOptions completes the options of the Spanner client.
+// spannerOptions completes the Spanner client options.
 func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	o.EmulatorHost, o.RouteToLeader = s.cfg.EmulatorHost, s.cfg.RouteToLeader
 	count := countMutations(s.deps)
@@ -54,7 +53,7 @@ func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	}
 }
 
-// warnOfEmulator logs a warning at the start if the emulator is used.
+// warnOfEmulator logs a startup warning if the emulator is used.
 func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error) {
 	if host := s.cfg.EmulatorHost; host != "" {
 		s.deps.Log.Warn("using the Spanner emulator: data is not durable and writes are serialized", "service", Name, "emulator", host)
@@ -62,8 +61,7 @@ func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error)
 	return func() error { return nil }, nil
 }
 
-// inspectSpanner reports an emulator, and tables that an older release of Mozilla's
-// server created and that differ from Holdfast's.
+// inspectSpanner reports an emulator, and tables from older Mozilla server releases that differ from Holdfast's.
 func (s *Storage) inspectSpanner(ctx context.Context, store *spanner.Store) (found []service.Finding, err error) {
 	warn := func(says, fix string) {
 		found = append(found, service.Finding{State: service.Warning, What: Name + " database", Says: says, Fix: fix})
@@ -85,7 +83,7 @@ func (s *Storage) inspectSpanner(ctx context.Context, store *spanner.Store) (fou
 	return found, nil
 }
 
-// fitRecords checks the numbers of records against the mutation limit of a commit.
+// fitRecords checks record counts against a commit's mutation limit.
 func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	for _, v := range []struct {
 		key     string
@@ -96,7 +94,7 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 		{"max_post_records", l.MaxPostRecords, budget.Current().Open()},
 	} {
 		if v.records > int64(v.plan.MaxRecords(budget.Limit)) {
-			n := int(min(v.records, math.MaxInt32)) // an int may have 32 bits
+			n := int(min(v.records, math.MaxInt32)) // int may have 32 bits
 			problems.Addf("limits."+v.key, "too large for one commit on Spanner: %s", v.plan.Explain(n, budget.Limit))
 		}
 	}
@@ -106,8 +104,8 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	return problems
 }
 
-// fitBytes checks the sizes of requests and records against the limits of a commit and
-// a column, including the limits of single collections.
+// fitBytes checks request and record sizes against commit and column limits, including the limits of single
+// collections.
 func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 	fit := func(section string, post, record int64) {
 		if post > budget.LoadSize {

@@ -5,7 +5,7 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
-// tables are the tables of SQLite and PostgreSQL.
+// tables are the SQLite and PostgreSQL tables.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		{Name: "collections", Key: 1, Seeded: true, Numbers: true, Columns: rows.Columns(`collection_id integer, name text`),
@@ -15,8 +15,8 @@ var tables = []rows.Group{
 		{
 			Name: "user_collections", Key: 2,
 			Columns: rows.Columns(`user_id integer, collection_id integer, modified millisutc, count integer, total_bytes integer, quota integer`),
-			// The row of collection 0 has the last stamp of the user in SQLite, and that of the
-			// last deletion of a collection in PostgreSQL, which computes the former.
+			// Collection 0 has the user's last stamp in SQLite, and the last collection deletion's stamp in
+			// PostgreSQL, which computes the user's last stamp.
 			Postgres: map[string]string{"modified": `CASE WHEN collection_id = 0
 				THEN (SELECT max(u.modified) FROM user_collections u WHERE u.user_id = user_collections.user_id) ELSE modified END`},
 			With: func(key rows.Row) rows.Row { return rows.Row{key[0], int64(0)} },
@@ -58,9 +58,8 @@ var tables = []rows.Group{
 
 var spannerKeys = []string{"fxa_uid", "fxa_kid"}
 
-// On Spanner a user may have no row of collection 0. The number of records is not kept
-// without a quota. Mozilla's server has a stamp before 1970 for a collection that has only
-// an open batch.
+// On Spanner a user may lack collection 0. Without a quota, records are not counted. Mozilla's server stores a stamp
+// before 1970 for a collection with only an open batch.
 const spannerCollections = `
 	SELECT u.fxa_uid, u.fxa_kid, u.collection_id, GREATEST(IF(u.collection_id = 0,
 			(SELECT MAX(m.modified) FROM user_collections AS m WHERE m.fxa_uid = u.fxa_uid AND m.fxa_kid = u.fxa_kid), u.modified),
@@ -84,7 +83,7 @@ func uncounted(r rows.Row) {
 	}
 }
 
-// forever is the time to live, in seconds, that means that a record never expires.
+// forever is the TTL, in seconds, of records that never expire.
 const forever = 2_100_000_000
 
 const spannerRecords = `
@@ -92,15 +91,15 @@ const spannerRecords = `
 		IF(TIMESTAMP_DIFF(expiry, modified, MILLISECOND) = 2100000000000 OR expiry >= TIMESTAMP '9999-12-31T23:59:59.99Z', NULL, expiry) AS expiry, payload
 	FROM bsos`
 
-// writeRecord sets the expiry of a record that never expires.
+// writeRecord sets the expiry of records that never expire.
 func writeRecord(r rows.Row) {
 	if r[5] == nil {
 		r[5] = int64(syncstorage.ExpiresAt(syncstorage.Timestamp(r[4].(int64)), forever))
 	}
 }
 
-// compareCollection leaves out a row of collection 0 that says nothing, as of a user who has
-// only opened a batch: SQLite has none, and the query of Spanner returns one.
+// compareCollection skips an empty collection 0 row, e.g. of a user with only an open batch: SQLite has no such row,
+// but the Spanner query returns one.
 func compareCollection(r rows.Row, _ int64) bool {
 	r[4] = int64(0)
 	if r[1] != int64(0) {
@@ -110,7 +109,7 @@ func compareCollection(r rows.Row, _ int64) bool {
 	return r[2] != int64(0) || r[3] != int64(0) || r[5] != nil
 }
 
-// expiring is how long before its expiry a row is not compared any more, in milliseconds.
+// expiring is how long before expiry, in milliseconds, rows are no longer compared.
 const expiring = 60_000
 
 func compareRecord(r rows.Row, now int64) bool {

@@ -21,7 +21,7 @@ func (s *Storage) tokenOperations() []operate.Operation {
 	}, s.createToken)}
 }
 
-// maxTTL is the maximum lifetime of a token: ten years.
+// maxTTL is ten years, the maximum token lifetime.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 type tokenInput struct {
@@ -31,7 +31,7 @@ type tokenInput struct {
 	operate.Lifetime
 }
 
-// Check refuses users that cannot exist, and lifetimes that are too long.
+// Check rejects impossible users and excessive lifetimes.
 func (in tokenInput) Check() error {
 	if in.UID < 1 {
 		return &operate.InputError{Input: "uid", Reason: "must be at least 1"}
@@ -51,7 +51,7 @@ type Token struct {
 // Notice implements operate.Changed: the token is shown.
 func (Token) Notice() string { return "" }
 
-// createToken creates a token for any user, as the tokenserver does.
+// createToken creates a token for any user, like the tokenserver.
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
 	if s.opened == nil {
 		return t, errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")

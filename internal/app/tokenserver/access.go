@@ -39,7 +39,6 @@ func (s *Accounts) accessOperations() []operate.Operation {
 	}
 }
 
-// ruleOutput is an account on one of the lists.
 type ruleOutput struct {
 	Label   string    `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account string    `json:"account" title:"Account" subject:"account" cursor:"" example:"0123456789abcdef0123456789abcdef"`
@@ -66,7 +65,6 @@ func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all
 	return all, labelled(ctx, open, all, func(r *ruleOutput) (string, *string) { return r.Account, &r.Label })
 }
 
-// refusedOutput is an account whose sign-ins were refused.
 type refusedOutput struct {
 	Label    string    `json:"label" title:"Label" zero:"-" example:"anna@example.org"`
 	Account  string    `json:"account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
@@ -100,7 +98,7 @@ type accessInput struct {
 	Note string `flag:"note" private:"" doc:"a note for yourself, which the list shows"`
 }
 
-// Check refuses what cannot be the ID of an account.
+// Check requires a valid account ID.
 func (in accessInput) Check() error {
 	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
 		return errAccountID
@@ -108,7 +106,7 @@ func (in accessInput) Check() error {
 	return nil
 }
 
-// errAccountID refuses what cannot be an account.
+// errAccountID means that an account ID is invalid.
 var errAccountID = &operate.InputError{Input: "account", Reason: "expected 32 hexadecimal digits (0-9, a-f)"}
 
 // accessOutput is an account with its new access.
@@ -122,7 +120,7 @@ type accessOutput struct {
 // Notice implements operate.Changed.
 func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, a.Account) }
 
-// setAccess returns the change that puts an account on a list.
+// setAccess returns the change that lists an account.
 func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, accessInput) (accessOutput, error) {
 	return func(ctx context.Context, in accessInput) (accessOutput, error) {
 		notice := "account %s may sign in"

@@ -68,7 +68,6 @@ func (a accountOutput) Offers(verb string) bool {
 	return verb != a.Access
 }
 
-// userOutput is a storage user of an account.
 type userOutput struct {
 	UID       int64     `json:"uid" title:"UID"`
 	Node      string    `json:"node" title:"Node"`
@@ -93,12 +92,12 @@ func stateOf(u *tokenserver.User) string {
 	return "current"
 }
 
-// stored shows a number of bytes and its limit.
+// stored shows bytes and their limit.
 type stored struct {
 	bytes, limit int64
 	of           int64  // without a limit: the total
 	note         string // after the number
-	elsewhere    string // instead of the number
+	elsewhere    string // shown instead of the number
 }
 
 // String returns the exact numbers.
@@ -132,7 +131,6 @@ func (s stored) Cell() service.Cell {
 	return c
 }
 
-// collectionOutput is a collection of a storage user.
 type collectionOutput struct {
 	UID     int64  `json:"uid" title:"UID"`
 	Name    string `json:"name" title:"Collection" main:"" example:"bookmarks"`
@@ -168,7 +166,7 @@ func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOu
 	return out, nil
 }
 
-// addUser adds a storage user, with its collections if they are on this server.
+// addUser adds a storage user, with its collections if they are local.
 func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserver.User) error {
 	user := userOutput{
 		UID: u.UID, Node: u.Node, Keys: u.KeyID().String(), Created: moment(u.CreatedAt), Replaced: moment(u.ReplacedAt), State: stateOf(u),
@@ -196,8 +194,8 @@ func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserv
 	return nil
 }
 
-// known returns the state of an account that is in the database, by its ID or a UID. Accounts are looked up before
-// their IDs are checked, because a database may have IDs that Mozilla's accounts server does not use.
+// known looks up an account by ID or UID. The lookup precedes the ID check, because a database may contain IDs that
+// Mozilla's accounts server does not use.
 func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id string) (acc tokenserver.Account, st tokenserver.AccountState, err error) {
 	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 20 {
 		users, err := open.ListUsers(ctx, uid-1, 1, true)
@@ -224,7 +222,6 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 	return acc, st, errcode.Newf(errcode.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
 }
 
-// deleted counts the deleted data of an account.
 type deleted struct {
 	Account string `json:"account" subject:"account"`
 	Users   int    `json:"users" least:"0" doc:"storage users"`
@@ -239,7 +236,7 @@ func (d deleted) Notice() string {
 	return "deleted the data of " + service.Count(int64(d.Users), "storage user") + d.Retained.Notice()
 }
 
-// deleteAccount may have deleted some of the storage users when it fails.
+// deleteAccount may have deleted some storage users when it fails.
 func (s *Accounts) deleteAccount(ctx context.Context, in accountInput, _ operate.Progress) (out deleted, err error) {
 	open, err := s.ready()
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// inspect finds out whether an account has ever signed in, for probe.
+// inspect records for probe whether any account has ever signed in.
 func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {
 	users, err := store.ListUsers(ctx, 0, 1, true)
 	s.used.Store(len(users) > 0)
 	return err
 }
 
-// unreachable is the finding about an accounts server that gives no answer. While nobody has
-// signed in, the server may be meant for its other services, in a network without internet.
+// unreachable reports that the accounts server does not answer. Before the first sign-in, the server may be meant for
+// its other services, in a network without internet.
 func (s *Accounts) unreachable(what string, err error) service.Finding {
 	f := service.Finding{
 		State: service.Wrong, What: what, Says: err.Error() + ", so nobody can sign in to Firefox Sync",
@@ -29,7 +29,7 @@ func (s *Accounts) unreachable(what string, err error) service.Finding {
 	return f
 }
 
-// probe requests the keys of the accounts server.
+// probe fetches the accounts server's keys.
 func (s *Accounts) probe(ctx context.Context) []service.Finding {
 	const what = "accounts server"
 	if s.cfg.FxAOAuthPrimaryJWK.IsSet() {

@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns the command that the operations' commands are added to.
+// commands returns the parent of the operations' commands.
 func (s *Accounts) commands(*service.Shell) []*cobra.Command {
 	return []*cobra.Command{{Use: Name, Short: "Manage the accounts of Firefox Sync: who may sign in, their data, and storage nodes"}}
 }

@@ -25,7 +25,6 @@ type labelInput struct {
 	Label string `flag:"label" arg:"LABEL" private:"" doc:"name or address, up to 100 characters; empty to remove it" example:"anna@example.org"`
 }
 
-// Check refuses what is no account or no label.
 func (in labelInput) Check() error {
 	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
 		return errAccountID
@@ -64,7 +63,7 @@ func (s *Accounts) setLabel(ctx context.Context, in labelInput) (out labelOutput
 	return out, open.SetLabel(ctx, account, out.Label)
 }
 
-// labelFrom says who gave a label.
+// labelFrom describes a label's origin.
 func labelFrom(l tokenserver.Label) string {
 	switch {
 	case l.FromProfile:
@@ -75,7 +74,7 @@ func labelFrom(l tokenserver.Label) string {
 	return ""
 }
 
-// labelled adds the labels of accounts to rows, in one query. of returns the account of a row and its label.
+// labelled adds labels to rows in one query. of returns a row's account and label.
 func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, of func(*T) (account string, label *string)) error {
 	ids := make([]string, len(rows))
 	for i := range rows {
@@ -92,7 +91,7 @@ func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, o
 	return nil
 }
 
-// labelledAccounts returns a page of the accounts with storage whose label begins with a text, in the order of labels.
+// labelledAccounts returns a page of accounts with storage by label prefix, ordered by label.
 func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	after := tokenserver.Label{}
 	after.FxAUID, after.Text, _ = strings.Cut(in.After, " ")
@@ -108,7 +107,7 @@ func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) 
 		var labels []tokenserver.Label
 		for _, l := range found {
 			after = l.Label
-			if l.User.UID != 0 && len(all)+len(users) < in.Limit { // an account on a list may have no storage
+			if l.User.UID != 0 && len(all)+len(users) < in.Limit { // a listed account may have no storage
 				users, labels = append(users, l.User), append(labels, l.Label)
 			}
 		}

@@ -12,16 +12,15 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// pageRows is how many accounts are read at once, with one query for their counters.
+// pageRows is the number of accounts per read, with one query for their counters.
 const pageRows = 500
 
-// mostSorted is how many rows a command has in memory at once. In other orders than by UID it reads the counters of all
-// accounts once for so many rows.
+// mostSorted limits a command's rows in memory. Unless ordered by UID, it reads all accounts' counters once per
+// mostSorted rows.
 const mostSorted = 100_000
 
-// mostServed is the number of accounts up to which a server sorts them for a request. The
-// counters are in another database than the accounts, so there is no index of that order,
-// and sorting reads those of all accounts.
+// mostServed limits the accounts that a server sorts per request. The counters are in a different database than the
+// accounts, so no index has that order, and sorting reads all counters.
 const mostServed = 2000
 
 type listInput struct {
@@ -52,7 +51,7 @@ type row struct {
 	Total
 }
 
-// rowOutput is a row of the list. What this server does not know is null.
+// rowOutput is a list row. Unknown values are null.
 type rowOutput struct {
 	Label     string         `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
@@ -70,7 +69,7 @@ type rowOutput struct {
 	note string
 }
 
-// Note says what dashes mean.
+// Note explains the dashes.
 func (r rowOutput) Note() string { return r.note }
 
 func (r *row) output(o order) rowOutput {
@@ -94,7 +93,7 @@ func (r *row) output(o order) rowOutput {
 	return out
 }
 
-// moment returns the time of milliseconds since 1970; 0 is no time.
+// moment converts Unix milliseconds; 0 is the zero time.
 func moment(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -142,7 +141,6 @@ func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOut
 	return s.outputs(ctx, o, rows)
 }
 
-// outputs returns rows of the list, with their labels.
 func (s *Accounts) outputs(ctx context.Context, o order, rows []row) ([]rowOutput, error) {
 	all := make([]rowOutput, len(rows))
 	for i := range rows {
@@ -151,7 +149,7 @@ func (s *Accounts) outputs(ctx context.Context, o order, rows []row) ([]rowOutpu
 	return all, labelled(ctx, s.opened, all, func(r *rowOutput) (string, *string) { return r.Account, &r.Label })
 }
 
-// foundAccounts returns a page of the accounts whose ID begins with a text, in the order of IDs.
+// foundAccounts returns a page of accounts by ID prefix, ordered by ID.
 func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	users, err := s.opened.FindUsers(ctx, strings.ToLower(strings.TrimSpace(in.Prefix)), in.After, in.Limit)
 	if errcode.Is(err, errcode.Invalid) {
@@ -171,7 +169,7 @@ func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (al
 	return all, err
 }
 
-// rowsAfter returns the accounts after a UID, in the order of UIDs.
+// rowsAfter returns the accounts after a UID, ordered by UID.
 func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replaced bool) (all []row, err error) {
 	for len(all) < limit {
 		n := min(limit-len(all), pageRows)
@@ -210,7 +208,7 @@ func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInp
 	}
 }
 
-// checkServed refuses to sort more accounts than a request has time for. A command may.
+// checkServed refuses to sort more accounts than a request has time for, except in commands.
 func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 	if !s.serves.Load() {
 		return nil
@@ -229,7 +227,7 @@ func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 	return nil
 }
 
-// rows returns a page of accounts ordered by UID, with their usage on this server.
+// rows returns a page of accounts ordered by UID, with their local usage.
 func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bool) ([]row, error) {
 	users, err := s.opened.ListUsers(ctx, after, limit, replaced)
 	if err != nil {
@@ -238,7 +236,7 @@ func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bo
 	return s.withUsage(ctx, users)
 }
 
-// withUsage returns rows with the usage of users on this server.
+// withUsage adds the users' local usage.
 func (s *Accounts) withUsage(ctx context.Context, users []tokenserver.User) ([]row, error) {
 	rows := make([]row, len(users))
 	var local []tokenserver.User

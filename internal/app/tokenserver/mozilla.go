@@ -14,12 +14,11 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// mozilla reads the tables of Mozilla's tokenserver, which have the same columns in MySQL,
-// MariaDB and PostgreSQL.
+// mozilla reads Mozilla's tokenserver tables, which have the same columns in MySQL, MariaDB and PostgreSQL.
 type mozilla struct {
 	db     *sourcedb.DB
-	domain string // of accounts
-	public string // URL of this server; "" if it is not set
+	domain string // account domain
+	public string // this server's URL; may be ""
 }
 
 func (s *Accounts) openMozilla(url string, server service.Server) (service.Source, error) {
@@ -58,9 +57,9 @@ func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error { return fn(&mozillaView{mozilla: m, s: s}) })
 }
 
-// mozillaView is a snapshot. Rows that cannot be imported are left out.
+// mozillaView is a snapshot without the rows that cannot be imported.
 type mozillaView struct {
-	rows.View // nil: what only logs of changes need
+	rows.View // nil: only needed for change logs
 	*mozilla
 	s *sourcedb.Snapshot
 }
@@ -90,7 +89,7 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	return err
 }
 
-// each calls fn with every row. The values of texts are strings.
+// each calls fn with every row. Texts are strings.
 func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) error) error {
 	columns := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -109,7 +108,7 @@ func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) erro
 	})
 }
 
-// Positions of columns of users.
+// Column positions in users.
 const (
 	colEmail = 2 + iota
 	colGeneration
@@ -119,7 +118,7 @@ const (
 	colNode
 )
 
-// lengths are the lengths of texts in characters.
+// lengths are maximum text lengths in characters.
 var lengths = map[string]int{"service": 30, "pattern": 128, "node": 64, "email": 255, "client_state": 32}
 
 // optionalColumns may be NULL.
@@ -166,7 +165,6 @@ func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bou
 // Last implements rows.View.
 func (v *mozillaView) Last(t *rows.Table) (int64, error) { return v.s.Last(t.Name, t.Columns[0].Name) }
 
-// table returns one of the tables of the service.
 func table(name string) *rows.Table {
 	for _, g := range tables {
 		for _, t := range g.Tables {
@@ -178,7 +176,6 @@ func table(name string) *rows.Table {
 	return nil
 }
 
-// nodes returns the URLs of the nodes by ID.
 func (v *mozillaView) nodes() (nodes map[any]string, err error) {
 	nodes = map[any]string{}
 	t := table("nodes")
@@ -217,7 +214,7 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 	})
 }
 
-// notice returns what deserves attention in a row of users that is imported, or "", and what to do.
+// notice returns a caveat about an imported users row, or "", and what to do.
 func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {

@@ -51,7 +51,7 @@ type nodeOutput struct {
 	notice string
 }
 
-// nodeLoad shows how many accounts a node has.
+// nodeLoad is a node's account count and capacity.
 type nodeLoad struct{ accounts, capacity int64 }
 
 // String returns the numbers for people.
@@ -128,7 +128,7 @@ func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutp
 	return outputOfNode(node, fmt.Sprintf("gets new accounts, up to %d", node.Capacity)), err
 }
 
-// answers returns an error unless a healthy storage server answers at a URL.
+// answers returns an error unless the URL is a healthy storage server.
 func answers(ctx context.Context, url string) error {
 	address := url + "/__heartbeat__"
 	status, err := service.Fetch(ctx, address)
@@ -141,7 +141,7 @@ func answers(ctx context.Context, url string) error {
 	return nil
 }
 
-// drainNode returns the change that drains a node, or assigns accounts to it again.
+// drainNode returns the change that drains or undrains a node.
 func (s *Accounts) drainNode(drained bool) func(context.Context, nodeInput) (nodeOutput, error) {
 	return func(ctx context.Context, in nodeInput) (nodeOutput, error) {
 		open, err := s.ready()

@@ -1,5 +1,4 @@
-// Package tokenserver makes the tokenserver, which signs in Firefox accounts, a service of
-// the server.
+// Package tokenserver makes the tokenserver, which signs in Firefox accounts, a service of the server.
 package tokenserver
 
 import (
@@ -25,58 +24,55 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the name of the service.
+// Name is the service name.
 const Name = "tokenserver"
 
-// storageName is the service that stores the records of the accounts.
+// storageName is the service that stores the accounts' records.
 const storageName = "syncstorage"
 
-// cleanupEvery is the interval of deleting the storage of replaced users. It is kept for
-// days, so minutes do not matter.
+// cleanupEvery is how often replaced users' storage is deleted. It is kept for days, so minutes do not matter.
 const cleanupEvery = 10 * time.Minute
 
-// Storage is what the accounts need of the server's sync storage.
+// Storage is the sync storage as needed by accounts.
 type Storage interface {
 	tokenserver.Purger
 	IsOpen() bool
 	Engine() (kind engine.Kind, ok bool) // the configured engine; false if the storage is disabled
 	Usage(ctx context.Context, u *tokenserver.User) (Usage, error)
 
-	// Totals reads the counters of users in one query.
+	// Totals reads the users' counters in one query.
 	Totals(ctx context.Context, users []tokenserver.User) ([]Total, error)
 
-	// SetQuota sets the quota of a storage user, or removes it if bytes is not set; 0
-	// means no limit.
+	// SetQuota sets a storage user's quota; 0 means unlimited, unset removes it.
 	SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error
 
-	// Export writes all data of a storage user from one snapshot, with the label of the account.
+	// Export writes a storage user's data from one snapshot, with the account's label.
 	Export(ctx context.Context, u *tokenserver.User, label string, to io.Writer, progress func(records int64)) (records int64, err error)
 
-	// Import reads an export and writes it to the storage user that target returns.
+	// Import reads an export and writes it to the storage user returned by target.
 	Import(ctx context.Context, from io.Reader, o ImportOptions, target func(ExportedUser) (*tokenserver.User, error)) (Imported, error)
 
 	// Quotas reports whether quotas are counted, and whether they are enforced.
 	Quotas() (counted, enforced bool)
 }
 
-// ExportedUser identifies the user of an export, from its header.
+// ExportedUser identifies the user in an export header.
 type ExportedUser struct {
 	Account, Keys string
 	Generation    int64
 	Label         string
 }
 
-// ImportOptions are the options of an import.
+// ImportOptions are import options.
 type ImportOptions struct{ Preserve, Merge bool }
 
-// Imported counts what an import did.
+// Imported counts an import's changes.
 type Imported struct {
 	Collections, Records, Written, Expired, Newer int64
-	Total                                         int64 // number of records in the header
+	Total                                         int64 // records according to the header
 }
 
-// Total is the usage of a storage user according to the counters, which include expired
-// records that have not been removed.
+// Total is a storage user's usage by the counters, including expired records not yet deleted.
 type Total struct {
 	Bytes, Records int64
 	Counted        bool               // false: there are no counters
@@ -84,17 +80,17 @@ type Total struct {
 	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
 
-// Usage is the usage of a storage user.
+// Usage is a storage user's usage.
 type Usage struct {
 	Bytes           int64
-	Quota           int64 // maximum of Bytes; 0: no limit
+	Quota           int64 // limit for Bytes; 0: none
 	OwnQuota        bool  // Quota is the user's own
-	CollectionQuota int64 // maximum bytes of each collection; 0: no limit
+	CollectionQuota int64 // bytes per collection; 0: no limit
 	ModifiedMillis  int64 // 0: never written
 	Collections     []Collection
 }
 
-// Collection is a collection of a storage user.
+// Collection is a storage user's collection.
 type Collection struct {
 	Name    string
 	Records int64
@@ -107,7 +103,7 @@ type Accounts struct {
 	storage Storage
 	opened  *tokenserver.Service
 	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
-	used    atomic.Bool                         // inspect has found an account that has signed in
+	used    atomic.Bool                         // an account has signed in
 	serves  atomic.Bool                         // operations are requests to a server, and not commands
 
 	deps *service.Deps
@@ -138,7 +134,7 @@ func (s *Accounts) Service() service.Service {
 		},
 		Secrets: []service.Secret{
 			service.MasterSecret, // storage nodes accept the tokens that it signs
-			// Only the metrics of browsers contain hashes made with it, so no data is bound to it.
+			// It only hashes IDs in browser metrics, so no data is bound to it.
 			{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret},
 		},
 	}
@@ -224,7 +220,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	return opened, nil
 }
 
-// start begins what a server does besides requests, until stop is called.
+// start starts the background work until stop is called.
 func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop func() error) {
 	s.serves.Store(true)
 	unwatch := func() error { return nil }
@@ -239,8 +235,8 @@ func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop fu
 	}
 }
 
-// nodeEngine returns the engine that storage nodes are assumed to use: that of this
-// server's storage, or of its accounts if the storage is disabled.
+// nodeEngine returns the assumed engine of storage nodes: this server's storage engine, or its accounts engine if
+// storage is disabled.
 func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	if kind, ok := s.storage.Engine(); ok {
 		return kind
@@ -260,7 +256,7 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	return err
 }
 
-// minter creates the storage tokens of the tokenserver.
+// minter creates storage tokens.
 type minter struct{ keyring *tokenlib.Keyring }
 
 func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
@@ -274,7 +270,7 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// refusals are the reasons of refused requests. Those of the service come first, because they may wrap one of the others.
+// refusals list the service's own reasons first, because their errors may wrap the others.
 var refusals = func() (all service.Refusals) {
 	for r := tokenserver.BadCredentials; r <= tokenserver.NotAdmitted; r++ {
 		all = append(all, service.Refusal{Err: &tokenserver.Refusal{Reason: r}, Reason: r.String()})

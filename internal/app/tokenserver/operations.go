@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// operations returns the operations of the service.
 func (s *Accounts) operations() []operate.Operation {
 	return slices.Concat(s.accountOperations(), s.accountTransfers(), s.accessOperations(), s.userOperations(), s.userTransfers(), s.nodeOperations())
 }

@@ -48,10 +48,10 @@ func parseOrder(name string, reverse bool) (order, error) {
 	return o, nil
 }
 
-// byID reports whether the order is the order in which accounts are read.
+// byID reports whether the order is the read order.
 func (o order) byID() bool { return o.value == nil && !o.reverse }
 
-// place is the position of a row in an order. A page may begin after it.
+// place is a row's position in an order, after which a page may begin.
 type place struct {
 	given  bool
 	valued bool // the order has a value
@@ -103,7 +103,7 @@ func (o order) compare(a, b place) int {
 	return n
 }
 
-// top collects the first n rows of an order.
+// top collects an order's first n rows.
 type top struct {
 	n    int
 	o    order
@@ -112,7 +112,7 @@ type top struct {
 
 func newTop(n int, o order) *top { return &top{n: n, o: o} }
 
-// add adds a row. It sorts and cuts once for every n rows.
+// add sorts and truncates only once per n rows.
 func (t *top) add(r row) {
 	if t.kept = append(t.kept, r); len(t.kept) >= 2*t.n {
 		t.cut()

@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// Owners returns the storage users in the tables of the accounts, under the keys that
-// Spanner has for them: the account and its keys.
+// Owners returns the storage users in the accounts tables, named as in Spanner: by account and keys.
 func Owners(db rows.Database) rows.Owners { return owners{db} }
 
 type owners struct{ db rows.Database }
@@ -22,7 +21,6 @@ var (
 		`email text, uid integer, client_state text, keys_changed_at integer, replaced_at integer`)}
 )
 
-// storageUser is a row of the table users.
 type storageUser struct {
 	uid      int64
 	email    string
@@ -86,8 +84,8 @@ func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, er
 	return all, err
 }
 
-// currentOwners returns the users as owners. Of several users of an account with the same
-// keys, such as after a move to another node, the newest that was not replaced is current.
+// currentOwners returns the users as owners. If an account has several users with the same keys, e.g. after a node
+// change, the newest that is not replaced is current.
 func currentOwners(v rows.View, users []storageUser) ([]rows.Owner, error) {
 	type name struct{ email, keys string }
 	var emails []rows.Row

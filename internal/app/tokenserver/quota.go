@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// inheritQuota copies the account's own quota from its former storage users to a new one.
+// inheritQuota copies the account's quota from former storage users to a new user.
 func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to *tokenserver.User) error {
 	totals, err := s.storage.Totals(ctx, append([]tokenserver.User{*to}, from...))
 	if err != nil {
@@ -47,7 +47,6 @@ type quotaInput struct {
 	quotaValue
 }
 
-// quotaValue is the new quota of an account or a storage user.
 type quotaValue struct {
 	Quota string `flag:"quota" arg:"BYTES | unlimited | none" doc:"bytes such as 5000000 or 500MiB, unlimited, or none for the quota of the configuration; without it nothing is changed"`
 }
@@ -58,7 +57,7 @@ func (in quotaValue) Check() error {
 	return err
 }
 
-// parse returns the quota, which is 0 for unlimited and not set for none, and whether one is given.
+// parse returns the quota (0: unlimited, unset: remove) and whether it was given.
 func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error) {
 	switch in.Quota {
 	case "":
@@ -75,7 +74,6 @@ func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error)
 	return optional.Some(n), true, nil
 }
 
-// quota is a number of bytes; 0: no limit.
 type quota service.Bytes
 
 // String returns the exact quota.
@@ -94,7 +92,7 @@ func (q quota) Rounded() string {
 	return service.FormatBytes(int64(q))
 }
 
-// quotaOutput is how much a storage user stores and may store.
+// quotaOutput is a storage user's usage and quota.
 type quotaOutput struct {
 	UID   int64         `json:"uid" title:"UID"`
 	Bytes service.Bytes `json:"bytes" title:"Stored" least:"0"`
@@ -124,7 +122,7 @@ func (q quotaOf) origin() string {
 	return ", the setting syncstorage.limits.max_user_quota"
 }
 
-// Notice implements operate.Changed: without a change, the numbers are shown.
+// Notice implements operate.Changed. It is "" without a change; then the numbers are shown.
 func (q quotaOutput) Notice() string { return q.notice }
 
 var errNoStorage = errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
@@ -140,8 +138,8 @@ func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput,
 	return s.setQuota(ctx, users, in.quotaValue)
 }
 
-// setQuota sets the quota of all storage users of an account, if one is given, and returns that of the first, the
-// current one. Tokens of replaced ones may still be valid, and a new storage user inherits the quota of the last one.
+// setQuota sets the quota of all the account's storage users, if given, and returns the quota of the current user,
+// the first. Tokens of replaced users may still be valid, and a new user inherits the last user's quota.
 func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in quotaValue) (out quotaOutput, err error) {
 	bytes, isGiven, err := in.parse()
 	if err != nil {
@@ -171,7 +169,7 @@ func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in qu
 	return out, nil
 }
 
-// ineffective says why a quota has no effect, or "".
+// ineffective returns why a quota has no effect, or "".
 func (s *Accounts) ineffective() string {
 	switch counted, enforced := s.storage.Quotas(); {
 	case !counted:

@@ -13,28 +13,27 @@ import (
 	"holdfast/internal/tokenserver/postgres"
 )
 
-// revokedEvery is the pause between two reads of the revoked users. A denied account must
-// not write for more than a second, and a request must not query the database.
+// revokedEvery is the interval between reads of the revoked users. A denied account must not write for more than a
+// second, and requests must not query the database.
 const revokedEvery = 500 * time.Millisecond
 
-// restFor returns the pause after a read that took so long. Reading a long list takes at
-// most a tenth of the time, but the pause stays below a second.
+// restFor returns the pause after a read. Reading a long list takes at most a tenth of the time, but the pause stays
+// below a second.
 func restFor(took time.Duration) time.Duration {
 	return min(max(revokedEvery, 10*took), 900*time.Millisecond)
 }
 
-// firstLook is the timeout of the first read, which a start waits for.
+// firstLook limits the first read, which delays the start.
 const firstLook = 2 * time.Second
 
-// IsRevoked reports whether the unexpired tokens of a storage user are revoked.
+// IsRevoked reports whether a storage user's unexpired tokens are revoked.
 func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 	r := s.revoked.Load()
 	return r != nil && r.Has(fxaUID, uid)
 }
 
-// WatchBeside makes IsRevoked use the accounts of another server that are in db, the
-// database of this server's storage, if there are any. It does nothing if this server
-// has accounts itself.
+// WatchBeside makes IsRevoked use another server's accounts, if the storage database db contains any. It does nothing
+// if this server has accounts.
 func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
 	if s.cfg.Enabled {
 		return func() error { return nil }
@@ -51,14 +50,13 @@ func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps
 	}, d.Log)
 }
 
-// errNoAccounts means that the database has no tables of accounts.
+// errNoAccounts means that the database has no accounts tables.
 var errNoAccounts = errors.New("the database has no accounts")
 
-// besideEvery is the pause between two checks whether a database has accounts.
+// besideEvery is how often a database is checked for accounts.
 const besideEvery = 10 * time.Second
 
-// watchRevoked updates the revoked users of IsRevoked until stop is called. While the
-// database is unavailable, IsRevoked uses the last result.
+// watchRevoked updates IsRevoked until stop is called. While the database is unavailable, the last result remains.
 func (s *Accounts) watchRevoked(
 	ctx context.Context, revoked func(context.Context) (tokenserver.Revoked, error), log *slog.Logger,
 ) (stop func() error) {

@@ -10,12 +10,11 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// finds lists what search understands.
 var finds = []service.Query{
 	{What: "Accounts by label", Example: "anna"}, {What: "Accounts by ID", Example: "0123abcd"}, {What: "Accounts by UID", Example: "17"},
 }
 
-// search finds accounts by the beginning of their labels or IDs, and by a UID.
+// search finds accounts by label or ID prefix, or by UID.
 func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
 	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)
 	if err != nil && !errcode.Is(err, errcode.Invalid) { // a text that begins no label
@@ -44,7 +43,7 @@ func accountHit(id, label string) service.Hit {
 	return hit
 }
 
-// accountsWith returns the IDs of accounts that begin with a prefix, or the account of a UID.
+// accountsWith returns account IDs by prefix, or the account with a UID.
 func (s *Accounts) accountsWith(ctx context.Context, prefix string) (ids []string, err error) {
 	id := strings.ToLower(prefix)
 	if tokenserver.IsAccountID(id) {

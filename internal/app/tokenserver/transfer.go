@@ -12,9 +12,9 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-const transferSize = 8 << 20 // bytes of a step of an import, with their copies
+const transferSize = 8 << 20 // bytes per import batch, with copies
 
-// The ends of the help of exports and imports.
+// Final help paragraphs of exports and imports.
 const (
 	byAccount = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
 		"the storage user instead: tokenserver users "
@@ -77,7 +77,7 @@ func (s *Accounts) userTransfers() []operate.Operation {
 	}
 }
 
-// exportAbout describes an export of an account or a storage user.
+// exportAbout describes an account or storage user export.
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
 		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
@@ -102,10 +102,9 @@ func importAbout(path, into, naming string) operate.About {
 	}
 }
 
-// exported names an export: the file, and the label of the account.
+// exported is an export's file name and account label.
 type exported struct{ name, label string }
 
-// export returns the export of a storage user.
 func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported, progress operate.Progress) operate.File {
 	return operate.File{Name: of.name + ".ndjson", Write: func(to io.Writer) error {
 		_, err := s.storage.Export(ctx, u, of.label, to, func(records int64) { progress.Report(records, 0) })
@@ -118,7 +117,7 @@ type importFlags struct {
 	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure"`
 }
 
-// ImportOptions returns the options of the storage.
+// ImportOptions returns the storage options.
 func (in importFlags) ImportOptions() ImportOptions { return ImportOptions(in) }
 
 type importAccountInput struct {
@@ -131,7 +130,6 @@ type importUserInput struct {
 	importFlags
 }
 
-// importOutput counts the records of an import.
 type importOutput struct {
 	Records     int64 `json:"records" least:"0"`
 	Total       int64 `json:"total" least:"0" doc:"records that the export announces"`
@@ -180,10 +178,10 @@ type target struct {
 	*Accounts
 	created string // says that its storage user was created
 	user    *tokenserver.User
-	label   string // of the account in the export
+	label   string // account label in the export
 }
 
-// setLabel gives the account the label of the export, unless it has one.
+// setLabel gives the account the exported label, unless it already has a label.
 func (t *target) setLabel(ctx context.Context) error {
 	if l := (tokenserver.Label{Text: t.label}); t.label == "" || !l.IsValid() {
 		return nil
@@ -196,7 +194,7 @@ func (t *target) setLabel(ctx context.Context) error {
 	return t.opened.SetLabel(ctx, a, t.label)
 }
 
-// find returns the account's storage user, and creates it if the account is new.
+// find returns the account's storage user, creating it for a new account.
 func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *tokenserver.User, err error) {
 	defer func() { t.user, t.label = u, from.Label }()
 	users, err := t.usersOf(ctx, name)
@@ -224,7 +222,7 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *t
 
 var errBadKeys = errcode.New(errcode.Invalid, "line 1: keys: expected the id of an account's keys")
 
-// adopt creates the storage user of an account that this server does not know.
+// adopt creates a storage user for an account unknown to this server.
 func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	s := t.opened
 	a, err := s.ParseAccount(name)

@@ -26,7 +26,6 @@ type userInput struct {
 	FxAKID string `flag:"fxa-kid" doc:"ID of the account's keys"`
 }
 
-// Check refuses what cannot be a storage user.
 func (in userInput) Check() error {
 	if in.UID < 1 {
 		return &operate.InputError{Input: "uid", Reason: "must be at least 1"}
@@ -35,7 +34,7 @@ func (in userInput) Check() error {
 	return err
 }
 
-// keys returns the keys of the account, if they are known.
+// keys returns the account's keys, if known.
 func (in userInput) keys() (keys tokenserver.KeyID, err error) {
 	if in.FxAKID == "" {
 		return keys, nil
@@ -46,7 +45,6 @@ func (in userInput) keys() (keys tokenserver.KeyID, err error) {
 	return keys, nil
 }
 
-// named returns a storage user of this server.
 func (s *Accounts) named(in userInput) (u tokenserver.User, err error) {
 	if kind, _ := s.storage.Engine(); kind == engine.Spanner && (in.FxAUID == "" || in.FxAKID == "") {
 		return u, &operate.InputError{Input: "uid", Reason: "requires --fxa-uid and --fxa-kid on Spanner, where they are part of the key"}
@@ -71,7 +69,7 @@ func (s *Accounts) changeUserQuota(ctx context.Context, in userQuotaInput) (out 
 	return s.setQuota(ctx, []tokenserver.User{u}, in.quotaValue)
 }
 
-// usersOf returns the storage users of an account on this server, the current one first.
+// usersOf returns the account's storage users on this server, the current first.
 func (s *Accounts) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
 	if s.opened == nil {
 		return nil, errcode.Newf(errcode.Conflict, "%v, or name a storage user by its UID", errDisabled)
@@ -105,7 +103,7 @@ func (s *Accounts) usersOf(ctx context.Context, name string) (users []tokenserve
 	return users, nil
 }
 
-// withoutStorage returns the error for an account without a storage user.
+// withoutStorage is the error for an account without a storage user.
 func withoutStorage(a tokenserver.Account) error {
 	if !tokenserver.IsAccountID(a.FxAUID) {
 		return errAccountID
@@ -113,7 +111,7 @@ func withoutStorage(a tokenserver.Account) error {
 	return errcode.Newf(errcode.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
 }
 
-// elsewhere returns the error for an account whose storage is on another node.
+// elsewhere is the error for an account stored on another node.
 func elsewhere(a tokenserver.Account, u *tokenserver.User) error {
 	return errcode.Newf(errcode.Conflict, "the storage of account %s is on node %s: name its storage user there, UID %d with --fxa-uid %s --fxa-kid %s",
 		a.FxAUID, u.Node, u.UID, a.FxAUID, u.KeyID())

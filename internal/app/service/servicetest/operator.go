@@ -14,15 +14,15 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// Operator sends requests for the operations of a service. The answers must be as an API description says.
+// Operator sends operation requests and validates responses against the API description.
 type Operator struct {
-	Base string // URL of the listener
+	Base string // listener URL
 
 	t      testing.TB
 	client *http.Client
 }
 
-// NewOperator serves the operations of an open service. description is the file with its API description.
+// NewOperator serves an open service's operations. description is the API description file.
 func NewOperator(t testing.TB, s service.Service, description string) *Operator {
 	t.Helper()
 	text, err := os.ReadFile(description)
@@ -43,7 +43,7 @@ func NewOperator(t testing.TB, s service.Service, description string) *Operator 
 // Answer is the answer to a request.
 type Answer struct{ Text, Location string }
 
-// Send sends a request, whose answer must have a status and contain some texts.
+// Send sends a request and checks the response status and body texts.
 func (o *Operator) Send(status int, method, path, body string, parts ...string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, method, path, strings.NewReader(body))

@@ -8,14 +8,14 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Effect is a new value of a setting, as on the command line.
+// Effect is a setting's new value, as on the command line.
 type Effect struct {
 	Text string
 	See  func() string // returns the value that the open service uses
 }
 
-// Reloads changes every setting of a service that declares that a reload applies it, one by one, and sees that the open service uses
-// the new value, and then the default again. fresh returns the service with its defaults.
+// Reloads changes every reloadable setting in turn, and checks that the open service uses the new value, and then the
+// default again. fresh returns the service with defaults.
 func Reloads(t *testing.T, opened *service.Opened, fresh func() service.Service, effects map[string]Effect) {
 	t.Helper()
 	section := func(s service.Service) []conf.Section { return []conf.Section{{Key: s.Name, Value: s.Config}} }

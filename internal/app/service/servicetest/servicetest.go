@@ -20,8 +20,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Load reads the settings of a service from an environment. It returns a *conf.Error
-// with all problems.
+// Load reads a service's settings from an environment. It returns a *conf.Error with all problems.
 func Load(s service.Service, environ ...string) (conf.Report, error) {
 	report, err := conf.Load([]conf.Section{{Key: s.Name, Doc: s.Doc, Value: s.Config}}, conf.Options{Environ: environ, Aliases: s.Aliases})
 	var problems []conf.Problem
@@ -44,8 +43,8 @@ type Server struct {
 	name string
 }
 
-// Open loads, opens and migrates a service in a new data folder, and closes it at the end
-// of the test. change, if not nil, may change the Deps.
+// Open loads, opens and migrates a service in a temporary data folder, and closes it after the test. change may be
+// nil; it may modify the Deps.
 func Open(t testing.TB, s service.Service, change func(*service.Deps), environ ...string) *Server {
 	t.Helper()
 	if _, err := Load(s, environ...); err != nil {
@@ -84,7 +83,7 @@ func Open(t testing.TB, s service.Service, change func(*service.Deps), environ .
 	return &Server{opened, d, s.Name}
 }
 
-// Handler returns the handler of the service on a listener.
+// Handler returns the service's handler on a listener.
 func (s *Server) Handler(listener string) http.Handler {
 	m := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: s.Deps.Log}, Default: web.Service{
 		Route: func(string) string { return "other" },
@@ -99,7 +98,7 @@ func (s *Server) Handler(listener string) http.Handler {
 	return m
 }
 
-// WantMetric reports an error unless /metrics has the line.
+// WantMetric reports an error unless /metrics contains the line.
 func (s *Server) WantMetric(t testing.TB, line string) {
 	t.Helper()
 	w := httptest.NewRecorder()
