@@ -12,41 +12,41 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Input is a value that an operation takes. A command has it as an argument or a flag, a form as a field, and a
-// request in its path, its query or its body.
+// Input is an operation's input: an argument or flag of a command, a form field, and part of a request's path, query
+// or body.
 type Input struct {
 	Name     string
 	Doc      string
-	Subject  bool         // it names what is shown or changed: an argument of the command, and a part of the path
-	IsFlag   bool         // of a subject: it is a required flag of the command instead
-	Value    string       // what the help of the command calls a value, such as "UUID"
-	Private  bool         // the log of changes leaves the value out: people write it about others
-	Argument string       // of another input: it is an optional last argument of the command, which its help shows so
+	Subject  bool         // names the thing shown or changed: a command argument and a path part
+	IsFlag   bool         // for a subject: a required flag instead of an argument
+	Value    string       // placeholder in the command's help, e.g. "UUID"
+	Private  bool         // omitted from the change log: may be personal
+	Argument string       // makes a non-subject an optional last argument, shown so in the help
 	Title    string       // in forms; "": the name
-	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String, as people write it
+	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String
 	Default  string       // as text
-	Schema   string       // name of its schema in the API description, if it has one
-	Example  string       // for the API description, where a schema alone has too many values
+	Schema   string       // named schema in the API description
+	Example  string       // for the API description, if the schema alone allows too many values
 	Enum     []string     // the values that it takes; nil: any
-	Least    string       // minimum of a number, or ""; without a value and a default the number is 0
-	Local    bool         // only the command has it
-	Remote   bool         // the command does not have it
-	Secret   bool         // the console does not show what is typed
-	Names    string       // what it names, as the rows of a list do: a subject; "": the one with its name; "-": nothing that a list has
+	Least    string       // minimum number, or ""; without a value and a default the number is 0
+	Local    bool         // command only
+	Remote   bool         // not in the command
+	Secret   bool         // masked in the console
+	Names    string       // kind of named thing, as a subject of list rows; "": the equally named subject; "-": nothing listed
 	Also     []string     // values that it takes besides these names; "*": any
-	Lines    int          // of a text of several lines, as forms show it; 0: one line. A form on the page of a read begins with the read's text of the same title
+	Lines    int          // form height of a multiline text; 0: single line. A form on a read's page starts with the equally titled text
 
 	at         []int
 	isDuration bool
 }
 
-// Number returns the default of a number.
+// Number returns a number's default.
 func (i *Input) Number() int {
-	n, _ := strconv.Atoi(i.Default) // inputsOf has parsed it
+	n, _ := strconv.Atoi(i.Default) // validated by inputsOf
 	return n
 }
 
-// IsWords reports whether the input is a list of words.
+// IsWords reports whether the input is a word list.
 func (i *Input) IsWords() bool { return i.Kind == reflect.Slice }
 
 // IsBool reports whether the input is true or false.
@@ -55,7 +55,7 @@ func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
 // IsNumber reports whether the input is a whole number.
 func (i *Input) IsNumber() bool { return i.Kind == reflect.Int || i.Kind == reflect.Int64 }
 
-// Label returns what forms call the input.
+// Label returns the form label.
 func (i *Input) Label() string {
 	if i.Title != "" {
 		return i.Title
@@ -63,10 +63,10 @@ func (i *Input) Label() string {
 	return Sentence(i.Name)
 }
 
-// Member returns the name as a member of JSON, e.g. "dryRun" of "dry-run".
+// Member returns the JSON name, e.g. "dryRun" for "dry-run".
 func (i *Input) Member() string { return Camel(i.Name) }
 
-// Camel joins words that have hyphens or slashes between them, e.g. "dryRun" for "dry-run".
+// Camel joins words at hyphens and slashes, e.g. "dryRun" for "dry-run".
 func Camel(words string) string {
 	all := strings.FieldsFunc(words, func(r rune) bool { return r == '-' || r == '/' })
 	for i := 1; i < len(all); i++ {
@@ -75,7 +75,7 @@ func Camel(words string) string {
 	return strings.Join(all, "")
 }
 
-// Expected says what the input takes.
+// Expected describes valid values.
 func (i *Input) Expected() string {
 	switch i.Kind {
 	case reflect.String:
@@ -95,7 +95,7 @@ func (i *Input) Expected() string {
 	return "a text"
 }
 
-// InputError means that the value of an input is wrong.
+// InputError means that an input value is invalid.
 type InputError struct {
 	Input  string
 	Reason string // such as "must be at least 1"
@@ -103,14 +103,14 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 
-// Unwrap returns the error as one of package errcode.
+// Unwrap returns an errcode error.
 func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Error()) }
 
-// MaxLimit is how many rows a request may read at once.
+// MaxLimit is the maximum number of rows per request.
 const MaxLimit = 1000
 
-// Page is embedded in the input of a list that is read in pages. The rows have a field with the tag cursor,
-// and a page begins after the row with the cursor After.
+// Page is embedded in a paged list's input. The row field tagged cursor continues the list: a page begins after the
+// row with cursor After.
 type Page[Cursor int64 | string] struct {
 	After Cursor `flag:"after" doc:"next of the page before" least:"0"`
 	Limit int    `flag:"limit" doc:"rows of the page" default:"100" least:"1"`
@@ -126,7 +126,7 @@ func (p Page[Cursor]) Check() error {
 
 func (p Page[Cursor]) limit() int { return p.Limit }
 
-// Latest is embedded in the input of a list that shows the latest rows only.
+// Latest is embedded in the input of a list of only the latest rows.
 type Latest struct {
 	Limit int `flag:"limit" doc:"rows" default:"100" least:"1"`
 }
@@ -141,7 +141,7 @@ type Lifetime struct {
 	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
 }
 
-// Within returns an error unless the lifetime is from a second to most, which is a setting unless setting is empty.
+// Within requires a lifetime from a second to most. setting, if not empty, names the setting for most.
 func (l Lifetime) Within(most time.Duration, setting string) error {
 	if l.TTL >= time.Second && l.TTL <= most {
 		return nil
@@ -160,7 +160,7 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// inputsOf reads the tags of an operation's input.
+// inputsOf parses an input struct's tags.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, inputTags)
@@ -197,7 +197,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 	return all
 }
 
-// fieldsOf returns the fields of a struct, with those of embedded structs instead of these.
+// fieldsOf returns a struct's fields, with embedded structs flattened.
 func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {
@@ -222,9 +222,8 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 	return in, check(v)
 }
 
-// check calls Check on each embedded struct that has it, and on the struct itself last. Go's own promotion does not suffice:
-// two embedded structs with a Check leave the struct without it, and its own Check hides theirs. Check may be called twice,
-// because a struct inherits the Check of an only embedded struct.
+// check calls Check on each embedded struct, then on the struct itself. Go's promotion does not suffice: two embedded
+// Checks cancel each other, and the struct's own Check hides them. A promoted Check may run twice.
 func check(v reflect.Value) error {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Anonymous && v.Field(i).Kind() == reflect.Struct {
@@ -233,7 +232,7 @@ func check(v reflect.Value) error {
 			}
 		}
 	}
-	// NewAt, because reflect refuses to call a method of an embedded struct whose name is not exported.
+	// NewAt, because reflect does not call methods of unexported embedded structs.
 	if c, ok := reflect.TypeAssert[interface{ Check() error }](reflect.NewAt(v.Type(), v.Addr().UnsafePointer())); ok {
 		return c.Check()
 	}

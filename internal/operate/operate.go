@@ -1,6 +1,5 @@
-// Package operate declares the operations of a service: each thing an operator can do, once. Packages
-// cli, console and adminapi make the command, the page or button, and the admin route of an operation, and
-// package openapi makes its entry in the API description.
+// Package operate declares a service's operations: everything an operator can do, once. Packages cli, console and
+// adminapi derive the command, the page or button, and the admin route; package openapi derives the API description.
 package operate
 
 import (
@@ -11,101 +10,101 @@ import (
 	"time"
 )
 
-// Kind says what an operation does.
+// Kind is the kind of operation.
 type Kind int
 
 // The kinds.
 const (
 	List     Kind = iota // shows rows and changes nothing
-	Read                 // shows one thing and changes nothing
-	Change               // does one step of the service
+	Read                 // shows one thing without changes
+	Change               // a single, quick change
 	Job                  // changes many things in steps, and reports its progress
 	Download             // sends a file and changes nothing
 	Upload               // changes many things as a file says
 )
 
-// DryRun is the name of the input that makes a change report its effect without changing anything. The command does not ask then.
+// DryRun names the input that makes a change only report its effect. The command then skips confirmation.
 const DryRun = "dry-run"
 
 // Changes reports whether an operation changes anything.
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
-// About is what people read about an operation.
+// About describes an operation to people.
 type About struct {
-	// Path is the noun of a list, e.g. "keys", or the noun and the verb of another operation, e.g.
-	// "keys/retire". It names the command, the page or the button, and the route.
+	// Path is a list's noun, e.g. "keys", or another operation's noun and verb, e.g. "keys/retire". It names the
+	// command, the page or button, and the route.
 	Path string
-	Doc  string // help of the command: a sentence without a full stop
-	More string // more help of the command; lines end as they are printed
+	Doc  string // command help: a sentence without a full stop
+	More string // more command help, printed with its line breaks
 
-	Example string // of the command: what follows its words, a line for each example
+	Example string // command examples without the command words, one per line
 
-	// Of the first operation with a noun: the help of the command with the noun.
+	// Group, set on a noun's first operation, is the noun command's help.
 	Group string
 	Long  string
 
-	Title string // of the page of a list or a read; of the form of a change, which is then below the list
+	Title string // title of a list's or read's page, or of a change's form, which is then below the list
 	Text  string // above the list or in the form
-	Empty string // of a list without rows
+	Empty string // text for an empty list
 
-	Opens string // of a list or a read: a page of the service that rows lead to, instead of a read
+	Opens string // for a list or read: service page linked from rows, instead of a read
 
 	// Of a list.
-	Rows     string // the member of the JSON that has the rows; "": the noun
+	Rows     string // JSON member with the rows; "": the noun
 	Limit    int    // rows that the command prints without --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
 
-	Live time.Duration // of a list without buttons: how often its page updates the rows; 0: never
+	Live time.Duration // refresh interval of a list without buttons; 0: none
 
 	// Of a list or a read.
-	Resumes bool     // the command has --after, and prints where the next page or part begins
-	Offers  []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
-	Finds   string   // of a read: the button of a form on the page of the noun, which shows the thing that is typed
+	Resumes bool     // the command has --after, and prints the next cursor
+	Offers  []string // other nouns' changes offered for a row, e.g. "access/allow"
+	Finds   string   // for a read: button of a lookup form on the noun's page
 
 	// Of a change: the button.
 	Button   string // "": the verb
-	Ask      string // what cannot be undone, shown after the first click, and before the command asks
+	Ask      string // warning about an irreversible change, shown after the first click, and before the command asks
 	Confirm  string // the words that the operator types first
 	Retypes  bool   // the operator types the subject first
-	Stays    bool   // the thing exists afterwards, so the page that shows it is shown again
+	Stays    bool   // the thing continues to exist, so its page is shown again
 	Danger   bool   // the command asks on a terminal
-	NeedsYes bool   // the command also asks without a terminal, so a script needs --yes
+	NeedsYes bool   // the command also asks without a terminal, so scripts need --yes
 	NewRow   bool   // the subject need not be in the list
-	Counts   string // of a job or a download: the unit of its progress, e.g. "rows"
+	Counts   string // progress unit of a job or download, e.g. "rows"
 
 	// Of a download or an upload.
-	Media   string // content type of the file
+	Media   string // file content type
 	Memory  int64  // bytes that a server needs meanwhile
-	Secret  bool   // of a download: the file has secrets, so an operator who may change nothing does not get it, and it is recorded
-	Largest int64  // of an upload: bytes of the largest file
+	Secret  bool   // for a download: contains secrets, so it is recorded and hidden from read-only operators
+	Largest int64  // maximum upload size in bytes
 
-	MayBeStdin bool // of an upload: without a file the command reads standard input
+	MayBeStdin bool // for an upload: the command reads standard input if no file is given
 
-	// Of a job: it may take longer than a request, so a server runs it in the background; see InBackground.
+	// Background: the job may take longer than a request, so a server runs it in the background; see InBackground.
 	Background bool
-	Begun      string // of a background job: what the console says when it was started; "": the job has begun
+	Begun      string // console notice when a background job starts; "": the job has begun
 	Stop       string // the button that stops it; "": stop the job
 
-	Refuses func() error // of a background job: why it cannot begin now; nil: it always can
+	Refuses func() error // why a background job cannot start now; nil: always can
 
-	// Setup, if set, returns how to configure what the operation needs; nil: it is configured. The console shows it instead of a list without
-	// rows, and has no button of a change.
+	// Setup, if set, returns how to configure the operation's requirements; nil: configured. The console shows it
+	// instead of an empty list and hides change buttons.
 	Setup func() *Setup
 
-	// ServerOnly says that there is no command, because the operation is about the process of the server.
+	// ServerOnly: no command, because the operation concerns the server process.
 	ServerOnly bool
 
-	Former []Former // spellings of the command, which no help shows
+	Former []Former // hidden former command spellings
 }
 
-// Setup says how to configure what an operation needs.
+// Setup describes missing configuration.
 type Setup struct {
-	Text  string // what to do, in two short sentences
-	Lines string // of the configuration, to be copied
+	Text  string // instructions in two short sentences
+	Lines string // configuration lines to copy
 	Guide string // a file
 }
 
-// Missing returns what has to be configured before the operation can be used, or nil.
+// Missing returns the missing configuration, or nil.
 func (o *Operation) Missing() *Setup {
 	if o.Setup == nil {
 		return nil
@@ -113,48 +112,48 @@ func (o *Operation) Missing() *Setup {
 	return o.Setup()
 }
 
-// Former is a former spelling of a command.
+// Former is a former command spelling.
 type Former struct {
 	Words string // after holdfast, e.g. "sync node drain"
 	Noun  bool   // they stand for the noun, before all its verbs
 	JSON  bool   // the command always printed JSON
-	Flag  string // without which the words are no spelling of this command, e.g. "undo"; it is not typed any more
+	Flag  string // removed flag that selected this command, e.g. "undo"
 	Keeps bool   // the flag is still typed
-	Value bool   // the value of the flag is the first argument now
+	Value bool   // the flag's value is now the first argument
 }
 
-// Operation is a declared operation. NewList, NewRead, NewChange and NewJob make it.
+// Operation is a declared operation, made by NewList, NewRead, NewChange or NewJob.
 type Operation struct {
 	About
 	Kind    Kind
 	Inputs  []Input
-	Columns []Column // of the rows of a list, or of the result of another operation
-	Names   []string // the inputs of other operations that take what names a row, besides the subjects of the list
-	Also    *Member  // of the JSON of a list, besides the rows
-	Found   *Found   // what a job finds while it runs; nil: nothing
+	Columns []Column // columns of list rows or of the result
+	Names   []string // other operations' inputs that take a row's name, besides the list's subjects
+	Also    *Member  // additional JSON member of a list
+	Found   *Found   // rows reported by a running job; nil: none
 
 	out      reflect.Type
 	isPaged  bool
-	runs     *Runs    // of a background job
+	runs     *Runs    // background job runs
 	recorder Recorder // nil: nobody records the runs
 	run      func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check    func(values map[string]string) error
 }
 
-// Member is a member of the JSON of a list, besides the rows.
+// Member is an additional JSON member of a list.
 type Member struct {
 	Name string
 	Type reflect.Type
 	Get  func(context.Context) (any, error)
 }
 
-// Noun returns the first part of the path.
+// Noun returns the path's first part.
 func (o *Operation) Noun() string {
 	noun, _, _ := strings.Cut(o.Path, "/")
 	return noun
 }
 
-// Verb returns the second part of the path, or "list".
+// Verb returns the path's second part, or "list".
 func (o *Operation) Verb() string {
 	if _, verb, ok := strings.Cut(o.Path, "/"); ok {
 		return verb
@@ -162,7 +161,7 @@ func (o *Operation) Verb() string {
 	return "list"
 }
 
-// Label returns the text of the button.
+// Label returns the button text.
 func (o *Operation) Label() string {
 	if o.Button != "" {
 		return o.Button
@@ -170,7 +169,7 @@ func (o *Operation) Label() string {
 	return Sentence(o.Verb())
 }
 
-// LabelOf returns the text of the button with the names of its subjects: "Revoke key K", "Delete tenant T" or "Stop writes: service S".
+// LabelOf returns the button text with subject names: "Revoke key K", "Delete tenant T" or "Stop writes: service S".
 func (o *Operation) LabelOf(named string) string {
 	label := o.Label()
 	for _, s := range o.Subjects() {
@@ -179,19 +178,19 @@ func (o *Operation) LabelOf(named string) string {
 	if named == "" {
 		return label
 	}
-	if strings.Contains(label, " ") { // it has an object of its own
+	if strings.Contains(label, " ") { // has its own object
 		label += ":"
 	}
 	return label + " " + named
 }
 
-// Sentence returns the words of a name, e.g. "Retry all" for "retry-all".
+// Sentence returns a name's words, e.g. "Retry all" for "retry-all".
 func Sentence(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")
 }
 
-// Subjects returns the inputs that name what is shown or changed, which are the first ones: the last is
-// the thing itself, and those before it name where it is.
+// Subjects returns the inputs that name the thing shown or changed. They come first: the last is the thing itself,
+// the others its containers.
 func (o *Operation) Subjects() []Input {
 	n := 0
 	for n < len(o.Inputs) && o.Inputs[n].Subject {
@@ -224,13 +223,13 @@ func (o *Operation) Input(name string) *Input {
 	return nil
 }
 
-// CheckValues returns an *InputError for a value that the operation does not understand.
+// CheckValues returns an *InputError for an invalid value.
 func (o *Operation) CheckValues(values map[string]string) error { return o.check(values) }
 
-// Output returns the type of the rows of a list, or of the result of another operation.
+// Output returns the row or result type.
 func (o *Operation) Output() reflect.Type { return o.out }
 
-// RowsMember returns the name of the member with the rows in the JSON of a list.
+// RowsMember returns the JSON member with a list's rows.
 func (o *Operation) RowsMember() string {
 	if o.Rows != "" {
 		return o.Rows
@@ -238,22 +237,21 @@ func (o *Operation) RowsMember() string {
 	return o.Noun()
 }
 
-// Check checks the values of the inputs, by name, as Run does before it runs the operation.
+// Check validates input values by name, as Run does.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
-// Run runs the operation with the values of its inputs, by name. It returns an *InputError for a value
-// that it does not understand. A job may return a result with an error: what it did before.
+// Run runs the operation with input values by name. It returns an *InputError for an invalid value. A job may return
+// both a partial result and an error.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress: progress})
 }
 
-// call has the progress and the body of a run.
 type call struct {
 	progress Progress
-	body     *Body // of an upload
+	body     *Body // upload body
 }
 
-// call runs the operation, and records what it has changed. A download is recorded when its file was sent.
+// call runs the operation and records changes. A download is recorded once its file was sent.
 func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.unrecorded(ctx, values, c)
 	if err == nil && r.File != nil {
@@ -272,25 +270,23 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 	return r, err
 }
 
-// None is the input of an operation that takes none.
+// None is the input of operations without inputs.
 type None struct{}
 
-// Changed is the result of a change. Without a notice, its fields with the tag title are shown. The tag secret is on
-// a field that is shown only once, such as a token, and says so: the command prints it (and nothing else if it is the
-// only one with a title and without the tag aside), the console shows it instead of the page, with a QR code that the tag
-// qr names, and the API sends it.
+// Changed is a change's result. Without a notice, its fields tagged title are shown. The tag secret marks a value
+// shown only once, e.g. a token, and holds the text that says so: the command prints it (alone if no other field has
+// title without aside), the console shows it instead of the page, with a QR code if tagged qr, and the API sends it.
 type Changed interface{ Notice() string }
 
-// NewList declares a list. The fields of In are the inputs. Their tags are doc, the help, and flag, the name. Only the
-// command has an input with the tag local. What is typed into one with the tag secret is not shown, and the log of changes
-// leaves out one with the tag private. Words, e.g. settings=rw, are a []string.
-// A list that is read in pages embeds Page in In, and one that shows the latest rows embeds Latest.
-// The fields of Out have the tag json, and the tag title if people read them. The tag subject is on the
-// fields that name the row, with the names of the inputs of other operations that take them, and the tag cursor
-// on the field for Page.After. A field with the tag with is shown only if the input that it names is true; with the tag
-// local, which such a field of a local input has, too, the API does not describe it. A method
-// Offers(verb string) bool of Out says which changes the console offers for a row. If In has subjects, the list
-// belongs to them, such as the keys of an account: the rows of the list that name all of these subjects link to it.
+// NewList declares a list. In's fields are the inputs, with the tags doc (help) and flag (name). The tag local
+// restricts an input to the command; secret masks it; private keeps it out of the change log. Words, e.g.
+// settings=rw, are a []string. A paged list embeds Page in In; a list of only the latest rows embeds Latest.
+//
+// Out's fields have the tag json, and title if people read them. The tag subject marks the fields that name the row,
+// and lists the inputs of other operations that take them; cursor marks the field for Page.After. A field tagged with
+// is shown only if that input is true; if also tagged local, like the input, it is not in the API description. A
+// method Offers(verb string) bool on Out selects the changes that the console offers for a row. If In has subjects,
+// the list belongs to them, e.g. an account's keys: rows that name all of these subjects link to it.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
@@ -309,16 +305,16 @@ func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, erro
 	return o
 }
 
-// With adds a member to the JSON of a list.
+// With adds a JSON member to a list.
 func With[T any](o Operation, name string, get func(context.Context) (T, error)) Operation {
 	o.Also = &Member{name, reflect.TypeFor[T](), func(ctx context.Context) (any, error) { return get(ctx) }}
 	return o
 }
 
-// NewRead declares a read of one thing. The first fields of In, which name the thing, have the tag subject
-// instead of flag: "tenant", or "tenant,flag" for a required flag of the command instead of an argument. Out is as
-// for NewList, and the tag text is on a field that is shown as a text, e.g. a body. A read in parts has the input after, and
-// the tag cursor on a field with its value for the next part, which is empty in the last one.
+// NewRead declares a read. In's first fields, which name the thing, have the tag subject instead of flag: "tenant",
+// or "tenant,flag" for a required flag instead of an argument. Out is as for NewList; the tag text marks a field
+// shown as text, e.g. a body. A partial read has the input after, and a field tagged cursor with the next part's
+// value, empty in the last part.
 func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)) Operation {
 	o, row := declare[In, Out](Read, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) }, func(_ In, out Out) *Result {
@@ -331,15 +327,14 @@ func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)
 	return o
 }
 
-// NewChange declares a change. The first fields of In have the tag subject, as for NewRead, if the change
-// is for one thing. Out is as for NewList.
+// NewChange declares a change. In's first fields have the tag subject, as for NewRead, if the change is for one
+// thing. Out is as for NewList.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
 	return newChange(Change, about, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) })
 }
 
-// NewJob declares a job. Without a subject it concerns all rows of the list. It is as NewChange, but if fn
-// returns an error and a result with a notice, the command shows both. A method IsPartial() bool of Out says whether
-// the job has left something to do.
+// NewJob declares a job. Without a subject it applies to all rows. It is like NewChange, but the command shows both
+// an error and a result's notice. A method IsPartial() bool on Out reports whether work remains.
 func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
 	return newChange(Job, about, func(ctx context.Context, in In, c call) (Out, error) { return fn(ctx, in, c.progress) })
 }
@@ -356,7 +351,7 @@ func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Cont
 	return o
 }
 
-// runner returns a function that parses the inputs, calls fn, and makes a result of what it returns.
+// runner returns a function that parses inputs, calls fn and builds the result.
 func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, call) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, call) (*Result, error) {
 	return func(ctx context.Context, values map[string]string, c call) (*Result, error) {
 		in, err := parse[In](inputs, values)
@@ -375,8 +370,8 @@ func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context
 	}
 }
 
-// declare reads the tags, and returns a function that makes a row. It panics if the declaration is
-// wrong: that is when the program starts, and in every test.
+// declare parses the tags, and returns a function that makes rows. It panics on an invalid declaration, i.e. at
+// program start and in every test.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {
 	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
 	switch _, _, hasVerb := strings.Cut(o.Path, "/"); {
@@ -407,7 +402,7 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 			panic(fmt.Sprintf("operation %q: only the result of a change has a secret, and it is no subject", o.Path))
 		}
 	}
-	hasAfter, hasCursor := o.Input("after") != nil, fields.cursor != nil // a read may have the result of a list
+	hasAfter, hasCursor := o.Input("after") != nil, fields.cursor != nil // a read may return a list's rows
 	if kind == List && hasAfter != hasCursor || kind == Read && hasAfter && !hasCursor {
 		missing := "the tag cursor on the field of the result that is the next input after"
 		if !hasAfter {

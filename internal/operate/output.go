@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// Result is what an operation returns.
+// Result is an operation's result.
 type Result struct {
-	Columns []Column // those of the operation that are shown
-	Rows    []Row    // of another operation than a list: its result
+	Columns []Column // the operation's visible columns
+	Rows    []Row    // a single row unless the operation is a list
 
-	File *File // of a download
+	File *File // download
 
-	Notice string // what a change did: a sentence without a full stop; "": its columns are shown
-	Note   string // of a change: what the operator has to do besides, shown by the command
-	Next   any    // of a list in pages or a read in parts: where the next one begins; nil: this is the last one
+	Notice string // change summary, a sentence without a full stop; "": show the columns
+	Note   string // for a change: what remains to be done, shown by the command
+	Next   any    // next page's or part's cursor; nil: last
 
 	value   any            // as JSON
-	members map[string]any // of a list
+	members map[string]any // for a list
 }
 
 // JSON returns the result as the API sends it.
@@ -45,41 +45,41 @@ func (r *Result) JSON() any {
 	return r.value
 }
 
-// Row is a row of a list, or the result of another operation.
+// Row is a list row, or another operation's result.
 type Row struct {
 	Value    any               // as JSON
 	Cells    []any             // by Result.Columns
-	Texts    []Text            // of a read
-	Tables   []Table           // of a read
-	Note     string            // of a list: printed once by the command for all rows with the same note; of a read: a warning on its page
-	Subjects map[string]string // the values of the inputs Operation.Names, which name this row
+	Texts    []Text            // for a read
+	Tables   []Table           // for a read
+	Note     string            // for a list: printed once per distinct note; for a read: a warning on its page
+	Subjects map[string]string // values of Operation.Names for this row
 	Called   string            // how people call the row; "": they read its subject
 	Offers   func(verb string) bool
 
 	cursor any
 }
 
-// Text is a text with a title. JSON has line breaks, for people.
+// Text is a titled text. JSON is indented for people.
 type Text struct{ Title, Body string }
 
-// Column is a field of a row that people read.
+// Column is a row field for people.
 type Column struct {
 	Title   string
 	Type    reflect.Type
-	Subject string // it is this one of Row.Subjects, or its name for people
-	Secret  string // says that the value is shown once; "": it is no secret
-	Sort    string // value of the input sort that selects this order; "" for none
-	QR      string // label of the secret's QR code in the console; "" for none
-	Aside   bool   // the command has it only as JSON
-	Main    bool   // it names the rows for people, instead of their subject
-	With    string // the input that must be true to show it; "": it is shown always
+	Subject string // name in Row.Subjects of this value, or of the value it describes
+	Secret  string // text saying that the value is shown once; "": not secret
+	Sort    string // sort input value for this order; "": none
+	QR      string // label of the secret's QR code in the console; "": none
+	Aside   bool   // the command shows it only as JSON
+	Main    bool   // names rows for people, instead of the subject
+	With    string // input that must be true to show it; "": always shown
 
 	zero  string // shown for the zero value
 	at    []int
-	whole []int // the field with the number of which this one is a share; nil: none
+	whole []int // index of the field with the whole that this is a share of; nil: none
 }
 
-// Share is a number that is a part of another one, which is not 0. The console shows a bar for it.
+// Share is a part of a nonzero whole. The console shows a bar.
 type Share struct {
 	Value       any
 	Part, Whole int64
@@ -99,7 +99,7 @@ func (r *Result) HasSecret() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Secret != "" })
 }
 
-// IsPartial reports whether a job has left something to do.
+// IsPartial reports whether a job left work to do.
 func (r *Result) IsPartial() bool {
 	p, ok := r.value.(Partial)
 	return ok && p.IsPartial()
@@ -122,7 +122,6 @@ func (r *Result) choose(all []Column, values map[string]string) {
 	}
 }
 
-// outputs are the fields of a result by their tags.
 type outputs struct {
 	columns  []Column
 	texts    []Column
@@ -133,7 +132,6 @@ type outputs struct {
 	called   []int
 }
 
-// outputsOf reads the tags of a result.
 func outputsOf(t reflect.Type) (o outputs) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, outputTags)
@@ -176,7 +174,6 @@ func outputsOf(t reflect.Type) (o outputs) {
 	return o
 }
 
-// row makes a row of a result.
 func (o *outputs) row(out any) Row {
 	v := reflect.ValueOf(out)
 	r := Row{Value: out, Offers: func(string) bool { return true }}
@@ -208,7 +205,6 @@ func (o *outputs) row(out any) Row {
 	return r
 }
 
-// cell returns the value of a column in a result.
 func (c *Column) cell(result reflect.Value) any {
 	v := result.FieldByIndex(c.at)
 	if c.zero != "" && v.IsZero() {

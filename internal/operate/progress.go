@@ -6,12 +6,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrStopped means that an interrupted operation has not reached its end.
+// ErrStopped means that the operation was interrupted.
 var ErrStopped = errcode.New(errcode.Unavailable, "stopped before the end")
 
-// Update is the progress of a job.
+// Update is a job's progress.
 type Update struct {
-	Step  string // of a job with several steps; "": About.Counts
+	Step  string // for jobs with several steps; "": About.Counts
 	Done  int64
 	Total int64  // 0: unknown
 	Bytes int64  // that were moved; 0: the job does not count them
@@ -19,10 +19,10 @@ type Update struct {
 	Found any    // a row for WithFound
 }
 
-// Progress receives updates from one goroutine at a time; nil: nobody watches the job.
+// Progress receives updates, not concurrently; nil: unwatched.
 type Progress func(Update)
 
-// Report reports progress. A total of 0 is unknown.
+// Report reports progress; a total of 0 is unknown.
 func (p Progress) Report(done, total int64) { p.send(Update{Done: done, Total: total}) }
 
 // Moved reports progress with the bytes that were moved.
@@ -30,7 +30,7 @@ func (p Progress) Moved(done, total, bytes int64) {
 	p.send(Update{Done: done, Total: total, Bytes: bytes})
 }
 
-// Step reports the progress of a step.
+// Step reports a step's progress.
 func (p Progress) Step(step string, done, total int64) {
 	p.send(Update{Step: step, Done: done, Total: total})
 }
@@ -38,10 +38,10 @@ func (p Progress) Step(step string, done, total int64) {
 // Wait reports why the job waits, until the next update.
 func (p Progress) Wait(text string) { p.send(Update{Waits: text}) }
 
-// Find reports a row, e.g. a finding. A command prints the text of a Printed at once, unless it prints JSON.
+// Find reports a row, e.g. a finding. A command prints a Printed's text at once, unless it prints JSON.
 func (p Progress) Find(found any) { p.send(Update{Found: found}) }
 
-// Printed is a row of a job that has a text for people, which ends with a line break.
+// Printed is a job's row with text for people that ends with a line break.
 type Printed interface{ Text() string }
 
 func (p Progress) send(u Update) {
@@ -50,9 +50,9 @@ func (p Progress) send(u Update) {
 	}
 }
 
-// Found describes the rows that a job reports while it runs.
+// Found describes the rows that a running job reports.
 type Found struct {
-	Title   string // of the table
+	Title   string // table title
 	Empty   string // shown without rows
 	Columns []Column
 	fields  outputs
@@ -61,8 +61,8 @@ type Found struct {
 // Row converts a reported value.
 func (f *Found) Row(found any) Row { return f.fields.row(found) }
 
-// WithFound declares the rows of a job (Progress.Find). T has the tags of a list row. With --json the command prints a
-// line for each row; the console and the API show the first MaxFound.
+// WithFound declares a job's rows (Progress.Find). T has list row tags. With --json the command prints a line per
+// row; the console and the API show the first MaxFound.
 func WithFound[T any](o Operation, title, empty string) Operation {
 	f := &Found{Title: title, Empty: empty, fields: outputsOf(reflect.TypeFor[T]())}
 	f.Columns = f.fields.columns

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Record says what an operation has changed, or which file with secrets it has sent.
+// Record describes a change, or a sent file with secrets.
 type Record struct {
 	*Operation
 	Inputs []Logged
 	Err    error // nil: it succeeded
 }
 
-// Logged is the value of an input.
+// Logged is an input value.
 type Logged struct{ Name, Value string }
 
-// Recorder receives a record after each change, also a failed one, when a background job was started, and when a file
-// with secrets was sent.
+// Recorder is called after each change, even a failed one, when a background job starts, and after sending a file
+// with secrets.
 type Recorder func(context.Context, Record)
 
 // Recorded returns the operations with a recorder.
@@ -29,11 +29,11 @@ func Recorded(all []Operation, to Recorder) []Operation {
 	return all
 }
 
-// IsRecorded reports whether the runs of an operation are recorded.
+// IsRecorded reports whether runs are recorded.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
-// Logged returns the names of the values in a record: the inputs, and what the result names. A dry run is in it only if it was one, but a
-// background job has all inputs, as in its run.
+// Logged returns the names of recorded values: the inputs and the result's names. The dry run input is recorded only
+// if set, but background jobs record all inputs, like their runs.
 func (o *Operation) Logged() (names []string) {
 	for _, in := range o.Inputs {
 		if !in.Local && !in.Secret && (in.Subject || !in.Private && in.Name != DryRun || o.Background) {
@@ -54,7 +54,7 @@ func (o *Operation) record(ctx context.Context, values map[string]string, r *Res
 		return
 	}
 	values, names := maps.Clone(values), o.Logged()
-	if r != nil && len(r.Rows) > 0 { // the name of a new thing
+	if r != nil && len(r.Rows) > 0 { // a new thing's name
 		if values == nil {
 			values = map[string]string{}
 		}

@@ -28,10 +28,10 @@ const (
 	Failed     RunState = "failed"
 )
 
-// Partial is the result of a job that may leave something to do. The exit status of its command is 1 then.
+// Partial is the result of a job that may leave work to do. Its command then exits with status 1.
 type Partial interface{ IsPartial() bool }
 
-// Run is one execution of a background job in this process.
+// Run is a background job execution in this process.
 type Run struct {
 	ID        string
 	Operation *Operation
@@ -41,24 +41,24 @@ type Run struct {
 	Began     time.Time
 	Ended     time.Time // zero: it runs
 	Found     []Row     // the first MaxFound
-	Result    *Result   // nil: it runs, or has failed
+	Result    *Result   // nil: running or failed
 	Err       error     // why it failed
 
 	stop context.CancelFunc
 }
 
-// HasEnded reports whether the job has ended.
+// HasEnded reports whether the job ended.
 func (r *Run) HasEnded() bool { return !r.Ended.IsZero() }
 
 const (
-	// MaxFound is how many rows of a run are kept.
+	// MaxFound limits the kept rows per run.
 	MaxFound = 100
-	// maxRuns is how many runs of a service are kept.
+	// maxRuns limits the kept runs per service.
 	maxRuns = 50
 )
 
-// Runs keeps the background jobs of a service in this process, which run between Begin and End. The service stores
-// their progress, so a job that is started again continues.
+// Runs keeps a service's background jobs in this process, which run between Begin and End. The service stores their
+// progress, so a restarted job continues.
 type Runs struct {
 	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run
@@ -66,10 +66,10 @@ type Runs struct {
 	clock func() time.Time
 	log   *slog.Logger
 	work  sync.WaitGroup
-	all   []*Run // in the order of their start
+	all   []*Run // in start order
 }
 
-// InBackground connects the background jobs among the operations, and adds operations with the noun "runs" that list, show
+// InBackground connects the background jobs to their runs, and adds operations with the noun "runs" that list, show
 // and stop them.
 func InBackground(all []Operation) []Operation {
 	runs := &Runs{}
@@ -82,7 +82,7 @@ func InBackground(all []Operation) []Operation {
 	return append(all, runs.operations()...)
 }
 
-// RunsOf returns the background jobs of operations, or nil.
+// RunsOf returns the operations' background runs, or nil.
 func RunsOf(all []Operation) *Runs {
 	for i := range all {
 		if all[i].runs != nil {
@@ -100,7 +100,7 @@ func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logg
 	r.life, r.end = context.WithCancel(ctx)
 }
 
-// End stops the jobs and waits until they have ended.
+// End stops the jobs and waits for them.
 func (r *Runs) End() {
 	r.mu.Lock()
 	if r.end != nil {
@@ -111,7 +111,7 @@ func (r *Runs) End() {
 	r.work.Wait()
 }
 
-// Start starts a background job, and records that. It returns an *InputError for a value that the job does not understand.
+// Start starts and records a background job. It returns an *InputError for an invalid value.
 func (o *Operation) Start(ctx context.Context, values map[string]string) (Run, error) {
 	run, err := o.start(values)
 	o.record(ctx, values, nil, err)
@@ -178,24 +178,24 @@ func (r *Runs) run(ctx context.Context, one *Run) {
 	}
 }
 
-// do runs the operation. A panic becomes its error, so that it does not stop the server.
+// do runs the operation. It converts panics to errors, so that they do not stop the server.
 func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errcode.Wrap(errcode.Internal, "internal error: see the log of the server", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // Start has recorded it
+	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // recorded by Start
 }
 
-// copy returns a run as it is now. The caller holds the lock.
+// copy returns a snapshot. The caller holds the lock.
 func (r *Run) copy() Run {
 	c := *r
 	c.Found = slices.Clone(r.Found)
 	return c
 }
 
-// latest returns the latest run of an operation, or nil. The caller holds the lock.
+// latest returns an operation's latest run, or nil. The caller holds the lock.
 func (r *Runs) latest(o *Operation) *Run {
 	for _, one := range slices.Backward(r.all) {
 		if one.Operation.Path == o.Path {
@@ -205,7 +205,7 @@ func (r *Runs) latest(o *Operation) *Run {
 	return nil
 }
 
-// Latest returns the latest run of a background job.
+// Latest returns a background job's latest run.
 func (o *Operation) Latest() (run Run, ok bool) {
 	if o.runs == nil {
 		return run, false
@@ -242,7 +242,7 @@ func (r *Runs) list() (all []Run) {
 	return all
 }
 
-// Reason returns why a run failed, as people read it, or "".
+// Reason returns why a run failed, or "".
 func (r *Run) Reason() string {
 	if r.Err == nil {
 		return ""

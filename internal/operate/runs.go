@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// operations returns the operations on runs. They have no command, because only the process of the server knows its runs.
+// operations returns the run operations. They have no commands, because only the server process knows its runs.
 func (r *Runs) operations() []Operation {
 	return []Operation{
 		NewList(About{
@@ -70,7 +70,7 @@ type runOutput struct {
 	Error     string          `json:"error,omitempty" title:"Error" doc:"why it failed"`
 }
 
-// Offers says that only a job that runs can be stopped.
+// Offers allows stopping only running jobs.
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
 // RunDetail is a run with its result.
@@ -99,7 +99,7 @@ func (r *Run) output() runOutput {
 	return o
 }
 
-// Progress returns what a run does as people read it, e.g. "copies 3 of 10".
+// Progress describes a run's progress, e.g. "copies 3 of 10".
 func (r *Run) Progress() string {
 	u := &r.Latest
 	text := strconv.FormatInt(u.Done, 10)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// Lines is the content type of lines of JSON.
+	// Lines is the content type of JSON lines.
 	Lines = "application/x-ndjson"
 
-	// LargestLines is About.Largest of an upload that is read line by line, so only the disk limits it.
+	// LargestLines is About.Largest for line-by-line uploads, limited only by disk space.
 	LargestLines = 64 << 30
 )
 
-// File is the result of a download.
+// File is a download's result.
 type File struct {
 	Name  string // the name under which a browser stores it
 	Size  int64  // bytes; 0: unknown
@@ -26,7 +26,7 @@ type File struct {
 	sent func(error) // is called after Send; nil: nothing
 }
 
-// Send writes the file. It fails if the file has another size.
+// Send writes the file. It fails if the size differs.
 func (f *File) Send(to io.Writer) error {
 	err := f.send(to)
 	if f.sent != nil {
@@ -58,7 +58,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// NewDownload declares a download: fn finds and checks the file, which is written afterwards. In is as for NewRead. Media is required.
+// NewDownload declares a download: fn finds and checks the file, which is written afterwards. In is as for NewRead.
+// Media is required.
 func NewDownload[In any](about About, fn func(context.Context, In, Progress) (File, error)) Operation {
 	o, _ := declare[In, struct{}](Download, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, c call) (File, error) { return fn(ctx, in, c.progress) }, func(_ In, f File) *Result {
@@ -73,8 +74,8 @@ type Body struct {
 	Size int64 // bytes; 0: unknown
 }
 
-// NewUpload declares an upload. It is as NewJob, with the file as a further input. A read error fails the upload even
-// if fn does not return it. Media and Largest are required.
+// NewUpload declares an upload. It is like NewJob, with a file as an additional input. A read error fails the upload
+// even if fn ignores it. Media and Largest are required.
 func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
 	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {
 		if c.body == nil {
@@ -100,7 +101,7 @@ func errLarge(most int64) error {
 	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", most)
 }
 
-// bodyReader reads a body that must not be too large, or end before its size. It keeps the first error.
+// bodyReader enforces the size limit and detects truncation. It keeps the first error.
 type bodyReader struct {
 	Body
 	largest, n int64
@@ -126,7 +127,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// Upload runs an upload with the values of its inputs, by name, as Run does.
+// Upload is Run for uploads.
 func (o *Operation) Upload(ctx context.Context, values map[string]string, body Body, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress, &body})
 }

@@ -2,7 +2,7 @@ package operate
 
 import "reflect"
 
-// Table is a part of a result that has rows itself, such as the collections of an account.
+// Table is a nested table in a result, e.g. an account's collections.
 type Table struct {
 	Title, Empty string
 	Columns      []Column
@@ -16,12 +16,10 @@ type nested struct {
 	fields       outputs
 }
 
-// nestedOf reads the tags of a field that is a slice of structs.
 func nestedOf(f *reflect.StructField) nested {
 	return nested{f.Tag.Get("table"), f.Tag.Get("empty"), f.Index, outputsOf(f.Type.Elem())}
 }
 
-// tables returns the tables of a result.
 func (o *outputs) tablesOf(v reflect.Value) (all []Table) {
 	for i := range o.tables {
 		n := &o.tables[i]

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// inputTags and outputTags are the tags that the fields of an input and of a result may have.
+// Tags allowed on input and result fields.
 var (
 	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "enum", "least", "local", "remote", "secret", "private", "names", "lines"}
 	outputTags = []string{
@@ -17,7 +17,7 @@ var (
 	}
 )
 
-// checkTags panics if a field has another tag than the known ones, because a misspelled tag would have no effect.
+// checkTags panics on unknown tags, because a misspelled tag would have no effect.
 func checkTags(f *reflect.StructField, of reflect.Type, known []string) {
 	for rest := strings.TrimSpace(string(f.Tag)); rest != ""; {
 		key, value, ok := strings.Cut(rest, ":")

@@ -4,17 +4,15 @@
 //	GET  /SERVICE/NOUN/SUBJECT       the read "show"
 //	POST /SERVICE/NOUN               the change "add"
 //	POST /SERVICE/NOUN/VERB          another change
-//	POST /SERVICE/NOUN/SUBJECT/VERB  a change of a row
+//	POST /SERVICE/NOUN/SUBJECT/VERB  a row change
 //
-// An operation with several subjects has all of them in its path, as the list has that belongs to something:
-// GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
+// The path has all subjects: GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
 //
 // A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress.
 //
-// A download is GET /SERVICE/NOUN/SUBJECT/VERB, and an upload has the file as its body.
+// A download is GET /SERVICE/NOUN/SUBJECT/VERB. An upload sends the file as the body.
 //
-// Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list,
-// a read, a download or an upload.
+// Other inputs are JSON members in a change's body, and query parameters of a list, read, download or upload.
 package adminapi
 
 import (
@@ -29,24 +27,25 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// API serves the operations of a service. The server has checked the admin token.
+// API serves a service's operations. The server has already checked the admin token.
 type API struct {
-	paths  []string // of the nouns
+	paths  []string // noun paths
 	routes []route
 }
 
-// Route is the method and the path of an operation. A part of the path in capitals stands for a value.
+// Route is an operation's method and path. Path parts in capitals are placeholders.
 type Route struct{ Method, Path string }
 
 type route struct {
 	Route
 	parts []string
-	first int    // the place of the first subject in parts
-	runs  string // the path of background jobs
+	first int    // index of the first subject in parts
+	runs  string // background job path
 	*operate.Operation
 }
 
-// New returns the API of the operations of a service. Paths of the server's own operations, whose name is "", begin with the noun.
+// New returns a service's API. The server's own operations have the service name "" and paths that begin with the
+// noun.
 func New(service string, all []operate.Operation) *API {
 	a, prefix := &API{}, ""
 	if service != "" {
@@ -74,7 +73,7 @@ func New(service string, all []operate.Operation) *API {
 	return a
 }
 
-// Routes returns the routes, in the order of the operations.
+// Routes returns the routes in operation order.
 func (a *API) Routes() (all []Route) {
 	for _, r := range a.routes {
 		all = append(all, r.Route)
@@ -82,7 +81,7 @@ func (a *API) Routes() (all []Route) {
 	return all
 }
 
-// Status returns the status of an answer to an operation that succeeded.
+// Status returns the success status.
 func Status(o *operate.Operation) int {
 	if o.Background {
 		return http.StatusAccepted
@@ -93,10 +92,10 @@ func Status(o *operate.Operation) int {
 	return http.StatusOK
 }
 
-// HasBody reports whether the inputs of an operation besides its subjects are members of a JSON object.
+// HasBody reports whether inputs other than subjects are sent as a JSON object.
 func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != operate.Upload }
 
-// Paths returns the path of each noun.
+// Paths returns each noun's path.
 func (a *API) Paths() []string { return a.paths }
 
 // Owns reports whether a raw path belongs to the operations.
@@ -104,7 +103,7 @@ func (a *API) Owns(path string) bool {
 	return slices.ContainsFunc(a.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
-// Label returns the route of a raw path for logs and metrics.
+// Label returns a raw path's route for logs and metrics.
 func (a *API) Label(path string) string {
 	if found := a.find(path); len(found) > 0 {
 		return found[0].Path
@@ -112,7 +111,7 @@ func (a *API) Label(path string) string {
 	return "unknown"
 }
 
-// find returns the routes with a path, which differ in the method. A path with fewer values comes first.
+// find returns the routes for a path, which differ in method. Routes with fewer placeholders come first.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
 	values := map[*route]int{}
@@ -127,7 +126,7 @@ func (a *API) find(path string) (found []*route) {
 	return found
 }
 
-// matches reports whether a path belongs to the route, and how many of its parts are values.
+// matches reports whether a path matches the route, and how many parts are placeholders.
 func (o *route) matches(parts []string) (values int, ok bool) {
 	if len(parts) != len(o.parts) {
 		return 0, false
@@ -146,7 +145,7 @@ func (o *route) matches(parts []string) (values int, ok bool) {
 
 var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 
-// Serve is the web.Handler of the admin listener.
+// Serve is the admin listener's web.Handler.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	found := a.find(at.Path)
@@ -190,7 +189,7 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	return o.send(w, value)
 }
 
-// run runs the operation, with the body of the request if it is an upload.
+// run runs the operation, with the request body for uploads.
 func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]string) (*operate.Result, error) {
 	if o.Kind != operate.Upload {
 		return o.Run(r.Context(), values, nil)
@@ -200,7 +199,6 @@ func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]st
 	return o.Upload(r.Context(), values, body, nil)
 }
 
-// upload is the body of a request.
 type upload struct {
 	io.Reader
 	errors *web.BodyErrors

@@ -12,7 +12,7 @@ import (
 // document is the body of an error.
 type document struct {
 	problem.Document
-	Errors []problem.Field `json:"errors,omitempty"` // every 422 has them
+	Errors []problem.Field `json:"errors,omitempty"` // set on every 422
 }
 
 // inputError says where in the request a wrong input is.
@@ -23,12 +23,12 @@ type inputError struct {
 
 func (e *inputError) Unwrap() error { return e.error }
 
-// wrongParameter returns the error of a parameter of the query or the path.
+// wrongParameter returns the error for a query or path parameter.
 func wrongParameter(name, reason string) error {
 	return &inputError{&operate.InputError{Input: name, Reason: reason}, problem.Field{Parameter: name, Code: "invalid", Detail: reason}}
 }
 
-// located returns an error that says where in the request a wrong input is.
+// located adds an invalid input's position in the request to an error.
 func (o *route) located(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if _, done := errors.AsType[*inputError](err); !ok || done {
@@ -45,7 +45,7 @@ func (o *route) located(err error) error {
 	return &inputError{&operate.InputError{Input: name, Reason: wrong.Reason}, problem.Field{Pointer: "/" + name, Code: "invalid", Detail: wrong.Reason}}
 }
 
-// WriteError is the web.ErrorWriter of the API.
+// WriteError is the API's web.ErrorWriter.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := problem.Refusal(err)
 	d := document{Document: problem.New(e, problem.In(w, r))}

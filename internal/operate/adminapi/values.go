@@ -16,12 +16,11 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// maxBody is the size of the largest body in bytes.
+// maxBody is in bytes.
 const maxBody = 16 << 10
 
 var bodyErrors = problem.BodyErrors(maxBody)
 
-// values returns the inputs of a request by name.
 func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map[string]string, error) {
 	all := map[string]string{}
 	others, parts := o.Others(), strings.Split(path, "/")
@@ -49,8 +48,7 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 	return all, addMembers(all, body, others)
 }
 
-// addParameters adds the parameters of a query. A parameter that the operation does not have is refused: a
-// slip must not change what the request does.
+// addParameters adds query parameters. It rejects unknown ones: a typo must not change the request's effect.
 func addParameters(all map[string]string, query url.Values, inputs []operate.Input) error {
 	for _, in := range inputs {
 		if in.Local {
@@ -78,7 +76,7 @@ func addParameters(all map[string]string, query url.Values, inputs []operate.Inp
 	return nil
 }
 
-// addMembers adds the members of a JSON object as text.
+// addMembers adds JSON members as text.
 func addMembers(all map[string]string, body []byte, inputs []operate.Input) error {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -120,7 +118,7 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 	return nil
 }
 
-// join returns words with spaces between them, if all of them are words.
+// join joins words with spaces, if all elements are words.
 func join(list []any) (words string, ok bool) {
 	var all []string
 	for _, v := range list {

@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Commands returns a command with the name of a service, which has those of its operations. The operations of the server itself have the
-// name "".
+// Commands returns a command named after a service with its operations as subcommands. The server's own operations
+// have the name "".
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
@@ -42,7 +42,6 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 	return root
 }
 
-// command is the command of an operation.
 type command struct {
 	*operate.Operation
 	sh  *service.Shell
@@ -50,7 +49,7 @@ type command struct {
 
 	asJSON, all, yes bool
 	limit            int
-	output           string // of a download: the file; "": standard output
+	output           string // download file; "": standard output
 }
 
 // newCommand makes a command run an operation.
@@ -80,7 +79,7 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 	return c
 }
 
-// optional returns the input that is an optional argument of the command, or nil.
+// optional returns the input that is an optional argument, or nil.
 func (c *command) optional() *operate.Input {
 	i := slices.IndexFunc(c.Inputs, func(in operate.Input) bool { return in.Argument != "" })
 	if i < 0 {
@@ -117,8 +116,8 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 	return service.Usagef("%s and %s are required", strings.Join(missing[:last], ", "), missing[last])
 }
 
-// refuseEmpty refuses a flag with an empty text, which may be a variable without a value: a list must not show all tenants
-// instead of a single tenant. Without a cursor a list begins at its first row.
+// refuseEmpty rejects empty flags, e.g. from an unset variable: a list must not show all tenants instead of one. An
+// empty cursor is allowed: the list begins at its first row.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.Inputs {
 		if in.Name == "after" {
@@ -131,7 +130,7 @@ func (c *command) refuseEmpty() error {
 	return nil
 }
 
-// required returns the flags that are required, as the help shows them.
+// required returns the required flags as shown in the help.
 func (c *command) required() (all []string) {
 	for _, s := range c.Subjects() {
 		if s.IsFlag {
@@ -193,7 +192,7 @@ func (c *command) jsonDoc() string {
 	return "print one line of JSON for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
-// arguments returns the arguments. Flags may have subjects.
+// arguments returns the arguments. Subjects may be flags instead.
 func (c *command) arguments() (all []string) {
 	for _, s := range c.typedSubjects() {
 		all = append(all, strings.ToUpper(s.Name))
@@ -206,7 +205,6 @@ func (c *command) typedSubjects() []operate.Input {
 	return slices.DeleteFunc(slices.Clone(c.Subjects()), func(s operate.Input) bool { return s.IsFlag })
 }
 
-// text returns the value of a flag as an input takes it.
 func text(v pflag.Value) string {
 	if words, ok := v.(pflag.SliceValue); ok {
 		return strings.Join(words.GetSlice(), " ")
@@ -214,7 +212,7 @@ func text(v pflag.Value) string {
 	return v.String()
 }
 
-// values returns the typed values by input. Without a limit a list has its own default.
+// values returns the typed values by input. Without a limit, a list uses its default.
 func (c *command) values(args []string) map[string]string {
 	values := map[string]string{}
 	for _, in := range c.Inputs {
@@ -254,8 +252,8 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(err)
 }
 
-// confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it. On a terminal it first
-// shows the result of a dry run.
+// confirm asks before a dangerous change: on a terminal, or always if NeedsYes. On a terminal it first shows a dry
+// run.
 func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	if c.yes || values[operate.DryRun] == "true" || !c.NeedsYes && !(c.Danger && c.sh.CanAsk()) {
 		return nil
@@ -279,7 +277,7 @@ func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	return nil
 }
 
-// typed returns an error that names the input as it is typed.
+// typed names inputs in an error as the user types them.
 func (c *command) typed(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if !ok {

@@ -9,13 +9,13 @@ import (
 	"holdfast/internal/operate"
 )
 
-// rename is a former spelling of a command, and the present words of the command.
+// rename maps a former spelling to the current command.
 type rename struct {
 	operate.Former
 	from, to []string
 }
 
-// Rename returns the arguments of a command line with the present words of a command instead of former ones; see operate.Former.
+// Rename replaces a former command spelling with the current one; see operate.Former.
 func Rename(args []string, services []service.Service) []string {
 	at := firstWord(args)
 	var found *rename
@@ -39,8 +39,7 @@ func Rename(args []string, services []service.Service) []string {
 	return slices.Concat(args[:at], found.to, rest)
 }
 
-// firstWord returns where the words of a command begin: after flags, and after the command that helps with another
-// one or completes it.
+// firstWord returns the index of the first command word, after flags and after help or completion commands.
 func firstWord(args []string) (at int) {
 	for at < len(args) {
 		switch arg := args[at]; {
@@ -66,8 +65,8 @@ func newRename(service string, o *operate.Operation, former operate.Former) *ren
 	return r
 }
 
-// isCloserThan reports whether a spelling matches more of the command line than another. A flag that only chose the operation
-// counts more than a flag that the operation still has.
+// isCloserThan reports whether a spelling matches more of the command line. A flag that only selected the operation
+// outweighs a flag that still exists.
 func (r *rename) isCloserThan(other *rename) bool {
 	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(r.flagRank(), other.flagRank()), cmp.Compare(len(r.Flag), len(other.Flag))) > 0
 }
@@ -82,8 +81,8 @@ func (r *rename) flagRank() int {
 	return 2
 }
 
-// matches reports whether a command line begins with the spelling. One of a noun alone matches without a verb, and not if
-// help is asked for.
+// matches reports whether a command line begins with the spelling. A noun alone matches without a verb, unless help
+// is requested.
 func (r *rename) matches(args []string) bool {
 	n := len(r.from)
 	if len(args) < n || !slices.Equal(args[:n], r.from) {
@@ -97,7 +96,7 @@ func (r *rename) matches(args []string) bool {
 	return r.Flag == "" || r.flagIn(rest) >= 0
 }
 
-// flagIn returns the place of the flag, or -1.
+// flagIn returns the flag's index, or -1.
 func (r *rename) flagIn(args []string) int {
 	return slices.IndexFunc(args, func(arg string) bool {
 		name, value, _ := strings.Cut(arg, "=")
@@ -105,7 +104,7 @@ func (r *rename) flagIn(args []string) int {
 	})
 }
 
-// withoutFlag returns arguments without the flag, whose value may be the first one now.
+// withoutFlag removes the flag; its value may become the first argument.
 func (r *rename) withoutFlag(args []string) []string {
 	at := r.flagIn(args)
 	_, value, hasValue := strings.Cut(args[at], "=")

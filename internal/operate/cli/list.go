@@ -11,10 +11,9 @@ import (
 	"holdfast/internal/operate"
 )
 
-// pageRows is how many rows a command reads at once, unless the list says otherwise.
+// pageRows is the default number of rows per read.
 const pageRows = 500
 
-// list prints the rows of a list.
 func (c *command) list(ctx context.Context, values map[string]string) error {
 	most := c.limit // 0: all
 	if c.all {
@@ -53,8 +52,7 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 	}
 }
 
-// addAll prints the rows of a page. The widths of columns are those of the page, because the rows of all pages may
-// be more than fit into memory.
+// addAll prints a page of rows. Column widths are per page, because all rows may not fit into memory.
 func (p *printer) addAll(rows []operate.Row) error {
 	for _, row := range rows {
 		if row.Note != "" && !slices.Contains(p.notes, row.Note) {
@@ -67,7 +65,7 @@ func (p *printer) addAll(rows []operate.Row) error {
 	return p.end()
 }
 
-// end prints the notes of rows, and where the next page begins if the list can be continued there.
+// end prints the row notes, and how to continue the list.
 func (c *command) end(p *printer, last *operate.Result) error {
 	if !c.asJSON {
 		for _, note := range p.notes {
@@ -80,7 +78,7 @@ func (c *command) end(p *printer, last *operate.Result) error {
 	return c.more(last)
 }
 
-// more prints where the next page or part begins. JSON has it.
+// more prints the next page's or part's cursor, which JSON includes.
 func (c *command) more(last *operate.Result) error {
 	if last.Next == nil || !c.Resumes || c.asJSON {
 		return nil

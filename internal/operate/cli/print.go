@@ -9,9 +9,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// printer prints rows: a line of JSON for each, or a table.
 type printer struct {
-	notes []string // of rows
+	notes []string // row notes
 	add   func(operate.Row) error
 	end   func() error
 }
@@ -33,7 +32,7 @@ func (c *command) row(w *service.Printer, r operate.Row) error {
 	return w.Row(cells...)
 }
 
-// cell returns a value as people read it. The title of its column names the time zone.
+// cell formats a value for people. The column title names the time zone.
 func (c *command) cell(v any) any {
 	switch v := v.(type) {
 	case time.Time:
@@ -51,7 +50,7 @@ func (c *command) cell(v any) any {
 	return v
 }
 
-// titles returns the header of a table. The first column of times names the time zone.
+// titles returns a table header. The first time column names the time zone.
 func titles(columns []operate.Column) (all []any) {
 	zone := " (UTC)"
 	for _, c := range columns {
@@ -74,7 +73,7 @@ func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, 
 	return columns, kept
 }
 
-// show prints the result of another operation than a list: JSON, the notice of a change, or facts and texts.
+// show prints a result other than a list: JSON, a notice, or facts and texts.
 func (c *command) show(r *operate.Result) error {
 	if r.Note != "" {
 		fmt.Fprintln(c.sh.Stderr, service.PrintableLines(r.Note))
@@ -83,7 +82,7 @@ func (c *command) show(r *operate.Result) error {
 		return c.sh.PrintLine(r.JSON())
 	}
 	switch {
-	case r.Notice != "" && c.Kind == operate.Job: // it may have several lines
+	case r.Notice != "" && c.Kind == operate.Job: // may be multiline
 		_, err := fmt.Fprintln(c.sh.Stdout, service.PrintableLines(r.Notice))
 		return err
 	case r.Notice != "":
@@ -113,7 +112,7 @@ func (c *command) show(r *operate.Result) error {
 	return c.tables(row)
 }
 
-// tables prints the tables of a result. One without rows says so.
+// tables prints a result's tables, including empty ones.
 func (c *command) tables(row *operate.Row) error {
 	for _, t := range row.Tables {
 		w := c.sh.Table()

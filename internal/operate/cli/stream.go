@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// download writes a file, or to standard output. The file gets its name when it is complete.
+// download writes to standard output or to a file, which is renamed when complete.
 func (c *command) download(ctx context.Context, values map[string]string) error {
 	w := &watch{command: c}
 	r, err := c.Run(ctx, values, w.see)
@@ -24,7 +24,7 @@ func (c *command) download(ctx context.Context, values map[string]string) error 
 	return c.typed(err)
 }
 
-// upload runs an upload with a file, or with - for standard input.
+// upload uploads a file, or standard input for -.
 func (c *command) upload(ctx context.Context, values map[string]string, name string) (*operate.Result, error) {
 	from, size, err := c.sh.OpenInput(name)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// runWatched runs the operation. It draws the progress of a job on a terminal, and prints its rows. If they cannot be
-// printed, it stops the job.
+// runWatched shows a job's progress on a terminal, and prints its rows. If printing fails, it stops the job.
 func (c *command) runWatched(ctx context.Context, values map[string]string, args []string) (*operate.Result, error) {
 	switch c.Kind {
 	case operate.Upload:
@@ -36,13 +35,12 @@ func (c *command) runWatched(ctx context.Context, values map[string]string, args
 	return r, err
 }
 
-// watch shows the updates of a job.
 type watch struct {
 	*command
-	bar  *service.Bar // of the current step; nil: no step has begun
+	bar  *service.Bar // current step's bar; nil: not begun
 	step string
 	said string // the latest reason to wait
-	err  error  // of the output
+	err  error  // output error
 	stop func() // the job
 }
 
@@ -69,7 +67,7 @@ func (w *watch) see(u operate.Update) {
 	}
 }
 
-// found prints a row, and stops the job if it cannot be printed.
+// found prints a row, and stops the job if printing fails.
 func (w *watch) found(row any) {
 	if w.asJSON {
 		w.err = w.sh.PrintLine(w.Found.Row(row).Value)

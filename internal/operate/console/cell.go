@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Shown is a value that the console shows with more than its text, e.g. with a state or a bar.
+// Shown is a value that the console renders with more than text, e.g. a state or a bar.
 type Shown interface{ Cell() service.Cell }
 
 // cell returns a value as the console shows it.

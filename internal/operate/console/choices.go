@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Choose returns what own returns, which may be nil, and otherwise the things that the rows of a service's lists name.
+// Choose returns own's choices (own may be nil), and otherwise the rows of the service's lists.
 func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	return func(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 		if own != nil {
@@ -31,7 +31,7 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 				continue
 			}
 			if where[name] = at.Get(name); where[name] == "" {
-				return nil, nil // such as a bucket, as long as the account is not known
+				return nil, nil // e.g. a bucket whose account is not known yet
 			}
 		}
 		options, err := listed(ctx, list, kind, prefix, where)
@@ -42,7 +42,7 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	}
 }
 
-// listed returns what rows of a list name. A list that cannot begin with a prefix is read from its beginning.
+// listed returns the names in a list's rows. Lists without a prefix search are read from the start.
 func listed(ctx context.Context, list *operate.Operation, kind, prefix string, where names) (all []service.Option, err error) {
 	values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
 	maps.Copy(values, where)
@@ -60,12 +60,12 @@ func listed(ctx context.Context, list *operate.Operation, kind, prefix string, w
 	return all, nil
 }
 
-// begins reports whether a text begins with a prefix, in any case.
+// begins is a case-insensitive prefix check.
 func begins(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
-// first returns a link to the form that makes a thing of a kind, or to the list of these things.
+// first returns a link to the form that creates a thing of a kind, or to their list.
 func (n names) first(list *operate.Operation, kind string, all []operate.Operation) *service.Link {
 	makes := func(isIn bool) *operate.Operation {
 		for i := range all {
@@ -84,7 +84,7 @@ func (n names) first(list *operate.Operation, kind string, all []operate.Operati
 	return &service.Link{Text: list.Title, To: n.link(list)}
 }
 
-// listOf returns the list whose rows name things of a kind, and the fewest others; nil: there is no such list.
+// listOf returns the list whose rows name things of a kind and the fewest others; nil: no such list.
 func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -95,20 +95,21 @@ func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	return found
 }
 
-// Kind returns the kind of the things that an input of an operation names, or "", and whether others may be typed, too. It is the name
-// of the input if a list has rows with that name.
+// Kind returns the kind of thing that an input names, or "", and whether new names may be typed. It is the input's
+// name if a list's rows have that name.
 func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kind string, isTyped bool) {
 	list := listOf(cmp.Or(in.Names, in.Name), all)
 	switch {
 	case in.Names == "-", in.Names == "" && (list == nil || in.IsWords() || in.IsBool() || in.Secret || in.Enum != nil):
 		return "", false
-	case isNew(o, in, all) && in.Name == o.Subject().Name && list.Noun() == o.Noun(): // it makes a row of that list
+	case isNew(o, in, all) && in.Name == o.Subject().Name && list.Noun() == o.Noun(): // creates a row in that list
 		return "", false
 	}
 	return cmp.Or(in.Names, in.Name), slices.Contains(in.Also, "*") || isNew(o, in, all)
 }
 
-// isNew reports whether what an input names may be new: what a change makes, and where it makes it, unless the list belongs to that.
+// isNew reports whether an input may name something new: the thing that a change creates, or its container unless the
+// list belongs to it.
 func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) bool {
 	if !o.NewRow || !in.Subject {
 		return false
@@ -117,7 +118,7 @@ func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) boo
 	return list == nil || !slices.ContainsFunc(list.Subjects(), func(s operate.Input) bool { return s.Name == in.Name })
 }
 
-// offer gives a field the kind of the things that it names.
+// offer sets a field's kind.
 func offer(f *service.Field, o *operate.Operation, in *operate.Input, all []operate.Operation) {
 	kind, isTyped := Kind(o, in, all)
 	if kind == "" {

@@ -1,5 +1,5 @@
-// Package console makes pages of the console from operations: a list is a page, the changes with its
-// noun are the buttons of its rows and the forms below, and a read is a page that the rows link to.
+// Package console makes console pages from operations: a list is a page, its noun's changes are row buttons and forms
+// below, and a read is a page linked from the rows.
 package console
 
 import (
@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns a service's own pages, and a page for each noun of its operations. A page of the service itself
-// with the noun gets the forms; a page with the path of a list or a read is shown below it, or instead.
+// Pages returns a service's own pages, and a page per noun. A service page with the same noun gets the forms; a page
+// with a list's or read's path is shown below it, or replaces it.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	find := func(path string) int {
@@ -46,19 +46,18 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	return pages
 }
 
-// page is a list with the changes of its noun, or these changes only.
 type page struct {
 	noun    string
 	list    *operate.Operation // nil: no list
 	changes []*operate.Operation
-	offers  []*operate.Operation // changes of other nouns
-	all     []operate.Operation  // of the service
+	offers  []*operate.Operation // other nouns' changes
+	all     []operate.Operation  // the service's operations
 
 	downloads []*operate.Operation // with a form
 }
 
-// newPage returns the page for a noun, whose first operation is o. If the list belongs to something, the
-// navigation does not have the page, and rows link to it.
+// newPage returns the page for a noun whose first operation is o. If the list belongs to something, the page is
+// hidden from the navigation and linked from rows.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	p := &page{noun: o.Noun(), changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
@@ -87,7 +86,7 @@ func changesOf(noun string, all []operate.Operation) (changes []*operate.Operati
 	return changes
 }
 
-// first returns the first operation with a kind and a noun, or nil.
+// first returns the first operation by kind and noun, or nil.
 func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Operation {
 	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == kind && o.Noun() == noun })
 	if i < 0 {
@@ -96,7 +95,7 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 	return &all[i]
 }
 
-// above returns a page with the blocks and actions of another page below, which may have a better title and trail.
+// above appends another page's blocks and actions, and takes its title and trail if better.
 func above(p, own service.Page) service.Page {
 	show := p.Show
 	p.Actions = append(p.Actions, own.Actions...)
@@ -169,7 +168,7 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	return view, nil
 }
 
-// showList adds the table of the list, and its title, text and links.
+// showList adds the list's table, title, text and links.
 func (p *page) showList(view *service.View, at names, t *service.Table) {
 	if of := p.list.Subject(); of != nil {
 		view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
@@ -180,7 +179,7 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 	if p.list.Text != "" {
 		view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
 	}
-	if p.list.Live > 0 { // an update would replace what somebody types into the search
+	if p.list.Live > 0 { // an update would overwrite a search being typed
 		search := &service.Search{Fields: t.Search, Keep: t.Keep}
 		t.Search = nil
 		view.Blocks = append(view.Blocks, search, &service.Live{Every: p.list.Live, Blocks: []service.Block{t}})
@@ -196,8 +195,7 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 	}
 }
 
-// split separates the buttons in rows from the forms. A form also takes a name that the list does not have
-// yet, or that no row has.
+// split separates row buttons from forms. A form can also take a name that is not in the list.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
 		switch isRow := p.list != nil && !o.NewRow && namesRow(p.list, o); {
@@ -285,7 +283,7 @@ func buttons(list *operate.Operation, row *operate.Row, at names, changes []*ope
 	return all
 }
 
-// newRead returns the page that shows a read. It has the same buttons as the row, and links to the lists below.
+// newRead returns a read's page, with the row's buttons and links to lists below.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	list := first(operate.List, o.Noun(), all)
 	var onRow, forms []*operate.Operation
@@ -346,7 +344,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}}
 }
 
-// begin fills the text areas of a form with the texts of the page that have their titles.
+// begin fills a form's text areas from equally titled texts on the page.
 func begin(f *service.Form, texts []operate.Text) {
 	for i := range f.Fields {
 		for _, text := range texts {
@@ -357,7 +355,6 @@ func begin(f *service.Form, texts []operate.Text) {
 	}
 }
 
-// facts shows a result, without the subject that the title has.
 func facts(r *operate.Result, title string) *service.Facts {
 	f := &service.Facts{}
 	for i, c := range r.Columns {
@@ -376,7 +373,7 @@ func button(o *operate.Operation) service.Form {
 	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
-// form returns a change's form, which submits the page's names without showing them.
+// form returns a change's form with the page's names as hidden values.
 func form(o *operate.Operation, at names, all []operate.Operation) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
@@ -414,7 +411,7 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 	return &f
 }
 
-// action runs a change on the page that shows a list, or, with nil, on another page.
+// action runs a change on a list's page, or, if list is nil, on another page.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory, Recorded: true}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
@@ -447,7 +444,7 @@ func action(o, list *operate.Operation) service.Action {
 	return a
 }
 
-// outcome shows the result of a change without a notice. A secret and its related values can be copied.
+// outcome shows a result without a notice. A secret and its related values can be copied.
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
 	if !r.HasSecret() {

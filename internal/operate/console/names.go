@@ -9,10 +9,9 @@ import (
 	"holdfast/internal/operate"
 )
 
-// names are the subjects of a page or a row: values by name.
+// names are the subjects of a page or row, by name.
 type names map[string]string
 
-// namesOf returns the subjects that a request has for an operation.
 func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	n := names{}
 	for _, s := range o.Subjects() {
@@ -21,10 +20,11 @@ func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
-// namesAfter returns the subjects of the list to which a change leads. Those that the change does not have are of the page with its form.
+// namesAfter returns the subjects of the list shown after a change. Subjects that the change lacks come from the
+// form's page.
 func namesAfter(list *operate.Operation, r *service.PageRequest) names {
 	n := namesOf(list, r)
-	page, _ := url.ParseQuery(r.Value("return-to")) // the frame refuses a malformed one
+	page, _ := url.ParseQuery(r.Value("return-to")) // malformed queries are rejected earlier
 	for name, value := range n {
 		if value == "" {
 			n[name] = page.Get(name)
@@ -33,7 +33,7 @@ func namesAfter(list *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
-// with adds the names of a row.
+// with adds a row's names.
 func (n names) with(row map[string]string) names {
 	all := names{}
 	maps.Copy(all, n)
@@ -41,7 +41,6 @@ func (n names) with(row map[string]string) names {
 	return all
 }
 
-// of returns an operation's subjects.
 func (n names) of(o *operate.Operation) map[string]string {
 	all := map[string]string{}
 	for _, s := range o.Subjects() {
@@ -55,7 +54,7 @@ func (n names) name(o *operate.Operation) bool {
 	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
 }
 
-// link returns a link to the page that shows a list or a read.
+// link returns a link to a list's or read's page.
 func (n names) link(o *operate.Operation) string {
 	var values []string
 	for _, s := range o.Subjects() {
@@ -86,8 +85,8 @@ func rowNames(list *operate.Operation) (all []string) {
 	return all
 }
 
-// namesRow reports whether an operation is for a single row, or for the thing that a read shows: the row names all
-// its subjects, and the list alone does not.
+// namesRow reports whether an operation is for a single row or a read's thing: the row names all its subjects, and
+// the list alone does not.
 func namesRow(list, o *operate.Operation) bool {
 	of, isRow := rowNames(list), false
 	for _, s := range o.Subjects() {
@@ -99,7 +98,7 @@ func namesRow(list, o *operate.Operation) bool {
 	return isRow
 }
 
-// readOf returns the read that shows what a column names, or nil.
+// readOf returns the read for the things named in a column, or nil.
 func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -113,7 +112,7 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
-// parentOf returns the list with the rows that another list belongs to, or nil.
+// parentOf returns the list whose rows own another list, or nil.
 func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
 	for _, s := range list.Subjects() {
@@ -138,8 +137,7 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
-// below returns the links on the page of a read: to other reads of the subject, to lists that belong to it, and to lists with an
-// input for it.
+// below returns a read page's links: to other reads of the subject, to its lists, and to lists filtered by it.
 func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
 	subject := read.Subject().Name
 	for i := range all {

@@ -10,11 +10,11 @@ import (
 	"holdfast/internal/operate"
 )
 
-// liveEvery is the time between updates of a page while a background job runs.
+// liveEvery is the refresh interval while a background job runs.
 const liveEvery = time.Second
 
-// runs shows the latest run of each background job on a page, and a button that stops one. It returns the jobs that it
-// shows as running, so that a page does not offer to start one of them that ends meanwhile.
+// runs shows each background job's latest run with a stop button. It returns the jobs shown as running, so that the
+// page does not offer to start one that ends meanwhile.
 func (p *page) runs() (blocks []service.Block, running []*operate.Operation) {
 	var shown, stops []service.Block
 	for _, o := range p.changes {
@@ -36,7 +36,6 @@ func (p *page) runs() (blocks []service.Block, running []*operate.Operation) {
 	return append(shown, stops...), running
 }
 
-// runBlocks shows a run and what it has found.
 func runBlocks(o *operate.Operation, run *operate.Run) []service.Block {
 	f := &service.Facts{Rows: []service.Fact{{Name: "State", Cell: runState(run)}, {Name: "Began", Cell: service.TimeCell(run.Began)}}}
 	if s := o.Subject(); s != nil {
@@ -75,7 +74,6 @@ func runBlocks(o *operate.Operation, run *operate.Run) []service.Block {
 	return []service.Block{f, t}
 }
 
-// runState returns the state of a run.
 func runState(run *operate.Run) service.Cell {
 	switch run.State {
 	case operate.Waiting:

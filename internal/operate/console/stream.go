@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// download returns the page that sends the file of a download.
+// download returns the page that sends a download.
 func download(o *operate.Operation) service.Page {
 	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Private: o.Secret, Memory: o.Memory}
 	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
@@ -24,7 +24,7 @@ func download(o *operate.Operation) service.Page {
 	return p
 }
 
-// downloads returns links to a noun's downloads for which all subjects are known.
+// downloads returns links to a noun's downloads with known subjects.
 func downloads(noun string, all []operate.Operation, at names) (links []service.Link) {
 	for _, o := range downloadsOf(noun, all) {
 		if at.name(o) {
@@ -43,7 +43,7 @@ func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operati
 	return found
 }
 
-// unlisted returns a noun's downloads if no list or read can link to them, so they need a form.
+// unlisted returns a noun's downloads that no list or read can link to, so they need a form.
 func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
 		return nil
@@ -51,7 +51,6 @@ func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 	return downloadsOf(noun, all)
 }
 
-// downloadForm asks for the inputs of a download.
 func downloadForm(o *operate.Operation, all []operate.Operation) *service.Form {
 	f := form(o, nil, all)
 	f.Text = operate.Sentence(o.Doc) + "."
@@ -75,7 +74,7 @@ func downloadAction(o *operate.Operation) service.Action {
 	}}
 }
 
-// run runs a change with the values of a form, and with its file.
+// run runs a change with form values and its file.
 func run(ctx context.Context, o *operate.Operation, r *service.PageRequest) (*operate.Result, error) {
 	if o.Kind != operate.Upload {
 		return o.Run(ctx, values(o, r), nil)

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// filter adds the search, and the columns that sort, of a list with such inputs.
+// filter adds a list's search and sortable columns.
 func (p *page) filter(t *service.Table, columns []operate.Column, r *service.PageRequest) {
 	for _, in := range p.list.Others() {
 		switch {
@@ -31,7 +31,6 @@ func (p *page) filter(t *service.Table, columns []operate.Column, r *service.Pag
 	}
 }
 
-// options are the choices of an input with few values, or nil.
 func options(in *operate.Input) (all []service.Option) {
 	if in.Enum == nil {
 		return nil
@@ -45,7 +44,6 @@ func options(in *operate.Input) (all []service.Option) {
 	return all
 }
 
-// choices are the options of a change's input with few values, or nil.
 func choices(in *operate.Input) []service.Option {
 	all := options(in)
 	if len(all) > 0 && all[0].Value == "" {
@@ -59,7 +57,7 @@ func isForm(o *operate.Operation) bool {
 	return len(o.Others()) > 0 || o.Retypes || o.Kind == operate.Upload
 }
 
-// offered returns the changes of other nouns that the page of a list or a read offers.
+// offered returns other nouns' changes offered on a list's or read's page.
 func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.Operation) {
 	for i := range all {
 		if slices.Contains(o.Offers, all[i].Path) {
@@ -69,7 +67,7 @@ func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.
 	return changes
 }
 
-// finds returns the read that shows a thing whose name is typed on the page of its noun, or nil.
+// finds returns the read for things whose name is typed on the noun's page, or nil.
 func (p *page) finds() *operate.Operation {
 	if read := first(operate.Read, p.noun, p.all); read != nil && read.Finds != "" {
 		return read
@@ -77,7 +75,7 @@ func (p *page) finds() *operate.Operation {
 	return nil
 }
 
-// findForm asks for the name of a thing. Besides a list, it is for the things that are not on the page.
+// findForm asks for a thing's name. Beside a list, it is for things not on the page.
 func (p *page) findForm(read *operate.Operation) *service.Form {
 	f := &service.Form{Action: "find", Submit: read.Finds}
 	for _, s := range read.Subjects() {
@@ -88,7 +86,7 @@ func (p *page) findForm(read *operate.Operation) *service.Form {
 	return f
 }
 
-// findAction leads to the page of a read, if there is such a thing.
+// findAction redirects to a read's page if the thing exists.
 func findAction(read *operate.Operation) service.Action {
 	return service.Action{Name: "find", Reads: true, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		r.Values.Set(read.Subject().Name, strings.TrimSpace(r.Value(read.Subject().Name)))
@@ -100,8 +98,8 @@ func findAction(read *operate.Operation) service.Action {
 	}}
 }
 
-// tables returns the tables of the result of a read, or of a part of it. A subject links to the page that Opens names. A change whose
-// subjects are the read's and the table's is a button of its rows, or a form below, which a link in each row fills.
+// tables returns the tables in a read's result or part. Subjects link to the page in Opens. Changes with the read's
+// and the table's subjects become row buttons, or a form below that row links fill.
 func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, isPart bool, all []operate.Operation) (blocks []service.Block) {
 	at := namesOf(read, r).with(row.Subjects)
 	for _, t := range row.Tables {
@@ -143,7 +141,7 @@ func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, i
 	return blocks
 }
 
-// onPage returns buttons whose actions are on another page, unless they name one.
+// onPage sets the page of buttons whose actions are elsewhere, unless set.
 func onPage(page string, all []service.Form) []service.Form {
 	for i := range all {
 		all[i].Page = cmp.Or(all[i].Page, page)
@@ -151,7 +149,7 @@ func onPage(page string, all []service.Form) []service.Form {
 	return all
 }
 
-// tableChanges returns the changes of a read's noun for a row of its table that a subject names: those without and with other inputs.
+// tableChanges returns the changes of a read's noun for a table row: those without and with other inputs.
 func tableChanges(read *operate.Operation, subject string, all []operate.Operation) (onRows, forms []*operate.Operation) {
 	if subject == "" {
 		return nil, nil
@@ -190,7 +188,7 @@ func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of 
 	return cells
 }
 
-// fill fills a form with the name of a row, and the members of its JSON that have the names of inputs.
+// fill fills a form with a row's name and the JSON members named like inputs.
 func fill(f *service.Form, o *operate.Operation, row *operate.Row) {
 	text, err := json.Marshal(row.Value)
 	var members map[string]any

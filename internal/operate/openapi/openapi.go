@@ -1,4 +1,4 @@
-// Package openapi makes the entries of operations in the API description (OpenAPI 3.1) of their service.
+// Package openapi makes a service's OpenAPI 3.1 entries from its operations.
 package openapi
 
 import (
@@ -23,13 +23,14 @@ const inJSON = "application/json"
 //go:embed admin.json
 var admin string
 
-// Document returns the API description of a service that has one for its operations only. The server itself has the name "".
+// Document returns the API description of a service that consists only of operations. The server's service name is
+// "".
 func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
 
-// Update returns an API description with the entries of operations instead of those that it has. Other parts
-// stay as they are. The entries refer to responses and schemas of the document by their names.
+// Update replaces the operations' entries in an API description and keeps the rest. Entries reference responses and
+// schemas in the document by name.
 func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
 	const begin, end = "\n  \"paths\": {", "\n  },\n"
 	head, rest, ok := bytes.Cut(document, []byte(begin))
@@ -55,7 +56,6 @@ func Update(document []byte, service string, all []operate.Operation) ([]byte, e
 	return slices.Concat(head, []byte(begin), paths, []byte(end), tail), nil
 }
 
-// entriesOf returns the path items of operations.
 func entriesOf(service string, all []operate.Operation) (paths object) {
 	routes := adminapi.New(service, all).Routes()
 	for i := range all {
@@ -82,7 +82,7 @@ func entriesOf(service string, all []operate.Operation) (paths object) {
 
 var value = regexp.MustCompile(`/[A-Z][A-Z-]*`)
 
-// template returns the path of a route, e.g. "/guest/keys/{key}/retire" for "/guest/keys/KEY/retire".
+// template returns an OpenAPI path, e.g. "/guest/keys/{key}/retire" for "/guest/keys/KEY/retire".
 func template(path string) string {
 	return value.ReplaceAllStringFunc(path, func(s string) string { return "/{" + strings.ToLower(s[1:]) + "}" })
 }
@@ -120,7 +120,7 @@ func content(media string, schema object) object {
 	return object{{"content", object{{media, object{{"schema", schema}}}}}}
 }
 
-// file describes the contents of a file. A JSON file may have any value.
+// file describes a file's content. JSON files may contain any value.
 func file(media string) object {
 	switch {
 	case media == operate.Lines:
@@ -131,7 +131,7 @@ func file(media string) object {
 	return content(media, object{{"type", "string"}})
 }
 
-// responses describes the answers. The document has the errors as its components.
+// responses describes the responses. Errors are components in the document.
 func responses(o *operate.Operation, hasBody bool) object {
 	headers, says := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
 	if o.Background {
@@ -181,7 +181,7 @@ func parameter(in *operate.Input, where string) object {
 	return p
 }
 
-// sentence makes a sentence of a help.
+// sentence turns a help text into a sentence.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }

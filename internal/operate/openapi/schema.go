@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// inputSchema describes an input. As a member of a body it has its help, and may be null.
+// inputSchema describes an input. A body member has a description and may be null.
 func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Schema != "" {
 		return object{{"$ref", "#/components/schemas/" + in.Schema}}
@@ -67,7 +67,6 @@ func inputSchema(in *operate.Input, isMember bool) object {
 	return s
 }
 
-// resultSchema describes the JSON of a result.
 func resultSchema(o *operate.Operation) object {
 	if o.Background {
 		return schema(reflect.TypeFor[operate.RunDetail]())
@@ -99,7 +98,7 @@ func resultSchema(o *operate.Operation) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
-// schema describes the JSON of a type, without what its tags say.
+// schema describes a type, ignoring tags.
 func schema(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -143,7 +142,7 @@ func structSchema(t reflect.Type) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
-// described adds to a schema what the tags of its field say.
+// described adds a field's tags to a schema.
 func described(s object, tags reflect.StructTag) object {
 	if doc := tags.Get("doc"); doc != "" {
 		s = append(s, member{"description", sentence(doc)})

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// object is a JSON object whose members have an order.
+// object is an ordered JSON object.
 type object []member
 
 type member struct {
@@ -13,11 +13,10 @@ type member struct {
 	value any
 }
 
-// width is up to how many bytes a value is on one line.
+// width is the maximum line length of a one-line value, in bytes.
 const width = 150
 
-// write writes a value as the descriptions are written: on one line if it fits, or else with each member
-// on a line of its own.
+// write formats a value like the handwritten descriptions: on one line if it fits, otherwise a line per member.
 func write(b *bytes.Buffer, v any, indent string) {
 	var line bytes.Buffer
 	writeLine(&line, v)
@@ -65,7 +64,7 @@ func writeLine(b *bytes.Buffer, v any) {
 	}
 }
 
-// opening returns what is before a member on a line of its own.
+// opening returns the separator before a member on its own line.
 func opening(bracket string, i int) string {
 	if i == 0 {
 		return bracket
@@ -73,7 +72,7 @@ func opening(bracket string, i int) string {
 	return ","
 }
 
-// separator returns what is before a member on the line of others.
+// separator returns the separator before a member on a shared line.
 func separator(i int) string {
 	if i == 0 {
 		return ""
@@ -81,7 +80,6 @@ func separator(i int) string {
 	return ", "
 }
 
-// quoted returns a text, a number or a boolean as JSON.
 func quoted(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
