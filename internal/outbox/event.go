@@ -1,17 +1,13 @@
-// Package outbox publishes the events of a service, and only those that were
-// committed.
+// Package outbox publishes a service's committed events.
 //
-// A service appends an event in the transaction of the change that it reports, to its
-// own table (see packages sqlite and postgres), and wakes the Relay of its process
-// with a Waker. The Relay publishes the events of the table to a Sink and then deletes
-// them, or marks them as published in a table that keeps them (Retaining). Where they are
-// deleted, the sink decides how long published events are kept.
+// A service appends an event to its own table (see packages sqlite and postgres) in the transaction of the reported
+// change, and wakes its process's Relay with a Waker. The Relay publishes the events to a Sink and then deletes them,
+// or marks them as published in a Retaining table. If they are deleted, the sink decides how long published events
+// are kept.
 //
-// An event of a committed transaction is published at least once, or set aside if the
-// sink keeps rejecting it. An event of a transaction that was rolled back is never
-// published. Within a stream, events are published in the order of their numbers.
-// After a crash or a failed deletion some are published again, in the same order;
-// consumers recognize them by Owner, Stream and Seq.
+// A committed event is published at least once, or becomes a dead letter if the sink keeps rejecting it. A
+// rolled-back event is never published. Within a stream, events are published in Seq order. After a crash or a failed
+// delete some are published again, in the same order; consumers recognize them by Owner, Stream and Seq.
 package outbox
 
 import (
@@ -20,34 +16,31 @@ import (
 	"time"
 )
 
-// Event is an event of a service.
+// Event is a service's event.
 type Event struct {
-	// Owner is the distribution column on Citus, such as a tenant.
+	// Owner is the distribution column on Citus, e.g. a tenant.
 	Owner string
-	// Stream is the part of the owner's events that is ordered: owner and stream
-	// together are the ordering key.
+	// Stream is the unit of order within an owner: owner and stream form the ordering key.
 	Stream string
-	// Seq numbers the stream's events, above 0. The service assigns it under a
-	// lock of the stream that it holds until the commit, so that numbers become
-	// visible in order. Gaps are harmless; a number must not be used twice.
+	// Seq numbers the stream's events from 1. The service assigns it under a stream lock held until commit, so that
+	// numbers become visible in order. Gaps are harmless; numbers must not be reused.
 	Seq     int64
 	Topic   string
-	Key     string          // subject of the event; its form depends on the topic
-	Payload json.RawMessage // any JSON; small, since a batch of events is in memory
+	Key     string          // subject; its form depends on the topic
+	Payload json.RawMessage // any JSON; small, because batches are in memory
 	At      time.Time       // to the microsecond
 
-	// Position is the location of the event in the box. Next sets it; Done and Refuse use
-	// it. It is 0 in other events and in boxes that do not need it.
+	// Position is the event's location in the box. Next sets it; Done and Refuse use it. It is 0 elsewhere and in
+	// boxes that do not need it.
 	Position int64
 
-	// Only boxes that keep published events have these.
-	Name    string          // unique ID of the event
+	// Only set by boxes that keep published events.
+	Name    string          // unique event ID
 	Headers json.RawMessage // object of strings
 	Class   string          // retention class
 }
 
-// ClassAudit is the retention class of events that are never set aside: they are tried
-// until they are published.
+// ClassAudit is the retention class of events that are retried until published, and never become dead letters.
 const ClassAudit = "audit"
 
 // ID identifies an event.
@@ -56,58 +49,53 @@ type ID struct {
 	Seq           int64
 }
 
-// ID returns the ID of the event.
+// ID returns the event ID.
 func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 
-// Table has the name of a service's table of events and of its columns for owner and
-// stream, such as tenant_id. The names are constants of the service and are inserted into
-// SQL unescaped.
+// Table names a service's event table and its owner and stream columns, e.g. tenant_id. The names are constants,
+// inserted into SQL unescaped.
 type Table struct {
 	Name, Owner, Stream string
 
-	// Type is the type of owner and stream in PostgreSQL: uuid or text.
+	// Type is the PostgreSQL type of owner and stream: uuid or text.
 	Type string
 
-	// ByTopic gives each topic leases of its own, so that relays of different topics do not wait for each other. A stream
-	// whose topic changes has no order between the topics.
+	// ByTopic gives each topic its own leases, so that topics' relays do not wait for each other. If a stream's topic
+	// changes, its events are not ordered across topics.
 	ByTopic bool
 }
 
-// Box is the table of events as the Relay uses it, with leases.
+// Box is the event table and its leases, as used by Relay.
 type Box interface {
-	// Claim takes the leases of the partitions that no other holder has, renews those of
-	// the holder, and returns both. It never takes a lease of another holder that has not
-	// expired.
+	// Claim leases unheld partitions, renews the holder's leases, and returns both. It never takes another holder's
+	// unexpired lease.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
-	// Release releases those of the leases that the holder has.
+	// Release releases those of the leases held by holder.
 	Release(ctx context.Context, holder string, parts Parts) error
 
-	// Next returns the first events of each stream in order, without streams that wait
-	// for a refused event. more is the set of partitions that may have further events
-	// because the limit was reached. The batch is split among the partitions, or has the
-	// events that were appended first, so that a busy partition does not block the others
-	// for long.
+	// Next returns each stream's first events in order, except streams waiting for a refused event. more is the set
+	// of partitions that may have more events because the limit was reached. The batch is split among the partitions,
+	// or takes the oldest events first, so that a busy partition does not block the others for long.
 	Next(ctx context.Context, q Query) (events []Event, more Parts, err error)
 
-	// Done deletes published events that Next returned, and then releases the leases of
-	// the partitions. Some events may be deleted although the error is not nil.
+	// Done deletes published events returned by Next, then releases the partitions' leases. Some events may be
+	// deleted even if the error is not nil.
 	Done(ctx context.Context, holder string, parts Parts, events []Event) error
 
-	// Refuse counts a refusal of an event by the sink and applies the Decision for the
-	// number of refusals so far, including this one: the event and its successors in the
-	// stream wait until a time, or the event is set aside.
+	// Refuse counts a refusal by the sink and applies the Decision for the number of refusals, including this one:
+	// the event and its successors in the stream wait, or the event becomes a dead letter.
 	Refuse(ctx context.Context, e Event, reason string, decide func(attempts int) Decision) error
 
 	Dead
 }
 
-// Distributed is a Box that may be in a database whose every server reads the table for a Query
-// without owners. Relays poll it less often.
+// Distributed is a Box whose database may be distributed: a Query without owners then reads on every server. Relays
+// poll it less often.
 type Distributed interface {
 	Box
 
-	// Distributed reports whether the database is one.
+	// Distributed reports whether the database is distributed.
 	Distributed(ctx context.Context) (bool, error)
 }
 
@@ -115,57 +103,54 @@ type Distributed interface {
 type Counted interface {
 	Box
 
-	// Backlog returns the number of events that are neither published nor set aside, at
-	// most MaxBacklog, and the time of the oldest, which is zero without events.
+	// Backlog returns the number of events neither published nor dead, at most MaxBacklog, and the oldest event's
+	// time, zero without events.
 	Backlog(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
-// Retaining is a Box whose table keeps published events until they are dropped. An event of it
-// has its ordering key as Owner, no Stream, and its position as Seq.
+// Retaining is a Box that keeps published events until they are dropped. Its events have the ordering key as Owner,
+// no Stream, and their position as Seq.
 type Retaining interface {
 	Counted
 
-	// ListWaiting returns the next events after a position that are neither published nor
-	// set aside.
+	// ListWaiting returns the next events after a position that are neither published nor dead.
 	ListWaiting(ctx context.Context, after int64, limit int) ([]WaitingEvent, error)
 
-	// FindWaiting returns the position of an event that ListWaiting lists, by its name.
+	// FindWaiting returns a ListWaiting event's position by name.
 	FindWaiting(ctx context.Context, name string) (position int64, found bool, err error)
 
-	// FindDead returns the ID of an event that was set aside, by its name.
+	// FindDead returns a dead event's ID by name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
-	// ListPublished returns the next published events after a name, in the order of names. Names that
-	// begin with their time are in its order.
+	// ListPublished returns the next published events after a name, ordered by name. If names begin with a timestamp,
+	// this is chronological.
 	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
 
-	// Republish queues those of the named events that are published to be published again, in the
-	// order of their positions, and returns their number.
+	// Republish requeues the named events that are published, in position order, and returns their number.
 	Republish(ctx context.Context, names []string) (int, error)
 
-	// DropPublished deletes at most limit events of a class that were published before a
-	// time, and returns their number.
+	// DropPublished deletes at most limit events of a class published before a time, and returns their number.
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
 }
 
-// MaxBacklog is the number of events up to which a backlog is counted.
+// MaxBacklog limits backlog counts.
 const MaxBacklog = 1_000_000
 
-// MaxDead is the number up to which events that were set aside are counted.
+// MaxDead limits dead letter counts.
 const MaxDead = 100_000
 
 // WaitingEvent is an event that is not published yet.
 type WaitingEvent struct {
 	Event
 	Attempts int       // how often the sink refused it
-	Reason   string    // of the last refusal
+	Reason   string    // last refusal
 	Next     time.Time // when it is tried again; zero: now
 }
 
 // PublishedEvent is an event that was published.
 type PublishedEvent struct {
 	Event
-	Published time.Time // by the clock of the database, to the second at least
+	Published time.Time // database clock, at least to the second
 }
 
 // Query selects events.
@@ -174,33 +159,30 @@ type Query struct {
 	Limit int
 	Now   time.Time // which streams still wait for a refused event
 
-	// Owners are the only owners with new events; nil if unknown. A box may return events
-	// of other owners too.
+	// Owners are the only owners with new events; nil if unknown. A box may ignore it.
 	Owners []string
 }
 
-// Decision says what to do with a refused event.
+// Decision determines a refused event's fate.
 type Decision struct {
 	SetAside bool
 	At       time.Time // now
-	Next     time.Time // when the event is tried again, unless it is set aside
+	Next     time.Time // next attempt, unless it becomes a dead letter
 }
 
-// Dead is the table of the events that were set aside.
+// Dead is the dead letter table.
 type Dead interface {
 	// CountDead returns their number, up to MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
-	// ListDead returns the next events after one, ordered by owner, stream and number;
-	// the zero ID starts at the beginning.
+	// ListDead returns the next dead events after one, ordered by owner, stream and number; the zero ID starts at the
+	// beginning.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
-	// RetryDead queues an event again, after events that were appended later. It returns
-	// false if the event does not exist.
+	// RetryDead requeues an event behind later events. It returns false if the event does not exist.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
-	// DropDead deletes an event without publishing it. It returns false if the event does
-	// not exist.
+	// DropDead deletes an event without publishing it. It returns false if the event does not exist.
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 
@@ -208,14 +190,14 @@ type Dead interface {
 type DeadEvent struct {
 	Event
 	Attempts int       // how often the sink refused it
-	Reason   string    // of the last refusal
+	Reason   string    // last refusal
 	DiedAt   time.Time // to the microsecond
 }
 
 // deadPage is how many events EachDead reads at once.
 const deadPage = 500
 
-// EachDead calls fn with the events that were set aside, until it returns an error.
+// EachDead calls fn with each dead event, until it returns an error.
 func EachDead(ctx context.Context, box Dead, fn func(*DeadEvent) error) error {
 	for after := (ID{}); ; {
 		page, err := box.ListDead(ctx, after, deadPage)

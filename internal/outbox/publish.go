@@ -8,33 +8,31 @@ import (
 	"strings"
 )
 
-// Sink receives events. Publish returns nil when all of them are stored safely.
+// Sink receives events. Publish returns nil when all are stored safely.
 //
-// A sink that rejects some of the events returns a *RefusedError. The others are safe,
-// except those that follow a rejected one in its stream, which are sent again after
-// it. Rejected events are retried after pauses and then set aside.
+// A sink that rejects some events returns a *RefusedError. The others are safe, except those behind a rejected event
+// in its stream, which are sent again after it. Rejected events are retried with backoff, then become dead letters.
 //
-// After any other error all events are sent again, no matter how many of them the sink
-// has stored. The relay then tries a few of them one by one, to tell an unavailable
-// sink from one that fails for an event without naming it: an event that fails alone
-// counts as rejected if the sink accepts others.
+// After any other error all events are sent again, even if the sink stored some. The relay then tries a few
+// individually, to tell an unavailable sink from a sink that fails for an event without naming it: an event that
+// fails alone counts as rejected if the sink accepts others.
 //
-// The context ends before another process may take over. A sink that continues after
-// that may publish at the same time as the other process.
+// The context ends before another process may take over. A sink that continues may publish concurrently with that
+// process.
 type Sink interface {
 	Publish(ctx context.Context, events []Event) error
 }
 
-// RefusedError lists the events that a sink has rejected.
+// RefusedError lists the events rejected by a sink.
 type RefusedError struct {
 	Refusals []Refusal
 }
 
-// Refusal is one rejected event.
+// Refusal is a rejected event.
 type Refusal struct {
 	Index     int // in the events that were published
 	Err       error
-	Permanent bool // trying again is useless, so it is set aside at once
+	Permanent bool // retrying is useless, so it becomes a dead letter at once
 }
 
 func (e *RefusedError) Error() string {
@@ -74,8 +72,8 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 		return result{}, err
 	}
 	res := r.isolate(ctx, events, err)
-	// One success shows that the failure is of the event and not of the sink: when a sink
-	// becomes unavailable, only a few events count as rejected.
+	// One success shows that the event is at fault, not the sink: when a sink becomes unavailable, only a few events
+	// count as rejected.
 	if !r.works && len(res.taken) == 0 {
 		return result{}, &sinkError{err}
 	}
@@ -88,8 +86,7 @@ type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
 
-// call calls the sink. A panic of the sink is returned as an error, because the
-// server has others to serve.
+// call calls the sink. It converts panics to errors, because the server has other work.
 func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -128,14 +125,13 @@ func split(events []Event, no *RefusedError) (res result, valid bool) {
 // stream is an ordering key.
 type stream struct{ owner, name string }
 
-// Limits of isolate.
+// Limits for isolate.
 const (
 	maxAlone       = 16 // events that are tried
-	maxAloneFailed = 4  // failures without a success, after which the sink counts as unavailable
+	maxAloneFailed = 4  // failures without a success before the sink counts as unavailable
 )
 
-// isolate publishes the first event of each of some streams alone. cause is the error
-// of the sink for all of them.
+// isolate publishes some streams' first events individually. cause is the sink's error for all of them.
 func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res result) {
 	if len(events) == 1 {
 		res.refused = []refused{{event: events[0], reason: reasonOf(cause)}}
@@ -153,7 +149,7 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 		seen[s] = true
 		err := r.call(ctx, []Event{e})
 		if ctx.Err() != nil {
-			break // canceled: not an answer of the sink
+			break // canceled by us, not the sink
 		}
 		if err == nil {
 			res.taken = append(res.taken, e)
@@ -164,7 +160,7 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 	return res
 }
 
-// maxReason is the maximum length of an error that is stored with an event, in bytes.
+// maxReason is the maximum length of an error stored with an event, in bytes.
 const maxReason = 1024
 
 func reasonOf(err error) string {

@@ -12,80 +12,74 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options configure a Relay. Box, Sink and Clock are required. Poll, Lease and Attempts
-// must be the same in all processes.
+// Options configure a Relay. Box, Sink and Clock are required. Poll, Lease and Attempts must be equal in all
+// processes.
 type Options struct {
 	Box   Box
 	Sink  Sink
 	Clock clock.Clock // measures how late events are
 	Log   *slog.Logger
 
-	// Waker reports events that the process appends. Without it, the relay finds events
-	// only by polling.
+	// Waker reports this process's new events. Without it, the relay relies on polling.
 	Waker *Waker
 
-	// Poll is the interval at which one of the processes looks for events that crashed
-	// processes left behind; 0 means 30 s. It is four times as long if the box is Distributed.
+	// Poll is how often one of the processes looks for events left by crashed processes; 0 means 30 s. It is
+	// multiplied by four if the box is Distributed.
 	Poll time.Duration
 
-	// Look is how often the process that polls also looks, between two polls, for events of
-	// processes without a relay, such as commands, and of those that crashed. It only reads;
-	// 0 means never.
+	// Look is how often the polling process also looks, between polls, for events of crashed processes and of
+	// processes without a relay, e.g. commands. It only reads; 0 means never.
 	Look time.Duration
 
-	// Batch is the maximum number of events published at once; 0 means 500.
+	// Batch is the maximum number of events per batch; 0 means 500.
 	Batch int
 
-	// Share is the maximum number of partitions that a relay leases, so that several
-	// relays work in parallel; 0 means a quarter. Use all of them if no other process
-	// publishes.
+	// Share is the maximum number of partitions that a relay leases, so that relays work in parallel; 0 means a
+	// quarter. Use all if no other process publishes.
 	Share int
 
-	// Lease limits the time of a batch, and so how long events wait after a process has
-	// crashed; 0 means 20 s.
+	// Lease limits a batch's duration, and so the delay after a crash; 0 means 20 s.
 	Lease time.Duration
 
-	// Attempts is the number of refusals after which an event is set aside; 0 means 10,
-	// which takes about two minutes.
+	// Attempts is the number of refusals before an event becomes a dead letter; 0 means 10, which takes about two
+	// minutes.
 	Attempts int
 
-	// Observe, if set, is called for every batch with its number of events and the delay
-	// of the oldest, and by Run for every failed pass.
+	// Observe, if set, is called for every batch with its event count and the oldest event's delay, and by Run for
+	// every failed pass.
 	Observe func(published int, late time.Duration, err error)
 
-	// ObserveDead, if set, is called by the polling process with the number of events
-	// that are set aside.
+	// ObserveDead, if set, is called by the polling process with the number of dead events.
 	ObserveDead func(n int)
 
-	// ObserveBacklog, if set, is called by the polling process with the number of events
-	// that wait and the time of the oldest, if the box is Counted.
+	// ObserveBacklog, if set, is called by the polling process with the number of waiting events and the oldest
+	// event's time, if the box is Counted.
 	ObserveBacklog func(n int, oldest time.Time)
 
-	// Hint is logged with an event that is set aside: what the operator can do.
+	// Hint is logged with a new dead letter: what the operator can do.
 	Hint string
 }
 
-// Relay publishes the events of one table. Several processes may run one each. They
-// share the work by partitions: a lease in the database ensures that one process at a
-// time publishes the events of a partition.
+// Relay publishes a table's events. Several processes may each run a relay. They share the work by partition:
+// database leases ensure that one process at a time publishes a partition.
 type Relay struct {
 	o      Options
 	holder string
 
-	// Only Run and Pass use these, one after the other.
+	// Only Run and Pass use these, never concurrently.
 	held    [Partitions]retry     // partitions that were leased by others at the last try
 	refused [Partitions]time.Time // when a refused event is tried again; zero: none
-	polls   bool                  // it has the lease for polling
-	works   bool                  // the sink has accepted an event since it was last unavailable
+	polls   bool                  // holds the polling lease
+	works   bool                  // the sink accepted an event since it was last unavailable
 }
 
-// retry is the next try of a leased partition.
+// retry is a leased partition's next attempt.
 type retry struct {
 	at    time.Time
 	tries int
 }
 
-// NewRelay returns a relay that does nothing until Run or Pass is called.
+// NewRelay returns an idle relay; call Run or Pass.
 func NewRelay(o Options) *Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -121,22 +115,20 @@ func NewRelay(o Options) *Relay {
 }
 
 const (
-	// gather is the minimum pause between two passes: a busy service causes ten passes a
-	// second, not one for each write.
+	// gather is the minimum pause between passes: a busy service causes ten passes a second, not one per write.
 	gather = 100 * time.Millisecond
 
 	// minBackoff and maxBackoff bound the pauses after passes that failed.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 
-	// minRetry and maxRetry limit the pauses before a partition that another process has
-	// leased is tried again.
+	// minRetry and maxRetry limit the backoff for a partition leased by another process.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 2 * time.Second
 )
 
-// pause doubles with every failure and adds up to a quarter, so that processes that
-// failed together do not retry together.
+// pause doubles with every failure, with up to a quarter of jitter, so that processes that failed together do not
+// retry together.
 func pause(least, most time.Duration, failures int) time.Duration {
 	p := min(least<<min(failures, 20), most)
 	return p + rand.N(p/4+1)
@@ -184,7 +176,7 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// await waits until there is work, and returns false if ctx has ended.
+// await waits for work, and returns false if ctx ended.
 func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	for p := range Partitions {
 		if t := r.refused[p]; !t.IsZero() && t.Before(next) {
@@ -206,7 +198,6 @@ func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// earliest returns the earlier of two times, of which the second may be zero.
 func earliest(t, other time.Time) time.Time {
 	if !other.IsZero() && other.Before(t) {
 		return other
@@ -214,8 +205,7 @@ func earliest(t, other time.Time) time.Time {
 	return t
 }
 
-// due returns the partitions that may have events and are not known to be leased by
-// another process.
+// due returns the partitions that may have events and are not known to be leased elsewhere.
 func (r *Relay) due(now time.Time) (due Parts) {
 	r.wakeRefused(allParts, now)
 	for p := range r.o.Waker.waiting().All() {
@@ -226,7 +216,7 @@ func (r *Relay) due(now time.Time) (due Parts) {
 	return due
 }
 
-// wakeRefused wakes partitions with a refused event whose pause has ended.
+// wakeRefused wakes partitions whose refused event is due.
 func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	for p := range parts.All() {
 		if t := r.refused[p]; !t.IsZero() && !now.Before(t) {
@@ -236,14 +226,13 @@ func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	}
 }
 
-// poll looks for events of crashed processes when it is time and the relay has the
-// lease for polling, which only one process has. It always looks at the start, because
-// a restarted process should not wait for its own old lease to expire.
+// poll looks for crashed processes' events if due and if the relay holds the polling lease, which is exclusive. It
+// always looks at startup, so that a restarted process does not wait for its own old lease to expire.
 func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	if now := time.Now(); now.Before(*next) {
 		return nil
 	}
-	// The lease is longer than the pause, so that it stays with its holder.
+	// The lease outlasts the pause, so that it stays with its holder.
 	every, err := r.pollEvery(ctx)
 	if err != nil {
 		return err
@@ -277,7 +266,7 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	return nil
 }
 
-// pollEvery returns the interval of poll.
+// pollEvery returns the polling interval.
 func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	box, ok := r.o.Box.(Distributed)
 	if !ok {
@@ -290,8 +279,7 @@ func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	return r.o.Poll, err
 }
 
-// look looks for events between two polls when it is time, if the relay polls. It sets next
-// to zero otherwise.
+// look looks for events between polls if due and if the relay polls; otherwise it zeroes next.
 func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	if !r.polls || r.o.Look <= 0 {
 		*next = time.Time{}
@@ -306,7 +294,7 @@ func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	return err
 }
 
-// find returns the partitions that have events.
+// find returns the partitions with events.
 func (r *Relay) find(ctx context.Context) (Parts, error) {
 	events, found, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
 	for _, e := range events {
@@ -315,8 +303,7 @@ func (r *Relay) find(ctx context.Context) (Parts, error) {
 	return found, err
 }
 
-// Pass publishes all events except those in partitions leased by other processes, and
-// returns their number, also with an error.
+// Pass publishes all events except in partitions leased elsewhere. It returns their number, also with an error.
 func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	found, err := r.find(ctx)
 	if err != nil {
@@ -325,8 +312,8 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	return r.round(ctx, found)
 }
 
-// round publishes the events of the partitions, some partitions at a time. If the sink
-// fails for some, it tries others, and if it accepts those, the first ones again.
+// round publishes the partitions' events, some partitions at a time. If the sink fails for some, it tries others, and
+// if those succeed, retries the first.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
 		failed  Parts
@@ -345,7 +332,7 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 		}
 		todo = todo&^parts | more
 		if more != 0 {
-			// A long backlog of one partition must not delay the others.
+			// One partition's long backlog must not delay the others.
 			todo |= r.due(time.Now())
 		}
 		if n > 0 && failed != 0 {
@@ -358,8 +345,8 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 	return published, nil
 }
 
-// choose returns as many of the partitions as a relay may lease. It starts at a random
-// one, so that relays with the same work choose different ones.
+// choose returns as many partitions as the relay may lease. It starts at a random partition, so that relays with the
+// same work choose differently.
 func (r *Relay) choose(todo Parts) (chosen Parts) {
 	first := rand.IntN(Partitions)
 	for i := range Partitions {
@@ -370,8 +357,8 @@ func (r *Relay) choose(todo Parts) (chosen Parts) {
 	return chosen
 }
 
-// turn publishes a batch from those of the partitions that can be leased, and returns
-// those with more events. The leases last longer than the batch may take.
+// turn publishes a batch from the partitions that it can lease, and returns those with more events. The leases
+// outlast the batch.
 func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
 	defer cancel()
@@ -390,7 +377,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	if held == 0 {
 		return 0, 0, nil
 	}
-	// Before the events are read, because later events are reported again.
+	// Before reading events, because later events are reported again.
 	now := time.Now()
 	r.wakeRefused(held, now) // first, because another refusal sets another pause
 	was := r.o.Waker.take(held)
@@ -406,8 +393,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	return published, more, err
 }
 
-// lasting returns a context for completing a batch. If a process stopped in the
-// middle, the batch would be published again.
+// lasting returns a context for completing a batch. If a process stopped midway, the batch would be published again.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }
@@ -418,7 +404,7 @@ func (r *Relay) release(ctx context.Context, parts Parts) error {
 	return r.o.Box.Release(ctx, r.holder, parts)
 }
 
-// batch publishes some events of leased partitions.
+// batch publishes some events from leased partitions.
 func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time.Time) (published int, more Parts, released bool, err error) {
 	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: now, Owners: owners})
 	if err != nil || len(events) == 0 {
@@ -436,7 +422,7 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 		}
 	}
 	if len(res.taken) < len(events) {
-		// Events that were neither accepted nor refused are tried in the next turn.
+		// Events neither accepted nor refused are tried in the next turn.
 		for _, e := range events {
 			more |= PartsOf(Partition(e.Owner, e.Stream))
 		}
@@ -458,8 +444,7 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 }
 
 const (
-	// minRefused and maxRefused bound the pauses after which a refused event is
-	// tried again.
+	// minRefused and maxRefused limit a refused event's backoff.
 	minRefused = 200 * time.Millisecond
 	maxRefused = 5 * time.Minute
 )

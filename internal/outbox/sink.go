@@ -16,10 +16,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Log is a sink that writes a line of the server's log for every event.
+// Log is a sink that logs every event.
 type Log struct{ Logger *slog.Logger }
 
-// Publish implements Sink. It does not check whether the logger wrote the line.
+// Publish implements Sink. It does not check whether the line was written.
 func (l Log) Publish(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		attrs := []slog.Attr{
@@ -34,19 +34,17 @@ func (l Log) Publish(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// Lines is a sink that appends a line of JSON for every event to a file that only its
-// owner can read.
+// Lines is a sink that appends events as JSON lines to a file readable only by its owner.
 //
-// The file may be renamed at any time to rotate it; later events go to a new file. A
-// line that was cut off by a crash or a full disk stays, and its event follows in a
-// line of its own.
+// The file may be renamed at any time for rotation; later events go to a new file. A line truncated by a crash or a
+// full disk remains, and its event follows on a new line.
 type Lines struct {
 	path string
 	mu   sync.Mutex
 	file *os.File // nil after a failure
 }
 
-// OpenLines opens the file, or creates it in an existing folder.
+// OpenLines opens the file, creating it in an existing folder.
 func OpenLines(path string) (*Lines, error) {
 	l := &Lines{path: path}
 	return l, l.open()
@@ -70,7 +68,7 @@ func (l *Lines) close() error {
 
 // line is an event in the file.
 type line struct {
-	ID      string          `json:"id,omitempty"` // of boxes that keep published events
+	ID      string          `json:"id,omitempty"` // only from boxes that keep published events
 	Owner   string          `json:"owner"`
 	Stream  string          `json:"stream"`
 	Seq     int64           `json:"seq"`
@@ -80,7 +78,7 @@ type line struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Publish implements Sink: it returns when the lines are on the disk.
+// Publish implements Sink: it returns once the lines are synced.
 func (l *Lines) Publish(_ context.Context, events []Event) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -93,8 +91,7 @@ func (l *Lines) Publish(_ context.Context, events []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.append(text.Bytes()); err != nil {
-		// After a failed sync the system may consider data as written that is not, so the
-		// file handle is not used again.
+		// After a failed sync the system may consider lost data written, so the file handle is not reused.
 		return errors.Join(errcode.Wrap(errcode.Unavailable, "the file of events cannot be written", err), l.close())
 	}
 	return nil
@@ -125,7 +122,7 @@ func (l *Lines) append(text []byte) error {
 	return l.file.Sync()
 }
 
-// current reports whether the open file is still the one at the path.
+// current reports whether the path still refers to the open file.
 func (l *Lines) current() bool {
 	if l.file == nil {
 		return false

@@ -6,31 +6,29 @@ import (
 	"sync"
 )
 
-// Waker notifies the relay of the events that its process has appended. A store calls
-// Wake after the commit. It is created before both, so that neither depends on the
-// other.
+// Waker notifies the relay about its process's new events. A store calls Wake after commit. It is created before
+// both, so that neither depends on the other.
 type Waker struct {
 	mu      sync.Mutex
 	pending [Partitions]pending
 	parts   Parts         // partitions with pending events
-	signal  chan struct{} // of capacity 1; has a value after events were reported
+	signal  chan struct{} // capacity 1; has a value after events were reported
 }
 
-// pending is the possibly unpublished part of a partition.
+// pending is a partition's possibly unpublished part.
 type pending struct {
 	all    bool
 	owners []string // unless all
 }
 
-// maxOwners is the maximum number of owners whose events are queried one by one, which
-// runs on one node of Citus, and not by partition.
+// maxOwners is the maximum number of owners queried individually, which runs on one Citus node, rather than by
+// partition.
 const maxOwners = 8
 
 // NewWaker returns a Waker without pending events.
 func NewWaker() *Waker { return &Waker{signal: make(chan struct{}, 1)} }
 
-// Wake reports that events of a stream were committed. It never blocks. A nil Waker
-// ignores it.
+// Wake reports a stream's committed events. It never blocks. A nil Waker ignores it.
 func (w *Waker) Wake(owner, stream string) {
 	if w == nil {
 		return
@@ -44,7 +42,7 @@ func (w *Waker) Wake(owner, stream string) {
 	}
 }
 
-// Waking returns a box that wakes the relay of the process when an event is queued again.
+// Waking returns a box that wakes the process's relay when an event is requeued.
 func Waking(box Retaining, w *Waker) Retaining { return &waking{box, w} }
 
 type waking struct {
@@ -61,7 +59,7 @@ func (b *waking) RetryDead(ctx context.Context, id ID) (bool, error) {
 	return found, err
 }
 
-// wakeAll reports that any event of the partitions may be unpublished.
+// wakeAll reports possibly unpublished events anywhere in the partitions.
 func (w *Waker) wakeAll(parts Parts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,10 +94,10 @@ func (w *Waker) waiting() Parts {
 	return w.parts
 }
 
-// taken is a result of take, by partition.
+// taken is take's result, by partition.
 type taken map[int]pending
 
-// take returns the pending events of the partitions and clears them.
+// take returns and clears the partitions' pending events.
 func (w *Waker) take(parts Parts) taken {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +124,7 @@ func (w *Waker) putBack(t taken, parts Parts) {
 	}
 }
 
-// owners returns the owners with new events in the partitions, or nil if any owner may
-// have some.
+// owners returns the owners with new events in the partitions, or nil for any owner.
 func (t taken) owners(parts Parts) (owners []string) {
 	for p := range parts.All() {
 		was, ok := t[p]

@@ -1,12 +1,10 @@
-// Package postgres stores the outbox of a service in PostgreSQL, on one server or
-// distributed by Citus.
+// Package postgres stores a service's outbox in PostgreSQL, on one server or distributed by Citus.
 //
-// A function of the service appends an event: it inserts a row in the transaction of the
-// change. The columns are those of DDL, named after outbox.Event. payload is json and not
-// jsonb, so that it is published as it was written.
+// A database function of the service appends events by inserting rows in the change's transaction. The columns in DDL
+// are named after outbox.Event. payload is json rather than jsonb, so that it is published as written.
 //
-// On Citus the migration distributes the tables of events by owner, like the other tables
-// of the service. The table of the leases stays on the coordinator.
+// On Citus the migration distributes the event tables by owner, like the service's other tables. The lease table
+// stays on the coordinator.
 package postgres
 
 import (
@@ -21,15 +19,14 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// DDL returns the statements that create the tables. A migration of the service has a copy
-// of them, because a migration never changes.
+// DDL returns the CREATE TABLE statements. A service's migration contains a copy, because migrations never change.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Open returns the box of a relay in a database. If Citus distributes the tables, db is the database
-// that pgdb.DB.Distributed returns, so that a worker that hangs does not take all connections.
+// Open returns a relay's box. If Citus distributes the tables, db is from pgdb.DB.Distributed, so that a hanging
+// worker does not take all connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
-// OpenTopic returns the box of a relay for one topic of a table with Table.ByTopic. It lists the dead events of all topics.
+// OpenTopic returns a relay's box for one topic of a table with Table.ByTopic. It lists all topics' dead events.
 func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
 	return &topicBox{box{sql: o, db: db, topic: topic}}
 }
@@ -56,11 +53,11 @@ func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 type box struct {
 	sql   *Outbox
 	db    *pgdb.DB
-	topic string // of a table with Table.ByTopic
+	topic string // with Table.ByTopic
 	citus atomic.Pointer[bool]
 }
 
-// with appends the topic to the arguments of a statement that has it in a table with Table.ByTopic.
+// with appends the topic to the statement arguments if Table.ByTopic is set.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)
@@ -94,8 +91,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return err
 }
 
-// Next implements outbox.Box. It uses one statement, or on Citus one for each owner, which
-// runs on one node.
+// Next implements outbox.Box. It uses one statement, or on Citus one per owner, which runs on a single node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -126,7 +122,6 @@ func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, 
 	return events, more, nil
 }
 
-// read returns events, and the partitions with as many events as limit.
 func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any) (events []outbox.Event, full outbox.Parts, err error) {
 	var (
 		e       outbox.Event
@@ -145,8 +140,7 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 	return events, full, err
 }
 
-// Done implements outbox.Box. It uses one statement, or on Citus one for each stream,
-// which runs on one node.
+// Done implements outbox.Box. It uses one statement, or on Citus one per stream, which runs on a single node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -169,7 +163,7 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 
 func partition(e outbox.Event) int16 { return int16(outbox.Partition(e.Owner, e.Stream)) }
 
-// atOnce is the number of concurrent statements of Done on Citus.
+// atOnce is the concurrency of Done on Citus.
 const atOnce = 4
 
 func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
@@ -190,8 +184,7 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	return work.Wait()
 }
 
-// Distributed implements outbox.Distributed: Citus distributes the tables. It queries the database
-// once.
+// Distributed implements outbox.Distributed. It queries the database once.
 func (b *box) Distributed(ctx context.Context) (bool, error) {
 	if known := b.citus.Load(); known != nil {
 		return *known, nil

@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Refuse implements outbox.Box. Each of its statements affects one row, so that on Citus
-// the transaction runs on one node.
+// Refuse implements outbox.Box. Each statement affects one row, so on Citus the transaction runs on a single node.
 func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int
@@ -68,7 +67,7 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", id, func(*pgdb.Tx, outbox.Event) error { return nil })
 }
 
-// dead removes an event from those that are set aside and calls to with it.
+// dead removes a dead event and calls to with it.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*pgdb.Tx, outbox.Event) error) (found bool, err error) {
 	err = b.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
 		e := outbox.Event{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq}

@@ -12,12 +12,11 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// RetainingDDL returns the statements that create a table that keeps published events, and the
-// table of its leases. A migration of the service has a copy of them, with indexes and
-// checks of its own.
+// RetainingDDL returns the statements that create a retaining table and its lease table. A service's migration
+// contains a copy, with its own indexes and checks.
 //
-// Each publication leaves a dead row, and the table may have millions of rows: vacuum must
-// not wait for a part of them, or the relay steps over the dead entries of the index.
+// Each publication leaves a dead row, and the table may have millions of rows: vacuum must not be delayed until a
+// fixed fraction is dead, or the relay has to skip dead index entries.
 func RetainingDDL(name string) string {
 	digit := `(ascii(right(ordering_key, 1)) & 15) + 9 * (ascii(right(ordering_key, 1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (
@@ -47,7 +46,7 @@ INSERT INTO ` + name + `_relay SELECT n, '', '-infinity' FROM generate_series(0,
 `
 }
 
-// retaining implements outbox.Retaining. Its table is not distributed by Citus.
+// retaining implements outbox.Retaining. Citus does not distribute its table.
 type retaining struct {
 	box
 
@@ -60,7 +59,7 @@ type retaining struct {
 // Distributed implements outbox.Distributed.
 func (*retaining) Distributed(context.Context) (bool, error) { return false, nil }
 
-// OpenRetaining returns the box of a relay for a table that keeps published events.
+// OpenRetaining returns a relay's box for a retaining table.
 func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 	const (
 		waits  = ` published_at IS NULL AND dead_at IS NULL`
@@ -77,8 +76,8 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 				AND NOT EXISTS (SELECT 1 FROM ` + name + ` r WHERE r.ordering_key = e.ordering_key AND r.position <= e.position
 					AND r.published_at IS NULL AND r.dead_at IS NULL AND r.next_attempt_at > $3)
 				ORDER BY e.position LIMIT $2::bigint) e ORDER BY e.position`},
-		// OFFSET prevents a join, which would read the whole index of a long backlog. Equal times
-		// share an entry of the index: seconds make it a fifth as large as microseconds.
+		// OFFSET prevents a join, which would read the whole index of a long backlog. Equal times share an index
+		// entry: seconds make the index a fifth as large as microseconds.
 		done: pgdb.Statement{Name: "outbox.publish", SQL: `
 			WITH released AS (UPDATE ` + name + `_relay SET held_until = '-infinity' WHERE holder = $3::text AND part = ANY ($4::smallint[]))
 			UPDATE ` + name + ` SET published_at = date_trunc('second', clock_timestamp()), next_attempt_at = NULL WHERE ctid = ANY (ARRAY(
@@ -99,7 +98,7 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 			SELECT ordering_key, position FROM ` + name + ` WHERE id = $1 AND dead_at IS NOT NULL`},
 		backlog: pgdb.Statement{Name: "outbox.backlog", SQL: `
 			SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + name + ` WHERE` + waits + ` LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `) e`},
-		// The index has the events of each partition in order.
+		// The index orders each partition's events.
 		waiting: pgdb.Statement{Name: "outbox.waiting", SQL: `
 			SELECT` + failed + `, e.next_attempt_at
 			FROM generate_series(0, ` + strconv.Itoa(outbox.Partitions-1) + `) p, LATERAL (
@@ -117,7 +116,6 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 	}
 }
 
-// row is the destination of an event's columns.
 type row struct {
 	outbox.Event
 	part                      int

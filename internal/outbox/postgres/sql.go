@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox has the SQL for the table of a service.
+// Outbox holds the SQL for a service's table.
 type Outbox struct {
 	ddl     string
 	byTopic bool
@@ -42,15 +42,15 @@ func New(t outbox.Table) *Outbox {
 		next: pgdb.Statement{Name: "outbox.next", Wide: true, SQL: `
 			SELECT ` + read + `, e.part FROM unnest($1::smallint[]) p (part), LATERAL (
 				SELECT ` + columns + ` FROM ` + t.Name + ` e WHERE e.part = p.part` + topics.next + ready + inOrder + ` LIMIT $2::bigint) e`},
-		// Each shard sorts its rows, because PostgreSQL before 17 does not read an index in
-		// order for several values of its first column.
+		// Each shard sorts its rows, because PostgreSQL before 17 cannot read an index in order for several values of
+		// its first column.
 		nextOnCitus: pgdb.Statement{Name: "outbox.next_citus", Wide: true, SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e WHERE e.part = ANY ($1::smallint[])` + topics.next + ready + inOrder + ` LIMIT $2::bigint`},
 		nextOfOwner: pgdb.Statement{Name: "outbox.next_owner", Key: 4, SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e
 			WHERE e.` + t.Owner + ` = $4::` + t.Type + ` AND e.part = ANY ($1::smallint[])` + topics.nextOfOwner + ready + inOrder + ` LIMIT $2::bigint`},
-		// OFFSET prevents a join, which would read the whole table of a long backlog. The
-		// leases are released by the same statement.
+		// OFFSET prevents a join, which would read the whole table of a long backlog. The same statement releases the
+		// leases.
 		done: pgdb.Statement{Name: "outbox.done", Wide: true, SQL: `
 			WITH released AS (UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $5::text AND part = ANY ($6::smallint[])` + topics.done + `)
 			DELETE FROM ` + t.Name + ` WHERE ctid = ANY (ARRAY(
@@ -60,9 +60,9 @@ func New(t outbox.Table) *Outbox {
 		doneStream: pgdb.Statement{Name: "outbox.done_stream", Key: 1, SQL: `
 			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])
 			AND part = $4::smallint`},
-		// The clock is that of the database server. A lease that ends later than a new one
-		// was granted before the clock was set back. A claim that waited for the lock of
-		// another one checks the new row at the new time. The order prevents deadlocks.
+		// Use the database server's clock. A lease that ends later than a new one was granted before the clock was
+		// set back. A claim that waited for another's lock checks the new row at the new time. The order prevents
+		// deadlocks.
 		claim: pgdb.Statement{Name: "outbox.claim", SQL: topics.claim},
 		release: pgdb.Statement{Name: "outbox.release", SQL: `
 			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])` + topics.release},
@@ -85,7 +85,7 @@ func New(t outbox.Table) *Outbox {
 	}
 }
 
-// byTopic is the SQL that depends on Table.ByTopic: conditions on the topic, and the statement that takes leases.
+// byTopic is the SQL that depends on Table.ByTopic: topic conditions and the claim statement.
 type byTopic struct{ next, nextOfOwner, done, release, claim string }
 
 func topicSQL(t outbox.Table) byTopic {
@@ -106,8 +106,7 @@ func topicSQL(t outbox.Table) byTopic {
 			WHERE r.part = free.part RETURNING r.part`}
 }
 
-// ddl returns the statements that create the tables. The column of the partition is
-// generated, so inserts do not set it.
+// ddl returns the CREATE TABLE statements. The partition column is generated, so inserts do not set it.
 func ddl(t outbox.Table, id string) string {
 	column := t.Type
 	if column == "text" {
@@ -160,7 +159,6 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 `
 }
 
-// digit returns the SQL of the digits that outbox.Partition adds up.
 func digit(column string) string {
 	last := `ascii(right(` + column + `::text, 1))`
 	return `(` + last + ` & 15) + 9 * (` + last + ` >> 6)`

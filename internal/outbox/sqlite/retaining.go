@@ -13,9 +13,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// RetainingDDL returns the statements that create a table that keeps published events, and the
-// table of its leases. A migration of the service has a copy of them, with indexes and
-// checks of its own.
+// RetainingDDL returns the statements that create a retaining table and its lease table. A service's migration
+// contains a copy, with its own indexes and checks.
 func RetainingDDL(name string) string {
 	digit := `(unicode(substr(ordering_key, -1)) & 15) + 9 * (unicode(substr(ordering_key, -1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (
@@ -54,7 +53,7 @@ type retaining struct {
 	published, republish                           string
 }
 
-// OpenRetaining returns the box of a relay for a table that keeps published events.
+// OpenRetaining returns a relay's box for a retaining table.
 func OpenRetaining(db *sqlitedb.DB, name string, now clock.Clock) outbox.Retaining {
 	const (
 		waits  = ` published_at IS NULL AND dead_at IS NULL`
@@ -65,7 +64,7 @@ func OpenRetaining(db *sqlitedb.DB, name string, now clock.Clock) outbox.Retaini
 	)
 	return &retaining{
 		box: box{sql: New(outbox.Table{Name: name, Owner: "ordering_key", Stream: "ordering_key"}), db: db, now: now},
-		// With a bare parameter as the limit SQLite would plan again for each value.
+		// With a bare parameter as limit, SQLite would replan for each value.
 		next: `SELECT` + event + ` FROM ` + name + ` e WHERE` + waits + ` AND ?1 >> part & 1
 			AND NOT EXISTS (SELECT 1 FROM ` + name + ` r WHERE r.ordering_key = e.ordering_key AND r.position <= e.position
 				AND r.published_at IS NULL AND r.dead_at IS NULL AND r.next_attempt_at IS NOT NULL AND r.next_attempt_at > ?2)

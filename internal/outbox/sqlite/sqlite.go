@@ -1,8 +1,7 @@
-// Package sqlite stores the outbox of a service in its SQLite file.
+// Package sqlite stores a service's outbox in its SQLite file.
 //
-// The writer appends events in the order of commits, and the table has this order, so the
-// events of a group commit share the last page. In the order of owner and stream each
-// event would be on its own page, and a commit writes whole pages.
+// The writer appends events in commit order, which is also the table's order, so a group commit's events share the
+// last page. Ordered by owner and stream, each event would be on its own page, and a commit writes whole pages.
 package sqlite
 
 import (
@@ -19,7 +18,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox has the SQL for the table of a service.
+// Outbox holds the SQL for a service's table.
 type Outbox struct {
 	ddl, add, next, done, claim, release     string
 	backlog, countDeadOf                     string
@@ -85,11 +84,10 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 		next: `SELECT ` + event + `, position FROM ` + t.Name + ` e WHERE ?1 >> part & 1` + ofTopic + `
 			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r INDEXED BY ` + t.Name + `_refused_next_idx
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > ?2)
-			ORDER BY position LIMIT ?3 + 0`, // with a bare parameter SQLite would plan again for each value
+			ORDER BY position LIMIT ?3 + 0`, // with a bare parameter SQLite would replan for each value
 		// Positions are reused after the table was empty.
 		done: `DELETE FROM ` + t.Name + byID + ` AND position = ?4`,
-		// A lease that ends later than a new one was granted before the clock was set back,
-		// and would last too long.
+		// A lease that ends later than a new one was granted before the clock was set back, and would last too long.
 		claim: `INSERT INTO ` + t.Name + `_relay AS r (` + lease + `, holder, held_until) VALUES (` + leaseValues + `, ?1, ?3)
 			ON CONFLICT (` + lease + `) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 			WHERE r.holder = excluded.holder OR r.held_until <= ?2 OR r.held_until > excluded.held_until`,
@@ -107,12 +105,11 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 	}
 }
 
-// DDL returns the statements that create the tables. A migration of the service has a copy
-// of them, because a migration never changes.
+// DDL returns the CREATE TABLE statements. A service's migration contains a copy, because migrations never change.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Append adds an event in a write transaction. The caller must return its error, which
-// rolls the transaction back. It fails if the payload is not JSON or the number exists.
+// Append adds an event in a write transaction. The caller must return its error to roll back. It fails if the payload
+// is not JSON or the number exists.
 func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
 		return errcode.New(errcode.Internal, "the payload of an event is not JSON")
@@ -121,12 +118,12 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 		outbox.Partition(e.Owner, e.Stream))
 }
 
-// Open returns the box of a relay in a file.
+// Open returns a relay's box in a file.
 func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
 	return &box{sql: o, db: db, now: now}
 }
 
-// OpenTopic returns the box of a relay for one topic of a table with Table.ByTopic. It lists the dead events of all topics.
+// OpenTopic returns a relay's box for one topic of a table with Table.ByTopic. It lists all topics' dead events.
 func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
 	return &topicBox{box{o, db, now, topic}}
 }
@@ -161,10 +158,10 @@ type box struct {
 	sql   *Outbox
 	db    *sqlitedb.DB
 	now   clock.Clock
-	topic string // of a table with Table.ByTopic
+	topic string // with Table.ByTopic
 }
 
-// with appends the topic to the arguments of a statement that has it in a table with Table.ByTopic.
+// with appends the topic to the statement arguments if Table.ByTopic is set.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)
@@ -291,7 +288,7 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 // Append calls Outbox.Append.
 func (b *box) Append(c *sqlite.Conn, e outbox.Event) error { return b.sql.Append(c, e) }
 
-// dead removes an event from those that are set aside and calls to with it.
+// dead removes a dead event and calls to with it.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*sqlite.Conn, outbox.Event) error) (found bool, err error) {
 	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		var e outbox.Event

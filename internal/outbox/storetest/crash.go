@@ -14,13 +14,13 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Environment variables of the process that is killed.
+// Environment variables of the killed process.
 const (
 	crashPlace = "OUTBOX_CRASH_PLACE"
 	crashFile  = "OUTBOX_CRASH_FILE"
 )
 
-// fatal is a sink that kills its process after it has published.
+// fatal kills its process after publishing.
 type fatal struct{ outbox.Sink }
 
 func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
@@ -30,11 +30,11 @@ func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// Crash kills a process between publishing and deleting events. After the lease has
-// expired, another process publishes these events again, and later ones.
+// Crash kills a process between publishing and deleting events. After the lease expires, another process republishes
+// these events, then later ones.
 //
-// The calling test must do nothing else, because it also runs in the process that is
-// killed. There open gets the place that create returned.
+// The calling test must do nothing else, because it also runs in the killed process. There, open gets the place
+// returned by create.
 func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), open func(t testing.TB, place string) outbox.Box) {
 	if place := os.Getenv(crashPlace); place != "" {
 		lines, err := outbox.OpenLines(os.Getenv(crashFile))
@@ -72,7 +72,6 @@ func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), op
 	same(t, "left", waiting(t, b), nil)
 }
 
-// read returns the events in a file of outbox.Lines.
 func read(t testing.TB, file string) (events []outbox.Event) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// without returns events without one of them.
+// without removes an event.
 func without(events []outbox.Event, one outbox.Event) []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e outbox.Event) bool { return e.ID() == one.ID() })
 }
@@ -29,7 +29,7 @@ func dead(t testing.TB, b outbox.Box) []outbox.DeadEvent {
 	return list
 }
 
-// died expects that exactly the event want is set aside.
+// died expects want to be the only dead event.
 func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason string) {
 	t.Helper()
 	list := dead(t, b)
@@ -42,8 +42,7 @@ func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason st
 	}
 }
 
-// refusedThenTaken: an event that the sink refuses delays only its successors in the
-// stream, until the sink accepts it.
+// refusedThenTaken: a refused event delays only its successors in the stream, until accepted.
 func refusedThenTaken(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -74,7 +73,7 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	}
 }
 
-// latePoll is an outbox in which a relay polls only when an event is ready.
+// latePoll delays polling until an event is ready.
 type latePoll struct{ outbox.Box }
 
 func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (outbox.Parts, error) {
@@ -90,8 +89,8 @@ func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration,
 	return b.Box.Claim(ctx, holder, lease, parts)
 }
 
-// refusedAfterPoll: an event whose pause ends while the relay polls, and that is refused
-// again, is tried again after the second pause.
+// refusedAfterPoll: an event whose pause ends during a poll, and that is refused again, is retried after the second
+// pause.
 func refusedAfterPoll(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(1, 2)
@@ -106,8 +105,7 @@ func refusedAfterPoll(t *testing.T, h Harness) {
 	same(t, "published", inOrder(t, s.await(t, len(want))), want)
 }
 
-// setAside: an event that the sink keeps refusing is set aside, and its successors are
-// published.
+// setAside: a repeatedly refused event becomes a dead letter, and its successors are published.
 func setAside(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -135,7 +133,7 @@ func setAside(t *testing.T, h Harness) {
 	}
 }
 
-// permanent: an event with a permanent refusal is set aside at once.
+// permanent: a permanently refused event becomes a dead letter at once.
 func permanent(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(5, 4)
@@ -151,8 +149,7 @@ func permanent(t *testing.T, h Harness) {
 	died(t, b, no, 1, "the name of the topic is not valid")
 }
 
-// isolated: an event for which the sink fails or panics without naming it is found and set
-// aside.
+// isolated: an event that makes the sink fail or panic without naming it is found and becomes a dead letter.
 func isolated(t *testing.T, h Harness) {
 	for name, fail := range map[string]func() (int, error){
 		"an error": func() (int, error) { return 0, errors.New("too large") },
@@ -185,8 +182,7 @@ func isolated(t *testing.T, h Harness) {
 	}
 }
 
-// listDead returns all events that are set aside, read page by page. It expects that they
-// were set aside at the time at.
+// listDead reads all dead events page by page, expecting them to have died at the time at.
 func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	t.Helper()
 	for after := (outbox.ID{}); ; after = got[len(got)-1].ID() {
@@ -206,8 +202,7 @@ func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	}
 }
 
-// deadEvents: events that are set aside are listed page by page, and removed when they are
-// retried or dropped.
+// deadEvents: dead events are listed page by page, and disappear when retried or dropped.
 func deadEvents(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
@@ -253,7 +248,7 @@ func deadEvents(t *testing.T, h Harness) {
 		t.Errorf("%d events are left, %v", n, err)
 	}
 
-	// After the pause: the waiting events and the retried one.
+	// After the pause: the waiting and the retried events.
 	q := query(all, 1000)
 	q.Now = at.Add(2 * time.Hour)
 	events, _, err := b.Next(t.Context(), q)

@@ -38,8 +38,8 @@ func order(t *testing.T, h Harness) {
 	claim(t, b, "whoever", time.Second, all, all)
 }
 
-// sinkFails: events that an unavailable sink does not accept, or accepts in part, are
-// published again in order, and never set aside.
+// sinkFails: events that an unavailable sink does not accept, or accepts in part, are published again in order, and
+// never become dead letters.
 func sinkFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	away := true
@@ -76,7 +76,7 @@ func sinkFails(t *testing.T, h Harness) {
 	}
 }
 
-// broken is a box whose Done fails.
+// broken fails in Done.
 type broken struct{ outbox.Box }
 
 func (broken) Done(context.Context, string, outbox.Parts, []outbox.Event) error {
@@ -98,8 +98,8 @@ func doneFails(t *testing.T, h Harness) {
 	same(t, "published twice", s.published, slices.Concat(want, want))
 }
 
-// twoRelays: several processes write and publish concurrently. All events are published
-// once and in order, and no partition by two processes at a time.
+// twoRelays: several processes write and publish concurrently. All events are published once and in order, and no
+// partition concurrently.
 func twoRelays(t *testing.T, h Harness) {
 	const writers, rounds = 6, 25
 	s := newSink()
@@ -138,7 +138,7 @@ func twoRelays(t *testing.T, h Harness) {
 	same(t, "left", waiting(t, h.Box(t)), nil)
 }
 
-// meeting is a sink that waits until the other sink publishes too.
+// meeting is a sink that waits for the other sink to publish.
 type meeting struct {
 	*sink
 	arrive func(ctx context.Context) error
@@ -159,7 +159,7 @@ func (m meeting) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// meet returns a function that waits until it is called twice at once, or over is closed.
+// meet returns a function that waits until it is called twice concurrently, or over is closed.
 func meet(together, over chan struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -173,8 +173,7 @@ func meet(together, over chan struct{}) func(context.Context) error {
 	}
 }
 
-// sharing: two relays with the same work publish concurrently, each about half of the
-// partitions.
+// sharing: two relays with the same work publish concurrently, each about half the partitions.
 func sharing(t *testing.T, h Harness) {
 	const each = 12
 	var want []outbox.Event
@@ -184,7 +183,6 @@ func sharing(t *testing.T, h Harness) {
 		}
 	}
 	h.Append(t, false, want...)
-	// The batches of both relays end together, until there is no more work for both.
 	var (
 		together = make(chan struct{})
 		over     = make(chan struct{})
@@ -241,7 +239,7 @@ func sharing(t *testing.T, h Harness) {
 	}
 }
 
-// wake: an event is published when the relay is woken, before it polls.
+// wake: waking the relay publishes an event before the next poll.
 func wake(t *testing.T, h Harness) {
 	s, waker := newSink(), outbox.NewWaker()
 	run(t, relay(h.Box(t), s, outbox.Options{Waker: waker, Poll: time.Hour}))
@@ -258,8 +256,8 @@ func wake(t *testing.T, h Harness) {
 	s.await(t, 45)
 }
 
-// wakeWhileHeld: a relay that is woken while another one has the lease retries until it
-// gets it. It does not take the lease away, and publishes other partitions meanwhile.
+// wakeWhileHeld: a relay woken while another holds the lease retries until it gets it. It does not steal the lease,
+// and publishes other partitions meanwhile.
 func wakeWhileHeld(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	mine, other := event(1, 1, 1), event(1, 2, 1)
@@ -273,8 +271,7 @@ func wakeWhileHeld(t *testing.T, h Harness) {
 	same(t, "published", s.await(t, 2), []outbox.Event{other, mine})
 }
 
-// leftBehind: a relay finds the events of a process that was killed before it published
-// them, even if that process had the lease for polling.
+// leftBehind: a relay finds a killed process's unpublished events, even if that process held the polling lease.
 func leftBehind(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	watch := outbox.PartsOf(outbox.Leases - 1)

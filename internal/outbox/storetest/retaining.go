@@ -13,13 +13,13 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// KeptRow is an event of the suite as a row of a table that keeps published events.
+// KeptRow is a suite event as a retaining table's row.
 type KeptRow struct {
 	ID, OrderingKey, Topic, Subject, Payload, Headers, Class string
 	At                                                       time.Time
 }
 
-// NewKeptRow returns the row. Its headers have what the table has no columns for.
+// NewKeptRow returns the row. Its headers hold the data without columns.
 func NewKeptRow(e outbox.Event) KeptRow {
 	headers, err := json.Marshal(map[string]string{"owner": e.Owner, "stream": e.Stream, "seq": strconv.FormatInt(e.Seq, 10)})
 	if err != nil {
@@ -35,7 +35,7 @@ func NewKeptRow(e outbox.Event) KeptRow {
 	}
 }
 
-// AsBox returns a box of rows that NewKeptRow has made, with the events of the suite.
+// AsBox adapts a box with NewKeptRow rows to the suite's events.
 func AsBox(b outbox.Retaining) outbox.Box { return adapted{b} }
 
 type adapted struct{ outbox.Retaining }
@@ -67,7 +67,7 @@ func (a adapted) Next(ctx context.Context, q outbox.Query) ([]outbox.Event, outb
 	return events, more, err
 }
 
-// dead returns all events that are set aside in the order of the suite, and their IDs.
+// dead returns all dead events in suite order, and their IDs.
 func (a adapted) dead(ctx context.Context) (list []outbox.DeadEvent, ids map[outbox.ID]outbox.ID, err error) {
 	ids = map[outbox.ID]outbox.ID{}
 	for after := (outbox.ID{}); ; {
@@ -112,8 +112,7 @@ func (a adapted) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return a.Retaining.DropDead(ctx, ids[id])
 }
 
-// RunRetaining runs the suite on a box that keeps published events, and what only such a box
-// does.
+// RunRetaining runs the suite on a retaining box, with additional cases.
 func RunRetaining(t *testing.T, open func(t testing.TB) (Harness, outbox.Retaining)) {
 	Run(t, func(t testing.TB) Harness {
 		h, _ := open(t)
@@ -131,8 +130,8 @@ func RunRetaining(t *testing.T, open func(t testing.TB) (Harness, outbox.Retaini
 	})
 }
 
-// keptEvents: published events stay until they are dropped by their class, others are not
-// dropped at all; and what waits can be listed and counted.
+// keptEvents: published events stay until dropped by class, others are never dropped; waiting events are listed and
+// counted.
 func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	audit := event(1, 1, 3)
 	audit.Class = outbox.ClassAudit
@@ -201,8 +200,8 @@ func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	}
 }
 
-// publishedAgain lists the first three of some events, which are published, and queues the first two again. The fourth one waits
-// for its retry, and the fifth one is set aside.
+// publishedAgain lists the first three events, which are published, and requeues the first two. The fourth waits for
+// its retry, and the fifth is dead.
 func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	t.Helper()
 	var want, got []string
@@ -245,8 +244,8 @@ func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	}
 }
 
-// auditIsNotSkipped: an event of the class audit that the sink rejects is not set aside,
-// and neither are its successors published before it.
+// auditIsNotSkipped: a rejected audit event never becomes a dead letter, and its successors are not published before
+// it.
 func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Retaining) {
 	s := newSink()
 	audit, after, other := event(1, 1, 1), event(1, 1, 2), event(1, 2, 1)

@@ -23,7 +23,7 @@ type sink struct {
 	more      chan struct{}
 	busy      *partitions
 
-	// These are called before events are recorded, if they are set.
+	// Called before events are recorded, if set.
 	fail   func(call int, events []outbox.Event) (take int, err error)
 	refuse func(e outbox.Event) *outbox.Refusal
 }
@@ -31,7 +31,7 @@ type sink struct {
 // partitions records which partitions are being published.
 type partitions struct {
 	busy     [outbox.Partitions]atomic.Int32
-	together atomic.Bool // two sinks published events of one partition at once
+	together atomic.Bool // two sinks published a partition concurrently
 }
 
 func (p *partitions) enter(events []outbox.Event) (leave func()) {
@@ -89,7 +89,7 @@ func (s *sink) Publish(_ context.Context, events []outbox.Event) error {
 	return err
 }
 
-// refusal returns a function that refuses one event the given number of times.
+// refusal returns a function that refuses an event the given number of times.
 func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *outbox.Refusal {
 	return func(e outbox.Event) *outbox.Refusal {
 		if e.ID() != of.ID() || times == 0 {
@@ -100,8 +100,7 @@ func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *out
 	}
 }
 
-// first returns the published events without repetitions, and how often each was
-// published.
+// first returns the published events without repetitions, and their publication counts.
 func (s *sink) first() (events []outbox.Event, times map[outbox.ID]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +130,7 @@ func (s *sink) await(t testing.TB, n int) []outbox.Event {
 	}
 }
 
-// inOrder expects that the events of each stream are in order and complete, and returns
-// all events sorted.
+// inOrder expects each stream to be ordered and complete, and returns all events sorted.
 func inOrder(t testing.TB, events []outbox.Event) []outbox.Event {
 	t.Helper()
 	last := map[string]int64{}
@@ -163,7 +161,6 @@ func run(t testing.TB, r *outbox.Relay) (end func()) {
 	return end
 }
 
-// count returns the number of published events.
 func (s *sink) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite of an outbox.Box.
+// Package storetest is the conformance suite for outbox.Box.
 package storetest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Table is the table of the suite.
+// Table is the suite's table.
 var Table = outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "uuid"}
 
 // Harness is an outbox for one test.
@@ -28,11 +28,11 @@ type Harness struct {
 	// Lapse makes all leases expire.
 	Lapse func(t testing.TB)
 
-	// Topic, if set, opens a table with Table.ByTopic for one topic. Box opens it for the topic of the suite.
+	// Topic, if set, opens a table with Table.ByTopic for one topic. Box opens it for the suite's topic.
 	Topic func(t testing.TB, topic string) outbox.Box
 }
 
-// Topic is the topic of all events of the suite.
+// Topic is the topic of all the suite's events.
 const Topic = "put"
 
 // Run runs the suite. open creates an outbox for each case.
@@ -74,7 +74,7 @@ func groups() []suite.Group[Harness] {
 	}
 }
 
-// RunByTopic runs the suite on a table with Table.ByTopic, which has events of another topic, too.
+// RunByTopic runs the suite on a table with Table.ByTopic that also contains another topic.
 func RunByTopic(t *testing.T, open func(t testing.TB) Harness) {
 	all := append(groups(), suite.Group[Harness]{Name: "Topics", Own: true, Cases: []suite.Case[Harness]{
 		{"Separate", separateTopics},
@@ -109,7 +109,7 @@ func event(owner, stream, seq int) outbox.Event {
 	}
 }
 
-// story returns n events of each of the streams, in order.
+// story returns n events per stream, in order.
 func story(streams, n int) (events []outbox.Event) {
 	for s := range streams {
 		for seq := range n {
@@ -143,7 +143,7 @@ func waitingAt(t testing.TB, b outbox.Box, now time.Time) []outbox.Event {
 	return events
 }
 
-// found returns events with those that are in the table replaced by the result of Next.
+// found replaces events in the table with Next's result.
 func found(t testing.TB, b outbox.Box, events ...outbox.Event) []outbox.Event {
 	t.Helper()
 	in := map[outbox.ID]outbox.Event{}
@@ -187,7 +187,7 @@ func same(t testing.TB, what string, got, want []outbox.Event) {
 	t.Errorf("%s: %d events\n%s\nwant %d\n%s", what, len(got), head(got), len(want), head(want))
 }
 
-// head returns the first events of a list as text.
+// head summarizes a list's first events.
 func head(events []outbox.Event) string {
 	lines := make([]string, 0, 20)
 	for _, e := range events[:min(len(events), cap(lines))] {
@@ -220,11 +220,11 @@ func values(t *testing.T, h Harness) {
 	same(t, "afterwards", waiting(t, b), nil)
 	done(t, b, in...) // deleting twice is not an error
 	h.Append(t, false, event(3, 4, 1))
-	done(t, b, in...) // even if another event has the position now
+	done(t, b, in...) // even if another event now has the position
 	same(t, "the other event", waiting(t, b), []outbox.Event{event(3, 4, 1)})
 }
 
-// rolledBack: events of a transaction that was rolled back are not in the table.
+// rolledBack: a rolled-back transaction leaves no events.
 func rolledBack(t *testing.T, h Harness) {
 	h.Append(t, true, event(1, 1, 1))
 	h.Append(t, false, event(1, 1, 2))
@@ -232,8 +232,8 @@ func rolledBack(t *testing.T, h Harness) {
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// pages: a limited batch has the first events of each stream, only from the requested
-// partitions, and reports the partitions with more.
+// pages: a limited batch has each stream's first events, only from the requested partitions, and reports the
+// partitions with more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
@@ -314,7 +314,7 @@ func lease(t *testing.T, h Harness) {
 	h.Lapse(t)
 	claim(t, one, "one", time.Hour, all, all)
 	claim(t, two, "two", time.Hour, all, 0)
-	// By the current clock these leases cannot have been granted.
+	// The current clock could not have granted these leases.
 	claim(t, two, "two", time.Minute, low, low)
 	claim(t, one, "one", time.Hour, all, all&^low)
 }

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// storyOf returns n events of each of the streams of a topic, in order.
+// storyOf returns n events per stream with a topic, in order.
 func storyOf(topic string, streams, n int) []outbox.Event {
 	events := story(streams, n)
 	for i := range events {
@@ -33,7 +33,7 @@ func separateTopics(t *testing.T, h Harness) {
 	want, others := story(3, 3), storyOf("third", 3, 3)
 	h.Append(t, false, append(slices.Clone(want), others...)...)
 	s := newSink()
-	refused := others[len(others)-1] // the last of its stream
+	refused := others[len(others)-1] // the last in its stream
 	s.refuse = refusal(refused, 1, true)
 	if n, err := relay(third, s, outbox.Options{Batch: 4}).Pass(t.Context()); n != len(others)-1 || err != nil {
 		t.Errorf("%d of %d, %v", n, len(others)-1, err)
@@ -50,14 +50,15 @@ func separateTopics(t *testing.T, h Harness) {
 			t.Errorf("%s: %d events were set aside, %v", topic, n, err)
 		}
 	}
-	// An event that is queued again is published to its own topic.
+	// A requeued event is published to its own topic.
 	if found, err := put.RetryDead(t.Context(), refused.ID()); !found || err != nil {
 		t.Errorf("found: %t, %v", found, err)
 	}
 	same(t, "queued again", waiting(t, third), []outbox.Event{refused})
 }
 
-// unavailableTopic: while the sink of one topic is unavailable, the events of others are published, and later its own in order.
+// unavailableTopic: while one topic's sink is unavailable, other topics' events are published; later its own follow
+// in order.
 func unavailableTopic(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	want, others := story(3, 3), storyOf("third", 3, 3)
