@@ -1,14 +1,12 @@
-// Package inbox applies the events that a service receives, each of them once.
+// Package inbox applies each received event once.
 //
-// A service receives an event in the transaction of its effect (see packages sqlite and
-// postgres). The inbox remembers the source and the ID of the event with a digest of what
-// it says. A repeated event has no effect. An event with a known ID that says something
-// else is put into quarantine and has no effect either: a sender that uses an ID twice, or
-// somebody who changes events, must not go unnoticed.
+// A service receives an event in its effect's transaction (see packages sqlite and postgres). The inbox remembers the
+// event's source, ID and content digest. A repeated event has no effect. An event with a known ID but different
+// content is quarantined without effect, so that a sender that reuses IDs, or somebody who modifies events, is
+// noticed.
 //
-// The inbox forgets an event Keep after it was received. A broker that delivers it again
-// after that applies it again, so the effect must also be idempotent by the time of the
-// event.
+// The inbox forgets an event after Keep. If a broker redelivers it later, it is applied again, so the effect must
+// also be idempotent by event time.
 package inbox
 
 import (
@@ -28,7 +26,7 @@ const Keep = 7 * 24 * time.Hour
 // KeepQuarantine is how long events in quarantine are kept.
 const KeepQuarantine = 30 * 24 * time.Hour
 
-// MaxBody is the number of bytes of an event that quarantine keeps.
+// MaxBody limits a quarantined event's body, in bytes.
 const MaxBody = 64 << 10
 
 // Event is a received event. Source and ID together are unique.
@@ -40,11 +38,11 @@ type Event struct {
 	Body   []byte
 }
 
-// maxName is the number of bytes of a source, an ID and a type.
+// maxName limits source, ID and type, in bytes.
 const maxName = 512
 
-// Check rejects events that a database cannot identify: names that are empty, too long or
-// not text, and times before 1970 or after 9999.
+// Check rejects events that a database cannot identify: names that are empty, too long or not text, and times before
+// 1970 or after 9999.
 func (e *Event) Check() error {
 	for _, name := range []struct{ what, text string }{{"source", e.Source}, {"id", e.ID}, {"type", e.Type}} {
 		if name.text == "" || len(name.text) > maxName || !utf8.ValidString(name.text) || strings.IndexByte(name.text, 0) >= 0 {
@@ -57,12 +55,12 @@ func (e *Event) Check() error {
 	return nil
 }
 
-// AttributeError names an attribute of an event that is not valid.
+// AttributeError names an invalid event attribute.
 type AttributeError struct{ Name string } // source, id, type or time
 
 func (e *AttributeError) Error() string { return "the attribute " + e.Name + " is not valid" }
 
-// Digest returns the SHA-256 of everything that the effect of the event depends on.
+// Digest returns the SHA-256 of everything that determines the event's effect.
 func (e *Event) Digest() [32]byte {
 	var b []byte
 	for _, part := range []string{e.Source, e.ID, e.Type, e.Time.UTC().Format(time.RFC3339Nano), string(e.Body)} {
@@ -72,19 +70,18 @@ func (e *Event) Digest() [32]byte {
 	return sha256.Sum256(b)
 }
 
-// Result is what became of a received event.
+// Result is a received event's outcome.
 type Result string
 
 // Results.
 const (
 	Applied     Result = "applied"
-	Stale       Result = "stale"       // older than what was applied before: without effect
+	Stale       Result = "stale"       // older than the applied state: no effect
 	Duplicate   Result = "duplicate"   // received before: without effect
 	Quarantined Result = "quarantined" // without effect
 )
 
-// ResultOf returns the result of an event that was received for the first time and has changed
-// something or not.
+// ResultOf returns a new event's result; changed reports whether it had an effect.
 func ResultOf(changed bool, err error) (Result, error) {
 	switch {
 	case err != nil:
@@ -102,8 +99,8 @@ type Quarantine struct {
 	Received time.Time
 }
 
-// Truncated returns the part of the body that quarantine keeps.
+// Truncated returns the part of the body kept in quarantine.
 func (e *Event) Truncated() []byte { return e.Body[:min(len(e.Body), MaxBody)] }
 
-// Reused is why an event is put into quarantine whose ID is known with another digest.
+// Reused is the quarantine reason for an ID with a different digest.
 const Reused = "the ID was used for another event"

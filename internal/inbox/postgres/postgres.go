@@ -1,4 +1,4 @@
-// Package postgres stores the inbox of a service in PostgreSQL.
+// Package postgres stores a service's inbox in PostgreSQL.
 package postgres
 
 import (
@@ -9,13 +9,13 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Inbox has the SQL for the tables of a service, NAME and NAME_quarantine.
+// Inbox holds the SQL for a service's tables NAME and NAME_quarantine.
 type Inbox struct {
 	insert, digest, list, drop, dropQuarantine pgdb.Statement
 	quarantine                                 pgdb.Named[quarantined]
 }
 
-// New returns the SQL for a table. Its name is a constant of the service.
+// New returns the SQL for a table; name is a constant.
 func New(name string) *Inbox {
 	return &Inbox{
 		// It waits for another transaction that receives the same event.
@@ -38,9 +38,8 @@ func New(name string) *Inbox {
 	}
 }
 
-// Receive calls apply in a transaction if the event is new. The caller must return its
-// error, which rolls the transaction back. apply returns false if it changes nothing because
-// the event is older than what was applied before.
+// Receive calls apply in a transaction if the event is new. The caller must return its error to roll back. apply
+// returns false if the event is outdated and changes nothing.
 func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	n, err := tx.Exec(b.insert, e.Source, e.ID, e.Type, now, digest[:])
@@ -66,7 +65,6 @@ func (b *Inbox) Quarantine(tx *pgdb.Tx, e *inbox.Event, reason string, now time.
 	return err
 }
 
-// quarantined has the arguments of Inbox.quarantine.
 type quarantined struct {
 	inbox.Event
 	reason string
@@ -91,7 +89,7 @@ func (q quarantined) args() []pgdb.Arg {
 	}
 }
 
-// Quarantined returns events in quarantine, the last one first.
+// Quarantined returns quarantined events, newest first.
 func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []inbox.Quarantine, err error) {
 	var q inbox.Quarantine
 	err = db.ForEach(ctx, b.list, []any{limit}, func() { all = nil }, func() error {
@@ -103,8 +101,8 @@ func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []
 	return all, err
 }
 
-// Drop deletes at most limit events that were received and processed Keep before now, and
-// as many from quarantine after KeepQuarantine. It returns their number.
+// Drop deletes at most limit events processed Keep before now, and as many from quarantine after KeepQuarantine. It
+// returns their number.
 func (b *Inbox) Drop(tx *pgdb.Tx, now time.Time, limit int) (int, error) {
 	n, err := tx.Exec(b.drop, now.Add(-inbox.Keep), limit)
 	if err != nil || int(n) == limit {

@@ -1,4 +1,4 @@
-// Package sqlite stores the inbox of a service in its SQLite file.
+// Package sqlite stores a service's inbox in its SQLite file.
 package sqlite
 
 import (
@@ -10,10 +10,10 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Inbox has the SQL for the tables of a service, NAME and NAME_quarantine.
+// Inbox holds the SQL for a service's tables NAME and NAME_quarantine.
 type Inbox struct{ insert, digest, quarantine, list, drop, dropQuarantine string }
 
-// New returns the SQL for a table. Its name is a constant of the service.
+// New returns the SQL for a table; name is a constant.
 func New(name string) *Inbox {
 	return &Inbox{
 		insert: `INSERT INTO ` + name + ` (source, event_id, subject, received_at, processed_at, digest) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
@@ -30,9 +30,8 @@ func New(name string) *Inbox {
 	}
 }
 
-// Receive calls apply in a write transaction if the event is new. The caller must return
-// its error, which rolls the transaction back. apply returns false if it changes nothing
-// because the event is older than what was applied before.
+// Receive calls apply in a write transaction if the event is new. The caller must return its error to roll back.
+// apply returns false if the event is outdated and changes nothing.
 func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	if err := sqlitedb.Exec(c, b.insert, e.Source, e.ID, e.Type, now.UnixMicro(), digest[:]); err != nil {
@@ -61,7 +60,7 @@ func (b *Inbox) Quarantine(c *sqlite.Conn, e *inbox.Event, reason string, now ti
 	return sqlitedb.Exec(c, b.quarantine, e.Source, e.ID, e.Type, e.Time.UnixMicro(), digest[:], body, reason, now.UnixMicro())
 }
 
-// Quarantined returns events in quarantine, the last one first.
+// Quarantined returns quarantined events, newest first.
 func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, error) {
 	return sqlitedb.QueryAll(c, b.list, func(s *sqlite.Stmt) inbox.Quarantine {
 		body := make([]byte, s.ColumnLen(4))
@@ -75,8 +74,8 @@ func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, erro
 	}, limit)
 }
 
-// Drop deletes at most limit events that were received and processed Keep before now, and
-// as many from quarantine after KeepQuarantine. It returns their number.
+// Drop deletes at most limit events processed Keep before now, and as many from quarantine after KeepQuarantine. It
+// returns their number.
 func (b *Inbox) Drop(c *sqlite.Conn, now time.Time, limit int) (n int, err error) {
 	if err := sqlitedb.Exec(c, b.drop, now.Add(-inbox.Keep).UnixMicro(), limit); err != nil {
 		return 0, err
