@@ -1,12 +1,11 @@
 // Package broker publishes events to message brokers and receives events from them.
 //
-// A Broker stores messages of a topic for each of its subscriptions until they are
-// acknowledged. Every message is delivered at least once. Messages with one key are
-// published in order, and delivered in this order unless one of them is delivered again:
-// brokers differ in what comes after it then, so consumers must not rely on that.
+// A Broker stores a topic's messages for each subscription until acknowledged. Delivery is at least once. Messages
+// with the same key are published in order, and delivered in order unless one is redelivered: brokers then differ in
+// the following order, so consumers must not rely on it.
 //
-// Package memory is a broker in the process, pubsub the driver of Google Pub/Sub, and nats
-// that of NATS JetStream. The suite in storetest defines the contract.
+// Drivers: memory (in-process), pubsub (Google Pub/Sub) and nats (NATS JetStream). The suite in storetest defines the
+// contract.
 package broker
 
 import (
@@ -17,27 +16,24 @@ import (
 
 // Broker is a message broker. It is safe for concurrent use.
 type Broker interface {
-	// Ensure creates a topic, and a subscription of it unless that is "", if they do not
-	// exist. A subscription gets the messages that are published after it was created.
+	// Ensure creates a topic, and a subscription unless it is "", if missing. A subscription gets messages published
+	// after its creation.
 	Ensure(ctx context.Context, topic, subscription string) error
 
-	// Publish publishes messages and returns a result for each, in their order: nil if the
-	// broker has stored it. Messages with one key are stored in order: if one of them
-	// fails, its successors fail, too. A *PermanentError means that trying again is
-	// useless.
+	// Publish returns a result for each message, in order: nil if the broker stored it. Messages with the same key
+	// are stored in order: if one fails, its successors fail, too. A *PermanentError means that retrying is useless.
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
-	// Subscribe calls handle for each message of a subscription until ctx ends, which
-	// returns nil, or the subscription fails. handle must call Ack or Nack; a message
-	// for which it does neither is delivered again. It is called concurrently, except for
-	// messages with one key. Subscribe returns after all calls of handle have returned.
+	// Subscribe calls handle for each message until ctx ends, which returns nil, or the subscription fails. handle
+	// must call Ack or Nack; otherwise the message is redelivered. Calls are concurrent, except for messages with the
+	// same key. Subscribe returns after all handle calls have returned.
 	Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *Delivery)) error
 
 	// Close disconnects.
 	Close() error
 }
 
-// Message is an event with its ordering key. Messages with an empty key have no order.
+// Message is an event with its ordering key. An empty key means unordered.
 type Message struct {
 	Key string
 	Event
@@ -52,21 +48,19 @@ type Delivery struct {
 	Extend func() // processing takes longer: do not deliver it again yet
 }
 
-// AckWait is how long a message may be processed until it is delivered again, unless
-// Extend is called.
+// AckWait is the processing time before redelivery, unless Extend is called.
 const AckWait = 30 * time.Second
 
-// PermanentError is the error of a message that no retry can publish.
+// PermanentError is the error of a message that cannot be published by retrying.
 type PermanentError struct{ Err error }
 
 func (e *PermanentError) Error() string { return e.Err.Error() }
 func (e *PermanentError) Unwrap() error { return e.Err }
 
-// ErrPredecessor is the error of a message that was not published because one before it
-// with the same key was not.
+// ErrPredecessor means that an earlier message with the same key was not published.
 var ErrPredecessor = errors.New("a message before it with the same key was not published")
 
-// Failed returns n times an error, the result of Publish if nothing was published.
+// Failed repeats an error n times: Publish's result if nothing was published.
 func Failed(n int, err error) []error {
 	all := make([]error, n)
 	for i := range all {

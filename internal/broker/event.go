@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Event is an event with the attributes of CloudEvents 1.0.
+// Event is an event with CloudEvents 1.0 attributes.
 type Event struct {
 	ID          string
 	Source      string // URI reference
@@ -20,14 +20,14 @@ type Event struct {
 	Subject     string            // "": none
 	Time        time.Time         // zero: none
 	ContentType string            // of Data; "": JSON
-	Extensions  map[string]string // names of lower-case letters and digits
+	Extensions  map[string]string // names are lower-case letters and digits
 	Data        []byte
 }
 
-// Names of extensions.
+// Extension names.
 const (
 	PartitionKey = "partitionkey" // the ordering key
-	Sequence     = "sequence"     // ascending in the order of the key
+	Sequence     = "sequence"     // ascending per key
 	TraceParent  = "traceparent"  // W3C Trace Context
 	Retention    = "retentionclass"
 )
@@ -37,7 +37,6 @@ const (
 	jsonType    = "application/json"
 )
 
-// contentType returns the content type of the data.
 func (e *Event) contentType() string {
 	if e.ContentType == "" {
 		return jsonType
@@ -116,11 +115,10 @@ func (e *Event) check() error {
 	return nil
 }
 
-// prefix begins the names of attributes in the headers of a message.
+// prefix begins attribute names in message headers.
 const prefix = "ce-"
 
-// Headers returns the attributes as headers of a message in the binary mode. The values
-// are not encoded.
+// Headers returns the attributes as binary mode headers, unencoded.
 func (e *Event) Headers() map[string]string {
 	all := map[string]string{"content-type": e.contentType()}
 	for name, value := range e.attributes() {
@@ -129,8 +127,7 @@ func (e *Event) Headers() map[string]string {
 	return all
 }
 
-// FromHeaders reads an event of the binary mode. Other headers are ignored. The case of
-// their names does not matter.
+// FromHeaders parses a binary mode event. It ignores other headers; header names are case-insensitive.
 func FromHeaders(headers map[string]string, data []byte) (e Event, err error) {
 	version := false
 	for name, value := range headers {
@@ -163,7 +160,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		all["data"] = json.RawMessage(e.Data)
 	case !e.isJSON() && utf8.Valid(e.Data):
 		all["data"] = string(e.Data)
-	default: // also what only says that it is JSON
+	default: // including content types that only claim to be JSON
 		all["data_base64"] = e.Data
 	}
 	return json.Marshal(all)
@@ -216,7 +213,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return e.check()
 }
 
-// attribute returns the canonical text of an attribute's value, or nil for null.
+// attribute returns an attribute's canonical text, or nil for null.
 func attribute(raw json.RawMessage) (*string, error) {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -239,7 +236,7 @@ func attribute(raw json.RawMessage) (*string, error) {
 	return nil, errors.New("attributes: expected strings, booleans or integers")
 }
 
-// Escape encodes a value for headers that are ASCII: HTTP and NATS.
+// Escape encodes a value for ASCII headers: HTTP and NATS.
 func Escape(value string) string {
 	var b strings.Builder
 	for i := range len(value) {
@@ -252,7 +249,7 @@ func Escape(value string) string {
 	return b.String()
 }
 
-// Unescape decodes a value of Escape. What is not encoded stays.
+// Unescape is the inverse of Escape. Unencoded text is unchanged.
 func Unescape(value string) string {
 	if !strings.Contains(value, "%") {
 		return value
@@ -270,11 +267,10 @@ func Unescape(value string) string {
 	return b.String()
 }
 
-// ForeignType is the type of events that were made of messages that are not events.
+// ForeignType is the event type for messages that are not events.
 const ForeignType = "holdfast.foreign.v1"
 
-// Foreign makes an event of a message that is not one, so that whoever receives it can
-// keep it for inspection.
+// Foreign wraps a message that is not an event, so that receivers can keep it for inspection.
 func Foreign(source, id string, at time.Time, data []byte) Event {
 	return Event{ID: id, Source: source, Type: ForeignType, Time: at, ContentType: "application/octet-stream", Data: data}
 }

@@ -10,16 +10,16 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Sink publishes the events of an outbox to a topic.
+// Sink publishes an outbox's events to a topic.
 type Sink struct {
 	Broker Broker
 	Topic  string
-	Source string // of the events, a URI reference
+	Source string // event source, a URI reference
 
-	ensured bool // only Publish uses it, one call after the other
+	ensured bool // only used by Publish, which is not called concurrently
 }
 
-// Publish implements outbox.Sink. It creates the topic, also after the broker has lost it.
+// Publish implements outbox.Sink. It creates the topic if missing, even if the broker lost it.
 func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	if !s.ensured {
 		if err := s.Broker.Ensure(ctx, s.Topic, ""); err != nil {
@@ -40,8 +40,8 @@ func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	return refusals(results)
 }
 
-// refusals returns the error of a sink for the results of events. If all of them failed,
-// the broker counts as unavailable unless it names a permanent reason.
+// refusals converts results to a sink error. If all failed, the broker counts as unavailable unless a reason is
+// permanent.
 func refusals(results []error) error {
 	var refused outbox.RefusedError
 	permanent := false
@@ -61,8 +61,7 @@ func refusals(results []error) error {
 	return &refused
 }
 
-// ToMessage makes a message of an event of an outbox. The key of the message is that of
-// the stream.
+// ToMessage converts an outbox event, keyed by its stream.
 func ToMessage(source string, e *outbox.Event) Message {
 	key, id := e.Owner, e.Name
 	if e.Stream != "" {
@@ -73,7 +72,7 @@ func ToMessage(source string, e *outbox.Event) Message {
 	}
 	extensions := map[string]string{}
 	if len(e.Headers) > 0 {
-		// What is not an object of strings has no place in an event.
+		// Headers that are not an object of strings are dropped.
 		_ = json.Unmarshal(e.Headers, &extensions)
 	}
 	for name := range extensions {

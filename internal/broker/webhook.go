@@ -19,24 +19,23 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Webhook is a sink that sends events to an HTTP server: a batch of CloudEvents in the
-// JSON format, with a signature of Standard Webhooks. A status of 2xx means that the
-// server has stored all of them.
+// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. A 2xx status means that
+// the server stored all events.
 type Webhook struct {
 	URL    string
-	Secret string // of the signature; "": none
-	Source string // of the events, a URI reference
+	Secret string // signing key; "": unsigned
+	Source string // event source, a URI reference
 	Clock  clock.Clock
-	Client *http.Client // nil: one that does not follow redirects
+	Client *http.Client // nil: does not follow redirects
 
-	// Encode, if set, returns the body of a request and its content type; nil: a batch of CloudEvents.
+	// Encode, if set, returns a request's body and content type; nil: a CloudEvents batch.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
-// batchType is the content type of a batch.
+// batchType is a batch's content type.
 const batchType = "application/cloudevents-batch+json; charset=utf-8"
 
-// Headers of Standard Webhooks.
+// Standard Webhooks headers.
 const (
 	webhookID        = "webhook-id"
 	webhookTimestamp = "webhook-timestamp"
@@ -82,7 +81,6 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// batch returns a batch of CloudEvents.
 func (w *Webhook) batch(events []outbox.Event) (body []byte, contentType string, err error) {
 	all := make([]*Event, len(events))
 	for i := range events {
@@ -93,14 +91,14 @@ func (w *Webhook) batch(events []outbox.Event) (body []byte, contentType string,
 	return body, batchType, err
 }
 
-// Signature returns the value of the header webhook-signature.
+// Signature returns the webhook-signature header.
 func Signature(secret, id, timestamp string, body []byte) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "%s.%s.%s", id, timestamp, body)
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// signatureLife limits the age of a signature, so that a request cannot be replayed.
+// signatureLife limits a signature's age, to prevent replays.
 const signatureLife = 5 * time.Minute
 
 // Verify reports whether a request was signed with the secret less than five minutes ago.

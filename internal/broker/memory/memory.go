@@ -1,4 +1,4 @@
-// Package memory is a broker in the process. Its messages are lost with the process.
+// Package memory is an in-process broker. Its messages are lost with the process.
 package memory
 
 import (
@@ -19,11 +19,10 @@ type Broker struct {
 // New returns a broker without topics.
 func New() *Broker { return &Broker{topics: map[string]map[string]*queue{}} }
 
-// maxQueue is the number of messages that a subscription holds. When it is full, nothing
-// is published.
+// maxQueue limits a subscription's messages. If it is full, nothing is published.
 const maxQueue = 100_000
 
-// workers is the number of messages of a subscription that are processed at once.
+// workers is the number of messages processed concurrently per subscription.
 const workers = 16
 
 // queue is a subscription.
@@ -33,11 +32,11 @@ type queue struct {
 	changed chan struct{}   // closed and replaced on changes
 }
 
-// item is a message of a subscription.
+// item is a subscription's message.
 type item struct {
 	broker.Message
 	until time.Time // while it is being processed; zero: it waits
-	try   int       // counts deliveries, because an old one must not acknowledge a new one
+	try   int       // delivery count, because an old delivery must not acknowledge a new one
 }
 
 // Ensure implements Broker.
@@ -82,8 +81,7 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
-// take returns a message that may be delivered, or nil and when to look again at the
-// latest.
+// take returns a deliverable message, or nil and the latest time to look again.
 func (q *queue) take(now time.Time) (next *item, again time.Time) {
 	again = now.Add(broker.AckWait)
 	waits := map[string]bool{}
@@ -136,7 +134,7 @@ func (m *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 	}
 }
 
-// await waits for a message that may be delivered. It returns nil if ctx has ended.
+// await waits for a deliverable message. It returns nil if ctx ended.
 func (m *Broker) await(ctx context.Context, q *queue) *item {
 	for ctx.Err() == nil {
 		m.mu.Lock()
@@ -159,7 +157,7 @@ func (m *Broker) await(ctx context.Context, q *queue) *item {
 
 func (m *Broker) delivery(q *queue, i *item) *broker.Delivery {
 	try := i.try
-	// current calls fn unless the message was delivered again since, or acknowledged.
+	// current skips fn if the message was redelivered or acknowledged since.
 	current := func(fn func()) func() {
 		return func() {
 			m.mu.Lock()

@@ -1,8 +1,7 @@
-// Package nats is the driver of NATS JetStream.
+// Package nats is the NATS JetStream driver.
 //
-// A topic is a subject in a stream that has no other subject, unless a stream with the
-// subject exists already. A subscription is a durable consumer. The attributes of an event
-// are headers, as the NATS binding of CloudEvents says.
+// A topic is a subject with its own stream, unless a stream with the subject already exists. A subscription is a
+// durable consumer. Event attributes are headers, following the CloudEvents NATS binding.
 package nats
 
 import (
@@ -25,7 +24,7 @@ type Options struct {
 	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
 	Credentials string // file with a JWT and a key; "": none
 	Once        bool   // fail if no server is reachable
-	Replicas    int    // of streams that Ensure creates; 0: 1
+	Replicas    int    // for streams created by Ensure; 0: 1
 }
 
 // Broker implements broker.Broker.
@@ -35,11 +34,11 @@ type Broker struct {
 	replicas int
 }
 
-// Open connects. It succeeds while no server is reachable, and connects when one is.
+// Open succeeds even if no server is reachable, and connects later.
 func Open(o Options) (*Broker, error) {
 	opts := []nats.Option{
 		nats.Name("holdfast"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.RetryOnFailedConnect(!o.Once),
-		nats.Timeout(5 * time.Second), nats.ReconnectBufSize(-1), // what cannot be sent fails, and is retried by the caller
+		nats.Timeout(5 * time.Second), nats.ReconnectBufSize(-1), // fail instead of buffering; the caller retries
 	}
 	if o.Credentials != "" {
 		opts = append(opts, nats.UserCredentials(o.Credentials))
@@ -61,21 +60,19 @@ func Open(o Options) (*Broker, error) {
 
 const (
 	retention = 7 * 24 * time.Hour
-	// window is how long JetStream remembers the IDs of events: one that is published twice
-	// is stored once.
+	// window is how long JetStream remembers event IDs for deduplication.
 	window = 10 * time.Minute
 	// timeout limits each request to the server.
 	timeout = 5 * time.Second
-	// maxOutstanding is the number of messages of a subscription that are not acknowledged.
+	// maxOutstanding limits unacknowledged messages per subscription.
 	maxOutstanding = 64
 )
 
-// streamName makes the name of a stream: dots and wildcards are not allowed.
+// streamName replaces dots and wildcards, which stream names do not allow.
 func streamName(topic string) string {
 	return strings.NewReplacer(".", "_", "*", "_", ">", "_", " ", "_").Replace(topic)
 }
 
-// stream returns the stream of a topic.
 func (b *Broker) stream(ctx context.Context, topic string) (string, error) {
 	name, err := b.js.StreamNameBySubject(ctx, topic)
 	return name, classify(err)
@@ -109,7 +106,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return classify(err)
 }
 
-// Exists reports whether a topic, and a subscription of it unless that is "", exist.
+// Exists reports whether a topic, and a subscription unless it is "", exist.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	stream, err := b.stream(ctx, topic)
 	if err == nil && subscription != "" {
@@ -122,7 +119,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return err == nil, err
 }
 
-// jetStream returns an error unless the server has JetStream.
+// jetStream returns an error unless the server supports JetStream.
 func (b *Broker) jetStream(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
@@ -145,11 +142,11 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
 }
 
-// keysAtOnce is the number of keys whose messages are published at once.
+// keysAtOnce is the number of keys published concurrently.
 const keysAtOnce = 64
 
-// Publish implements broker.Broker. The messages of a key are published one after the
-// other: JetStream could store the second one although it has not stored the first.
+// Publish implements broker.Broker. It publishes a key's messages sequentially: JetStream could store the second
+// without the first.
 func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Message) []error {
 	results := make([]error, len(messages))
 	keys := map[string][]int{}
@@ -220,7 +217,7 @@ func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil
-		case ctx.Err() != nil: // it was fetched in advance, and others need not wait for it
+		case ctx.Err() != nil: // prefetched; others need not wait for it
 			_ = m.NakWithDelay(nackPause) // not to this subscription, whose request the server may still know
 			continue
 		case errors.Is(err, jetstream.ErrNoHeartbeat): // the client tries again
@@ -246,7 +243,7 @@ func delivery(m jetstream.Msg, subscription string) *broker.Delivery {
 		}
 		e = broker.Foreign("nats:"+subscription, id, at, m.Data())
 	}
-	// An acknowledgement that is lost means that the message is delivered again.
+	// A lost acknowledgement causes redelivery.
 	return &broker.Delivery{
 		Message: broker.Message{Key: e.Extensions[broker.PartitionKey], Event: e},
 		Ack:     func() { _ = m.Ack() },
@@ -255,7 +252,7 @@ func delivery(m jetstream.Msg, subscription string) *broker.Delivery {
 	}
 }
 
-// nackPause keeps a message that fails at once from being delivered in a loop.
+// nackPause prevents redelivery loops of a message that fails at once.
 const nackPause = 100 * time.Millisecond
 
 // Close implements broker.Broker.

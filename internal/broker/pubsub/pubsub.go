@@ -1,8 +1,7 @@
-// Package pubsub is the driver of Google Pub/Sub.
+// Package pubsub is the Google Pub/Sub driver.
 //
-// A topic and its subscriptions have message ordering. The attributes of an event are
-// those of a message, as the Pub/Sub binding of CloudEvents says. Pub/Sub extends the
-// time to acknowledge by itself.
+// Topics and subscriptions use message ordering. Event attributes are message attributes, following the CloudEvents
+// Pub/Sub binding. Pub/Sub extends acknowledgement deadlines itself.
 package pubsub
 
 import (
@@ -39,8 +38,7 @@ type Broker struct {
 	publishers map[string]*pubsub.Publisher
 }
 
-// Open opens a connection, which is made when it is used. On Google Cloud it uses the
-// application default credentials.
+// Open returns a broker that connects on first use. On Google Cloud it uses the application default credentials.
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	var opts []option.ClientOption
 	if o.Emulator != "" {
@@ -57,15 +55,14 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	return &Broker{project: o.Project, client: client, publishers: map[string]*pubsub.Publisher{}}, nil
 }
 
-// Limits of Pub/Sub.
+// Pub/Sub limits.
 const (
-	// A message that a dead consumer had received is delivered again after this time.
+	// A dead consumer's messages are redelivered after this time.
 	ackDeadline  = 10 * time.Second
 	retention    = 7 * 24 * time.Hour
 	maxExtension = 10 * time.Minute
 
-	// What was received and not processed is returned for others. This limits the wait for
-	// what is being processed.
+	// Unprocessed messages are returned for others. This limits the wait for messages in progress.
 	shutdownTimeout = 10 * time.Second
 )
 
@@ -85,8 +82,8 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return created(err)
 }
 
-// Exists reports whether a topic, and a subscription of it unless that is "", exist. An
-// account that may not ask gets true.
+// Exists reports whether a topic, and a subscription unless it is "", exist. If the account lacks the permission to
+// check, it returns true.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	_, err := b.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: "projects/" + b.project + "/topics/" + topic})
 	if err == nil && subscription != "" {
@@ -105,8 +102,8 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return false, errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
 }
 
-// created accepts that something exists. An account that may only publish must not create,
-// so this is not an error either: if the topic does not exist, publishing fails.
+// created ignores errors if the resource exists, and if permission is denied: an account may be limited to
+// publishing. If the topic does not exist, publishing fails.
 func created(err error) error {
 	switch status.Code(err) {
 	case codes.AlreadyExists, codes.PermissionDenied:
@@ -134,7 +131,6 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", err)
 }
 
-// publisher returns the publisher of a topic.
 func (b *Broker) publisher(topic string) *pubsub.Publisher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +162,7 @@ func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Me
 			results[i] = classify(err)
 		}
 	}
-	// A key is paused after an error; its messages are published again by the caller.
+	// A key is paused after an error; the caller republishes its messages.
 	for i, err := range results {
 		if err != nil && messages[i].Key != "" {
 			p.ResumePublish(messages[i].Key)
@@ -175,7 +171,7 @@ func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Me
 	return results
 }
 
-// maxOutstanding is the number of messages of a subscription that are processed at once.
+// maxOutstanding is the number of messages processed concurrently per subscription.
 const maxOutstanding = 64
 
 // Subscribe implements broker.Broker.

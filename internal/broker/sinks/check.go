@@ -18,9 +18,8 @@ import (
 // checkTime is how long Check waits for an answer.
 const checkTime = 5 * time.Second
 
-// Check connects to the webhook or broker of a setting, and changes nothing there. says
-// describes what it found, without secrets; the error says what is wrong. A topic or
-// subscription that does not exist is no error, because the server creates it.
+// Check connects to a configured webhook or broker without changing anything. says describes the result, without
+// secrets. A missing topic or subscription is not an error, because the server creates it.
 func Check(ctx context.Context, setting string) (says string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -51,9 +50,9 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	return where, nil
 }
 
-// prober is what the drivers of brokers on a network have.
+// prober is implemented by network brokers.
 type prober interface {
-	// Exists reports whether a topic, and a subscription of it unless that is "", exist.
+	// Exists reports whether a topic, and a subscription unless it is "", exist.
 	Exists(ctx context.Context, topic, subscription string) (bool, error)
 }
 
@@ -62,7 +61,7 @@ var (
 	_ prober = (*nats.Broker)(nil)
 )
 
-// checkWebhook sends a HEAD request: a POST without events might be refused as well.
+// checkWebhook sends HEAD, because a POST without events might be rejected.
 func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, http.NoBody)
 	if err != nil {
@@ -82,7 +81,7 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	return where, resp.Body.Close()
 }
 
-// open opens the broker of a URL. once: it fails if no server is reachable.
+// open opens a URL's broker. once: it fails if no server is reachable.
 func open(ctx context.Context, u *url.URL, once bool) (b broker.Broker, names []string, err error) {
 	switch u.Scheme {
 	case "pubsub":

@@ -1,4 +1,4 @@
-// Package sinks opens the brokers and the sinks that settings select.
+// Package sinks opens configured brokers and sinks.
 package sinks
 
 import (
@@ -13,25 +13,25 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Options are what a sink may need.
+// Options are a sink's dependencies.
 type Options struct {
 	Setting string // as settings.CheckSink accepts it
-	Source  string // of the events, a URI reference
-	Secret  string // signs the requests of a webhook; "": no signature
+	Source  string // event source, a URI reference
+	Secret  string // webhook signing key; "": unsigned
 	Log     *slog.Logger
 	Clock   clock.Clock
-	Memory  broker.Broker // the broker of the process
+	Memory  broker.Broker // in-process broker
 
-	// Encode is that of broker.Webhook.
+	// Encode is broker.Webhook's Encode.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
-// MemoryTopic is the topic of the sink memory.
+// MemoryTopic is the memory sink's topic.
 const MemoryTopic = "events"
 
 func nothing() error { return nil }
 
-// Open opens a sink. The caller closes it, also after an error.
+// Open opens a sink. The caller closes it, even after an error.
 func Open(ctx context.Context, o Options) (sink outbox.Sink, end func() error, err error) {
 	if path, ok := strings.CutPrefix(o.Setting, "file:"); ok {
 		lines, err := outbox.OpenLines(path)
@@ -52,8 +52,7 @@ func Open(ctx context.Context, o Options) (sink outbox.Sink, end func() error, e
 	return &broker.Sink{Broker: b, Topic: names[0], Source: o.Source}, b.Close, nil
 }
 
-// Broker opens the broker of a URL, and returns the names of its path: a topic, and for
-// what receives events a subscription.
+// Broker opens a URL's broker, and returns the names in its path: a topic, and for receivers a subscription.
 //
 //	pubsub://PROJECT/TOPIC/SUBSCRIPTION, with ?emulator=HOST:PORT for the emulator
 //	nats://HOST:PORT/TOPIC/SUBSCRIPTION or tls://…, with ?credentials=FILE

@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite of a broker.Broker.
+// Package storetest is the conformance suite for broker.Broker.
 package storetest
 
 import (
@@ -20,7 +20,7 @@ import (
 // Harness is a broker for the suite.
 type Harness struct {
 	Open     func(t testing.TB) broker.Broker
-	MaxBytes int // a message of more bytes is refused for ever; 0: there is no limit
+	MaxBytes int // larger messages are permanently refused; 0: no limit
 }
 
 // Run runs the suite.
@@ -53,7 +53,7 @@ func Message(key string, n int) broker.Message {
 	}}
 }
 
-// Messages returns n messages of each key, in turns.
+// Messages returns n messages per key, interleaved.
 func Messages(keys, n int) (all []broker.Message) {
 	for i := range n {
 		for key := range keys {
@@ -81,8 +81,8 @@ func Publish(t testing.TB, b broker.Broker, topic string, messages ...broker.Mes
 	}
 }
 
-// Receive receives messages until done returns true for what was acknowledged so far.
-// accept returns false for a message that is refused this time.
+// Receive receives messages until done accepts the acknowledged messages. accept returns false to refuse a message
+// this time.
 func Receive(t testing.TB, b broker.Broker, topic, subscription string, accept func(*broker.Delivery) bool, done func([]broker.Message) bool) []broker.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -110,7 +110,7 @@ func Receive(t testing.TB, b broker.Broker, topic, subscription string, accept f
 	return got
 }
 
-// Count is a condition of Receive: n different messages.
+// Count is a condition for Receive: n different messages.
 func Count(n int) func([]broker.Message) bool {
 	return func(got []broker.Message) bool {
 		ids := map[string]bool{}
@@ -143,7 +143,7 @@ func values(t *testing.T, b broker.Broker) {
 	}
 }
 
-// order: messages of a key are received in the order in which they were published.
+// order: a key's messages are received in publication order.
 func order(t *testing.T, b broker.Broker) {
 	const keys, n = 7, 60
 	topic := Topic()
@@ -162,7 +162,7 @@ func order(t *testing.T, b broker.Broker) {
 	}
 }
 
-// nack: a message that is refused is delivered again, and the others are not lost.
+// nack: a refused message is redelivered, and the others are not lost.
 func nack(t *testing.T, b broker.Broker) {
 	const keys, n = 3, 10
 	topic := Topic()
@@ -180,7 +180,7 @@ func nack(t *testing.T, b broker.Broker) {
 	}
 }
 
-// subscriptions: each subscription gets everything that is published after it was created.
+// subscriptions: each subscription gets everything published after its creation.
 func subscriptions(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, "")
@@ -198,7 +198,7 @@ func subscriptions(t *testing.T, b broker.Broker) {
 	}
 }
 
-// unknown: a topic or subscription that does not exist is errcode.NotFound.
+// unknown: a missing topic or subscription returns errcode.NotFound.
 func unknown(t *testing.T, b broker.Broker) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -220,7 +220,7 @@ func unknown(t *testing.T, b broker.Broker) {
 	Receive(t, b, topic, topic+"-sub", nil, Count(1))
 }
 
-// resume: what a consumer has not acknowledged is delivered to the next one.
+// resume: unacknowledged messages are delivered to the next consumer.
 func resume(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, topic+"-sub")
@@ -232,7 +232,7 @@ func resume(t *testing.T, b broker.Broker) {
 	}
 }
 
-// large: a message that is too large is refused for ever.
+// large: an oversized message is permanently refused.
 func large(t *testing.T, b broker.Broker, most int) {
 	if most == 0 {
 		t.Skip("no limit")
