@@ -1,6 +1,6 @@
-// Package workload has the shared code of the service workloads. Each subfolder has a client, its requests and the
-// expected answers, for the load generator, the fault tests and the end-to-end tests. A workload imports
-// no server code except for issuing tokens and signing requests, so that it does not repeat server bugs.
+// Package workload contains shared code for the service workloads. Each subfolder has a client, its requests and the
+// expected answers, for the load generator, the fault tests and the end-to-end tests. To avoid repeating server bugs,
+// workloads import no server code except for issuing tokens and signing requests.
 package workload
 
 import (
@@ -18,7 +18,7 @@ type Answer struct {
 	Body   string
 }
 
-// JSON is the header of a body in JSON.
+// JSON is the header for a JSON body.
 const JSON = "Content-Type: application/json"
 
 // NewRequest returns a request. A header is a line such as JSON.
@@ -34,7 +34,7 @@ func NewRequest(ctx context.Context, method, url, body string, headers ...string
 	return r, nil
 }
 
-// Send sends a request by a client and reads the answer; nil is http.DefaultClient.
+// Send sends a request and reads the answer; a nil client is http.DefaultClient.
 func Send(ctx context.Context, client *http.Client, method, url, body string, headers ...string) (Answer, error) {
 	r, err := NewRequest(ctx, method, url, body, headers...)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package buckets is the S3 workload: a client, its writes, and the object state expected from
-// the answers.
+// Package buckets is the S3 workload: a client, its writes, and the expected object state.
 package buckets
 
 import (
@@ -18,7 +17,7 @@ import (
 
 // Client sends requests that are signed with an access key.
 type Client struct {
-	URL string // of the S3 listener
+	URL string // S3 listener
 	sigv4test.Signer
 	HTTP *http.Client // nil: http.DefaultClient
 
@@ -30,7 +29,7 @@ func Key(id, secret string) sigv4test.Signer {
 	return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}
 }
 
-// ReadKey reads the only access key in a list, as `holdfast buckets keys list ACCOUNT --secrets` prints it.
+// ReadKey parses the only access key printed by `holdfast buckets keys list ACCOUNT --secrets`.
 func ReadKey(list string) (sigv4test.Signer, error) {
 	lines := strings.Split(strings.TrimSpace(list), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
@@ -40,10 +39,10 @@ func ReadKey(list string) (sigv4test.Signer, error) {
 	return Key(fields[0], fields[len(fields)-1]), nil
 }
 
-// At returns a client of another server with the same access key.
+// At returns a client for another server with the same access key.
 func (c *Client) At(url string) *Client { return &Client{URL: url, Signer: c.Signer, HTTP: c.HTTP} }
 
-// Unsigned is a header of a request whose body is not signed.
+// Unsigned is a header for an unsigned body.
 const Unsigned = "X-Amz-Content-Sha256: " + sigv4test.Unsigned
 
 // Request returns a signed request. A header is a line such as "If-None-Match: *".
@@ -69,8 +68,8 @@ func (c *Client) Send(ctx context.Context, method, target, body string, headers 
 	return workload.Do(c.HTTP, r)
 }
 
-// SendAgain is Send to a server whose clock leaps. As the SDKs do, it sends the request again if the server says that
-// the clocks differ, and if the clock leaped while the body was stored.
+// SendAgain is Send for a server with a leaping clock. Like the SDKs, it retries if the server reports clock skew,
+// and if the clock leaped while the body was stored.
 func (c *Client) SendAgain(ctx context.Context, method, target, body string, headers ...string) (workload.Answer, error) {
 	for tries := 1; ; tries++ {
 		a, err := c.Send(ctx, method, target, body, headers...)
@@ -78,7 +77,7 @@ func (c *Client) SendAgain(ctx context.Context, method, target, body string, hea
 		case err != nil || tries == 10:
 			return a, err
 		case strings.Contains(a.Body, "<Code>RequestTimeTooSkewed<"):
-			_, text, _ := strings.Cut(a.Body, "<ServerTime>") // Date is that of the machine
+			_, text, _ := strings.Cut(a.Body, "<ServerTime>") // Date is the machine's clock
 			text, _, _ = strings.Cut(text, "<")
 			now, err := time.Parse(time.RFC3339, text)
 			if err != nil {
@@ -91,7 +90,7 @@ func (c *Client) SendAgain(ctx context.Context, method, target, body string, hea
 	}
 }
 
-// Hash returns the SHA-256 of a body, as requests are signed with it.
+// Hash returns a body's SHA-256 for signing.
 func Hash[Body ~string | ~[]byte](body Body) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:])

@@ -12,16 +12,16 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// LoadSigner signs the requests of a load generator. A Client derives the key and hashes the body for every request,
-// which costs as much as the server that is measured on the same cores. This signer derives the key once, knows the
-// hashes of bodies by their length, and signs no headers but its own. The path and the query must be in canonical form.
+// LoadSigner signs load generator requests. A Client derives the key and hashes the body for every request, which
+// costs as much as the measured server on the same cores. LoadSigner derives the key once, looks up body hashes by
+// length, and signs only its own headers. Path and query must be canonical.
 type LoadSigner struct {
 	id, scope string
 	key       []byte
-	hashes    map[int64]string // of bodies, by length; others are not signed
+	hashes    map[int64]string // body hashes by length; other bodies are unsigned
 }
 
-// NewLoadSigner returns a signer for the day of now.
+// NewLoadSigner returns a signer for now's day.
 func NewLoadSigner(key sigv4test.Signer, hashes map[int64]string, now time.Time) *LoadSigner {
 	date := now.UTC().Format("20060102")
 	s := &LoadSigner{id: key.AccessKeyID, scope: date + "/" + key.Region + "/s3/aws4_request", key: []byte("AWS4" + key.Secret), hashes: hashes}
@@ -31,7 +31,7 @@ func NewLoadSigner(key sigv4test.Signer, hashes map[int64]string, now time.Time)
 	return s
 }
 
-// Sign signs a request of that day.
+// Sign signs a request made on that day.
 func (s *LoadSigner) Sign(r *http.Request, now time.Time) {
 	payload, known := s.hashes[r.ContentLength]
 	if !known {
@@ -54,5 +54,5 @@ func hmacSHA256(key []byte, text string) []byte {
 	return m.Sum(nil)
 }
 
-// Escape encodes a value of a query in canonical form.
+// Escape encodes a query value canonically.
 func Escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

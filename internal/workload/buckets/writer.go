@@ -13,30 +13,30 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Object is the state that a writer expects of an object.
+// Object is an object's expected state.
 type Object struct {
-	MD5    string // of the body, in hexadecimal; "": there is no object
+	MD5    string // hexadecimal; "": no object
 	Bodies int    // on storage nodes
 }
 
-// Writer writes objects that no other client writes, one after the other.
+// Writer writes objects sequentially. No other client writes them.
 type Writer struct {
 	Bucket string // its path
-	N      int    // of the writer, in its keys
-	Sizes  *Sizes // nil: bodies of one chunk
+	N      int    // writer number, part of its keys
+	Sizes  *Sizes // nil: single-chunk bodies
 	Random *rand.Rand
 
 	State map[string]Object // by path
 	Lost  *Write            // without an answer
 
-	serial  int // of bodies
+	serial  int // body number
 	history map[string][]version
 }
 
 // Sizes are the bodies that writers write.
 type Sizes struct {
-	Large bool // of several chunks
-	Parts bool // of several parts
+	Large bool // several chunks
+	Parts bool // several parts
 }
 
 // version is an object that became current between the clock ticks sent and acknowledged.
@@ -45,30 +45,30 @@ type version struct {
 	sent, acknowledged int64
 }
 
-// Write changes an object. The server acknowledges it by answering all its requests.
+// Write changes an object. It is acknowledged once all its requests are answered.
 type Write struct {
 	Kind          string // put, upload, delete, or create, which is refused
 	Path          string
-	Parts         []string // of an upload, or one body
+	Parts         []string // upload parts, or a single body
 	Before, After Object
-	Sent          int64 // by the clock of the test
+	Sent          int64 // test clock
 	Refused       bool
 }
 
 func (d *Write) String() string { return d.Kind + " " + d.Path }
 
-// Sizes of bodies: those above the setting inline are on storage nodes.
+// Body sizes: those above the setting inline are on storage nodes.
 const (
 	Inline    = 16 << 10
-	FirstPart = 5 << 20 // bytes of every part but the last
+	FirstPart = 5 << 20 // bytes per part except the last
 )
 
-// NewWriter returns a writer that has written nothing.
+// NewWriter returns a writer without objects.
 func NewWriter(bucket string, n int, sizes *Sizes) *Writer {
 	return &Writer{Bucket: bucket, N: n, Sizes: sizes, State: map[string]Object{}, history: map[string][]version{}}
 }
 
-// Next chooses a write. There are few keys, so that most writes replace an object.
+// Next chooses a write. There are few keys, so most writes replace an object.
 func (w *Writer) Next() *Write {
 	d := &Write{Path: fmt.Sprintf("%s/w%d/%d", w.Bucket, w.N, w.Random.IntN(6))}
 	d.Before = w.State[d.Path]
@@ -110,13 +110,13 @@ func objectOf(parts []string) (o Object) {
 	return o
 }
 
-// Body returns a body that no other object has.
+// Body returns a unique body.
 func (w *Writer) Body(size int) string {
 	w.serial++
 	return Body(w.N, w.serial, size)
 }
 
-// Body returns the body with a number of a writer.
+// Body returns a writer's numbered body.
 func Body(writer, serial, size int) string {
 	text := make([]byte, size)
 	seed := [32]byte{byte(writer), byte(writer >> 8), byte(serial), byte(serial >> 8), byte(serial >> 16)}
@@ -124,13 +124,13 @@ func Body(writer, serial, size int) string {
 	return string(text)
 }
 
-// MD5 returns the MD5 of a text in hexadecimal.
+// MD5 returns a text's hexadecimal MD5.
 func MD5(text string) string {
 	sum := md5.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// MD5Of returns the MD5 of the object in an answer; "" for a missing object.
+// MD5Of returns the MD5 of the object in an answer; "" if missing.
 func MD5Of(a workload.Answer) string {
 	switch a.Status {
 	case http.StatusOK:
@@ -146,7 +146,7 @@ type Ask func(method, target, body string, headers ...string) (a workload.Answer
 
 var uploadID = regexp.MustCompile(`<UploadId>(.*)</UploadId>`)
 
-// UploadID returns the ID in the answer to CreateMultipartUpload; "" without one.
+// UploadID returns the ID from CreateMultipartUpload; "" without one.
 func UploadID(answer string) string {
 	if found := uploadID.FindStringSubmatch(answer); found != nil {
 		return found[1]
@@ -154,7 +154,7 @@ func UploadID(answer string) string {
 	return ""
 }
 
-// Do sends the requests of a write until an answer is missing. It fails on an answer that the protocol does not allow.
+// Do sends a write's requests until an answer is missing. It fails on an answer that violates the protocol.
 func (d *Write) Do(ask Ask) (a workload.Answer, answered bool, err error) {
 	expect := func(status int, method, target, body string, headers ...string) bool {
 		if a, answered = ask(method, target, body, headers...); answered && a.Status != status {
@@ -191,14 +191,13 @@ func (d *Write) Do(ask Ask) (a workload.Answer, answered bool, err error) {
 	return a, answered, err
 }
 
-// Done records that a write has happened, at the latest now.
+// Done records that a write happened, at the latest now.
 func (w *Writer) Done(d *Write, now int64) {
 	w.State[d.Path] = d.After
 	w.history[d.Path] = append(w.history[d.Path], version{d.After.MD5, d.Sent, now})
 }
 
-// Found records the MD5 that was read after the answer to a write was lost. The write has happened as a whole or not at
-// all.
+// Found records the MD5 read after a write's answer was lost. Writes are atomic.
 func (w *Writer) Found(md5 string, now int64) (done bool, err error) {
 	d := w.Lost
 	w.Lost = nil

@@ -1,5 +1,5 @@
-// Package ext is the extension storage workload: an install, the operations of its writers, and the expected state of its
-// records and changes from the answers.
+// Package ext is the extension storage workload: an install, its writers' operations, and the expected records and
+// changes.
 package ext
 
 import (
@@ -16,32 +16,32 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Install is an install of an extension, whose records several writers share.
+// Install is an extension install whose records several writers share.
 type Install struct {
 	ID      string
 	Token   string
 	Writers []*Writer
 
 	mu      sync.Mutex
-	newest  int64 // newest change that any client has seen
-	Counted int64 // sum of the acknowledged increments of the shared counter
+	newest  int64 // newest change seen by any client
+	Counted int64 // sum of acknowledged shared counter increments
 
 	// State at the last check.
 	Feed   []Change      // all changes
 	Before int           // number of changes before the round
-	Rows   map[Place]Row // the result of the changes
+	Rows   map[Place]Row // result of the changes
 }
 
-// Place is the place of a record in an install.
+// Place is a record's location in an install.
 type Place struct{ Namespace, Key string }
 
-// Namespaces are the namespaces that all writers of an install use.
+// Namespaces are used by all of an install's writers.
 func Namespaces() []string { return []string{"settings", "log"} }
 
-// Counter is a record that all writers of an install increment.
+// Counter is a record that all of an install's writers increment.
 var Counter = Place{"counters", "shared"}
 
-// Token has the rights and the lifetime of an install token.
+// Token holds an install token's rights and lifetime.
 type Token struct {
 	Tenant, Install string
 	Access          map[string]string // by namespace
@@ -49,7 +49,7 @@ type Token struct {
 	Life            time.Duration
 }
 
-// Sign returns the token, signed with a key of the server.
+// Sign returns the token, signed with a server key.
 func (t Token) Sign(key bearer.Key) (string, error) {
 	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{key}})
 	if err != nil {
@@ -63,7 +63,7 @@ func NewInstall(n int) *Install {
 	return &Install{ID: InstallID(n), Rows: map[Place]Row{}}
 }
 
-// Call is a request to an install; the path is relative to it.
+// Call is a request relative to an install's path.
 type Call struct {
 	Method, Path, Body string
 	Header             map[string]string
@@ -71,10 +71,10 @@ type Call struct {
 
 func (c Call) String() string { return c.Method + " " + c.Path }
 
-// InstallPath returns the path of an install on the main listener.
+// InstallPath returns an install's path on the main listener.
 func InstallPath(id string) string { return "/ext/v1/installs/" + id }
 
-// Request returns the HTTP request of a call to a server.
+// Request returns a call's HTTP request.
 func (in *Install) Request(ctx context.Context, base string, c Call) (*http.Request, error) {
 	req, err := workload.NewRequest(ctx, c.Method, base+InstallPath(in.ID)+c.Path, c.Body, "Authorization: Bearer "+in.Token)
 	if err != nil {
@@ -103,7 +103,7 @@ func (in *Install) Send(ctx context.Context, client *http.Client, base string, c
 	return workload.Do(client, req)
 }
 
-// SDK returns our own client of the install at a server. It sends no request again.
+// SDK returns our own client without retries.
 func (in *Install) SDK(base string, client *http.Client) (sdk.Install, error) {
 	c, err := sdk.New(base, sdk.StaticToken(in.Token))
 	if err != nil {
@@ -113,26 +113,25 @@ func (in *Install) SDK(base string, client *http.Client) (sdk.Install, error) {
 	return c.Install(in.ID), nil
 }
 
-// Path returns the path of a record.
+// Path returns the record's path.
 func (s Place) Path() string {
 	return "/namespaces/" + s.Namespace + "/records/" + url.PathEscape(s.Key)
 }
 
-// Knows returns the newest change that any client has seen.
+// Knows returns the newest change seen by any client.
 func (in *Install) Knows() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.newest
 }
 
-// NoteChange records that a client has seen a change.
+// NoteChange records that a client saw a change.
 func (in *Install) NoteChange(seq int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.newest = max(in.newest, seq)
 }
 
-// count records an acknowledged increment of the shared counter.
 func (in *Install) count(by int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -148,5 +147,5 @@ func Seq(etag string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// InstallID returns the ID of the install with a number.
+// InstallID returns the n-th install's ID.
 func InstallID(n int) string { return fmt.Sprintf("15a11000-0000-4000-8000-%012d", n) }

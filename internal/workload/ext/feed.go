@@ -23,7 +23,7 @@ type Record struct {
 	Metadata  json.RawMessage `json:"metadata"`
 }
 
-// Entry returns the expected state of a record.
+// Entry returns a record's expected state.
 func (r *Record) Entry() (Entry, error) {
 	return ParseEntry(r.Value, r.Metadata, r.Expires != nil, r.Revision, r.ETag)
 }
@@ -50,7 +50,7 @@ type Feed struct {
 	Next int64 `json:"nextSince"`
 }
 
-// After returns the changes of an answer, which must follow a number without a gap.
+// After returns an answer's changes, which must follow since without a gap.
 func (f *Feed) After(since int64) (lines []Change, err error) {
 	for i, c := range f.Changes {
 		if c.Seq != since+int64(i)+1 {
@@ -64,8 +64,7 @@ func (f *Feed) After(since int64) (lines []Change, err error) {
 	return lines, nil
 }
 
-// Followed checks an answer with the changes after a number, given one that was known before, and
-// returns the number to continue with.
+// Followed checks the changes after since, given a previously known change, and returns the number to continue with.
 func Followed(a workload.Answer, since, known int64) (int64, error) {
 	var f Feed
 	if err := json.Unmarshal([]byte(a.Body), &f); err != nil || a.Status != http.StatusOK {
@@ -78,7 +77,7 @@ func Followed(a workload.Answer, since, known int64) (int64, error) {
 	return f.Next, err
 }
 
-// Listed returns the records of a page.
+// Listed returns a page's records.
 func Listed(a workload.Answer) (map[string]Entry, error) {
 	var page struct {
 		Items []Record `json:"items"`
@@ -98,7 +97,7 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 	return all, nil
 }
 
-// Saw checks a record that was read while the outcome of an operation is unknown: it must have its state before or after the operation.
+// Saw checks a record read while an operation's outcome is unknown: it must have its state before or after.
 func (w *Writer) Saw(at Place, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {
@@ -126,7 +125,7 @@ func (e Entry) is(expected Entry) bool {
 	return e == expected
 }
 
-// Had reports whether a feed has the writer's changes as of some moment in the span.
+// Had reports whether a feed contains the writer's changes as of some moment in the span.
 func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 	there, known := w.Own(lines), w.Own(w.Trail)
 	n := len(there)
@@ -142,13 +141,13 @@ func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 	return n == 0 || known[n-1].sent < ended
 }
 
-// Like compares a line of the feed with the expected line.
+// Like compares a feed line with the expected line.
 func (c Change) Like(known Change) bool {
 	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
 }
 
-// Follow applies changes to records, and returns an error for a revision of a key that does not
-// follow the one before: they start at 1 and have no gap.
+// Follow applies changes to records, and returns an error for each revision out of sequence: a key's revisions start
+// at 1 without gaps.
 func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
 	for _, line := range lines {
 		before := rows[line.Place]
@@ -164,7 +163,7 @@ func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
 	return wrong
 }
 
-// Own returns the changes of the writer's records.
+// Own returns the changes to the writer's records.
 func (w *Writer) Own(all []Change) (some []Change) {
 	for _, line := range all {
 		if strings.HasPrefix(line.Key, w.Name+"-") {
@@ -174,8 +173,8 @@ func (w *Writer) Own(all []Change) (some []Change) {
 	return some
 }
 
-// Found compares all records of an install with those that the writer knows. An operation without an
-// answer was done as a whole or not at all, and all other records are unaffected.
+// Found compares all of an install's records with the writer's. An unanswered operation happened entirely or not at
+// all, and affects no other records.
 func (w *Writer) Found(all Entries, now int64) (done bool, err error) {
 	there := Entries{}
 	for at, e := range all {
@@ -186,7 +185,7 @@ func (w *Writer) Found(all Entries, now int64) (done bool, err error) {
 	d, before := w.Lost, w.State
 	w.Lost = nil
 	if maps.Equal(there, before) {
-		return false, nil // deleting what does not exist does nothing, so it does not matter
+		return false, nil // deleting a missing record has no effect, so either is fine
 	}
 	if d == nil {
 		w.State = there

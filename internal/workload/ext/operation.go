@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Entry is a record of an install.
+// Entry is an install's record.
 type Entry struct {
 	Value    Document
 	metadata string // as JSON
@@ -20,10 +20,10 @@ type Entry struct {
 	Row
 }
 
-// Row is the result of a change; empty after a delete.
+// Row is a change's result; empty after a delete.
 type Row struct{ Revision, Seq int64 }
 
-// Document is a value. A put by a writer has a text that is never sent twice.
+// Document is a value. A writer's puts have unique texts.
 type Document struct {
 	N    int64  // changed by increments
 	P    int    // set or removed by a patch; 0: missing
@@ -31,7 +31,7 @@ type Document struct {
 	fill int    // bytes
 }
 
-// String returns the canonical JSON of the value: shorter names first.
+// String returns the value's canonical JSON: shorter names first.
 func (d Document) String() string {
 	text := fmt.Sprintf(`{"n":%d`, d.N)
 	if d.P != 0 {
@@ -43,7 +43,6 @@ func (d Document) String() string {
 	return text + "}"
 }
 
-// parseDocument reads a value in the format of String.
 func parseDocument(text json.RawMessage) (d Document, err error) {
 	var wire struct {
 		N    int64  `json:"n"`
@@ -61,10 +60,10 @@ func parseDocument(text json.RawMessage) (d Document, err error) {
 	return d, nil
 }
 
-// Entries are all records of a writer.
+// Entries are all of a writer's records.
 type Entries map[Place]Entry
 
-// places returns the keys in order, so that a choice among them follows from the seed.
+// places returns the keys sorted, so that choices depend only on the seed.
 func (s Entries) places() []Place { return slices.SortedFunc(maps.Keys(s), Place.Compare) }
 
 // Compare orders places by namespace and key.
@@ -72,7 +71,7 @@ func (s Place) Compare(other Place) int {
 	return cmp.Or(strings.Compare(s.Namespace, other.Namespace), strings.Compare(s.Key, other.Key))
 }
 
-// Change is a line of an install's feed.
+// Change is a feed line.
 type Change struct {
 	Op string // "put" or "delete"
 	Place
@@ -89,20 +88,19 @@ type RecordOp struct {
 	Op string // "put", "delete", "check" or "increment", as in a batch
 	Place
 	Before, After Entry // revision 0: it does not exist
-	by            int64 // of an increment
+	by            int64 // increment
 }
 
-// changes reports whether the RecordOp has a line in the feed.
 func (a *RecordOp) changes() bool {
 	return a.Op == "put" || a.Op == "increment" || a.Op == "delete" && a.Before.Revision > 0
 }
 
-// Operation is a request with the effects of its success.
+// Operation is a request with its effects on success.
 type Operation struct {
 	Writer string
 	Call
 	Acts     []RecordOp
-	list     string     // the member of the answer with the results; "": the answer is one
+	list     string     // member with the results; "": the answer is the result
 	Rejected *Rejection // the expected error; then nothing is done
 	Known    int64      // the newest change when it was sent
 	Sent     int64      // by the harness's clock
@@ -123,7 +121,7 @@ func (d *Operation) Once() string { return d.Header["Idempotency-Key"] }
 
 func (d *Operation) String() string { return d.Writer + "'s " + d.Call.String() }
 
-// applied returns the records of a writer after the operation.
+// applied returns a writer's records after the operation.
 func (d *Operation) applied(before Entries) Entries {
 	after := maps.Clone(before)
 	if d.Rejected != nil {
@@ -141,7 +139,7 @@ func (d *Operation) applied(before Entries) Entries {
 	return after
 }
 
-// trail returns the lines of the operation in the feed.
+// trail returns the operation's feed lines.
 func (d *Operation) trail(now int64) (lines []Change) {
 	if d.Rejected != nil {
 		return nil
@@ -172,7 +170,7 @@ type Result struct {
 	Sum       *json.Number `json:"sum"`
 }
 
-// Read checks the answer to an operation, and copies its values to the recordOps.
+// Read checks an operation's answer, and copies its values to the recordOps.
 func (d *Operation) Read(a workload.Answer) error {
 	if d.Rejected != nil {
 		return d.Rejected.Check(a)
@@ -218,7 +216,7 @@ func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	return results, err
 }
 
-// single checks the additional members in the answer to a single operation.
+// single checks the additional members in a single operation's answer.
 func (d *Operation) single(a workload.Answer, r *Result) error {
 	status := http.StatusOK
 	if d.Method != http.MethodPatch && d.Acts[0].After.Revision == 1 {

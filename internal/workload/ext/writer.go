@@ -10,27 +10,26 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Writer writes records of an install that nobody else writes, one request after the other, so
-// it knows what must be there. Writers of an install share the row that assigns change numbers,
-// the namespaces, and a counter.
+// Writer writes its own records sequentially, so it knows the expected state. An install's writers share the row that
+// assigns change numbers, the namespaces, and a counter.
 type Writer struct {
 	N       int
 	Name    string
 	Install *Install
 	Random  *rand.Rand
-	serial  int // of values and of idempotency keys
+	serial  int // numbers values and idempotency keys
 
 	State Entries
-	Trail []Change   // lines of the feed in this round
+	Trail []Change   // feed lines in this round
 	Lost  *Operation // without an answer
 }
 
-// NewWriter returns a writer with a number, which has written nothing.
+// NewWriter returns writer n without records.
 func NewWriter(of *Install, n int) *Writer {
 	return &Writer{N: n, Name: fmt.Sprintf("a%d", n), Install: of, State: Entries{}}
 }
 
-// Took checks the answer to an operation and records it, now at the latest.
+// Took checks and records an operation's answer, at the latest now.
 func (w *Writer) Took(d *Operation, a workload.Answer, now int64) error {
 	if err := d.Read(a); err != nil {
 		return err
@@ -85,13 +84,12 @@ func (w *Writer) anyPlace() Place {
 	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
 }
 
-// ExistingPlace chooses a place where the writer has a record.
+// ExistingPlace chooses one of the writer's records.
 func (w *Writer) ExistingPlace() Place {
 	spots := w.State.places()
 	return spots[w.Random.IntN(len(spots))]
 }
 
-// putAt returns a put and the members of its item.
 func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 	w.serial++
 	before := w.State[at]
@@ -111,7 +109,7 @@ func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 	return RecordOp{Op: "put", Place: at, Before: before, After: after}, item
 }
 
-// choosePrecondition chooses a precondition, as a member of an item, and the error if it fails.
+// choosePrecondition chooses a precondition as an item member, and the error if it fails.
 func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Rejection) {
 	current := before.Revision
 	wrong := w.Random.IntN(8) == 0
@@ -128,8 +126,8 @@ func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Re
 	return "", nil, nil
 }
 
-// single returns an operation on one record. Its precondition is a revision, in the body if there
-// is one and in the query otherwise.
+// single returns an operation on one record. Its precondition is a revision, in the body if there is one, otherwise
+// in the query.
 func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery bool) *Operation {
 	d := &Operation{Writer: w.Name, Call: Call{Method: method, Path: a.Path(), Header: map[string]string{}}, Acts: []RecordOp{a}}
 	name, value, refused := w.choosePrecondition(a.Before)
@@ -156,7 +154,6 @@ func (w *Writer) put() *Operation {
 	return w.single(http.MethodPut, a, item, false)
 }
 
-// patched returns a patch and the members of its item.
 func (w *Writer) patched(at Place) (RecordOp, map[string]any) {
 	before := w.State[at]
 	after := before
@@ -183,7 +180,6 @@ func (w *Writer) delete() *Operation {
 	return w.single(http.MethodDelete, RecordOp{Op: "delete", Place: at, Before: w.State[at]}, nil, true)
 }
 
-// counted returns an increment and the members of its item.
 func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 	by := int64(1 + w.Random.IntN(9))
 	before := w.State[at]
@@ -197,8 +193,8 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// increment increments a private or the shared record. The latter has an
-// idempotency key, because reading a record that many write does not show whether it was done.
+// increment increments a private or the shared record. The shared one needs an idempotency key, because reading a
+// record with many writers does not show whether the increment happened.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
 	shared := w.Random.IntN(2) == 0
@@ -225,7 +221,6 @@ func (w *Writer) onlyOnce(d *Operation) {
 	d.Header["Idempotency-Key"] = fmt.Sprintf("%s-%d", w.Name, w.serial)
 }
 
-// bulk puts some records of a namespace.
 func (w *Writer) bulk() *Operation {
 	first := w.anyPlace()
 	d := &Operation{Writer: w.Name, list: "items", Call: Call{Method: http.MethodPost, Path: "/namespaces/" + first.Namespace + "/records", Header: map[string]string{}}}
@@ -253,8 +248,8 @@ func (d *Operation) touches(at Place) bool {
 	return false
 }
 
-// addItem adds an item with a precondition to an operation. The whole operation is refused because
-// of the first one that fails; there are never two.
+// addItem adds an item with a precondition. The first failing precondition refuses the whole operation; there are
+// never two.
 func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[string]any {
 	name, value, refused := w.choosePrecondition(a.Before)
 	if name != "" && (a.Op != "delete" || a.Before.Revision > 0) && (refused == nil || d.Rejected == nil) {
@@ -306,7 +301,7 @@ func (w *Writer) batch() *Operation {
 	return d
 }
 
-// JSON encodes a value that consists of strings and numbers.
+// JSON encodes strings and numbers.
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package guest is the guest workload: a browser, a booking site, session changes, and the expected state of
-// the session from the answers.
+// Package guest is the guest workload: a browser, a booking site, session changes, and the expected session state.
 package guest
 
 import (
@@ -12,7 +11,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// API is the prefix of the routes for browsers.
+// API is the prefix of browser routes.
 const API = "/bff/consumer/v1"
 
 // A property in the built-in catalogue, a stay there, and the route that mints its handoff.
@@ -23,7 +22,7 @@ const (
 	Mint   = "/handoff/" + Tenant + "/" + Hotel
 )
 
-// Property returns the ID of a property, which the catalogue need not have.
+// Property returns a property ID, not necessarily in the catalogue.
 func Property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
 
 // Wish returns the body that adds a property to the wishlist.
@@ -31,17 +30,17 @@ func Wish(n int) string {
 	return `{"tenantId":"` + Tenant + `","propertyId":"` + Property(n) + `","source":"list"}`
 }
 
-// Visitor is a browser with the cookie of a session.
+// Visitor is a browser with a session cookie.
 type Visitor struct {
 	HTTP   *http.Client // nil: http.DefaultClient
-	Header http.Header  // of all requests, such as Traceparent
-	Cookie string       // with its name; "": no session has begun
+	Header http.Header  // for all requests, e.g. Traceparent
+	Cookie string       // with its name; "": no session
 }
 
-// Call is a request of a browser. Its path is relative to API; a key is an idempotency key.
+// Call is a browser request. Path is relative to API; Key is an idempotency key.
 type Call struct{ Method, Path, Body, Key string }
 
-// Request returns a call of the main listener of a server.
+// Request returns a call's HTTP request to the main listener.
 func (v *Visitor) Request(ctx context.Context, url string, c Call) (*http.Request, error) {
 	r, err := workload.NewRequest(ctx, c.Method, url+API+c.Path, c.Body)
 	if err != nil {
@@ -62,7 +61,7 @@ func set(r *http.Request, name, value string) {
 	}
 }
 
-// Send sends a call and keeps the cookie that the server sets.
+// Send sends a call and keeps the cookie set by the server.
 func (v *Visitor) Send(ctx context.Context, url string, c Call) (workload.Answer, error) {
 	r, err := v.Request(ctx, url, c)
 	if err != nil {
@@ -84,14 +83,14 @@ func (v *Visitor) Begin(ctx context.Context, url string) error {
 	return err
 }
 
-// Session returns the ID of the session, which is the ordering key of its events.
+// Session returns the session ID, the ordering key of its events.
 func (v *Visitor) Session() string {
 	_, id, _ := strings.Cut(v.Cookie, "=")
 	id, _, _ = strings.Cut(id, ".")
 	return id
 }
 
-// IsInFlight reports whether a change was refused because another request with its key is in progress.
+// IsInFlight reports whether a change was refused because a request with the same key is in progress.
 func IsInFlight(a workload.Answer) bool {
 	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
 }
@@ -107,10 +106,10 @@ type Handoff struct {
 type Site struct {
 	HTTP    *http.Client // nil: http.DefaultClient
 	Token   string
-	Browser string // JSON of the member guest, which describes the guest's browser; "" to omit it
+	Browser string // JSON member guest, which describes the guest's browser; "" to omit it
 }
 
-// Ask returns the path and the body of a handoff request: "verify" or "consume".
+// Ask returns a handoff request's path and body. operation is "verify" or "consume".
 func (s Site) Ask(operation string, h Handoff) (path, body string) {
 	body = `{"token":"` + h.Token + `"}`
 	if s.Browser != "" {
@@ -119,7 +118,7 @@ func (s Site) Ask(operation string, h Handoff) (path, body string) {
 	return "/internal/handoff/" + h.HandoffID + "/" + operation, body
 }
 
-// Send sends a request about a handoff to the internal listener of a server.
+// Send sends a handoff request to the internal listener.
 func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key string) (workload.Answer, error) {
 	path, body := s.Ask(operation, h)
 	return s.Post(ctx, url+path, body, workload.JSON, "Idempotency-Key: "+key)

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Profile is how the requests of a site look. A server has one.
+// Profile describes a site's requests. A server has one.
 type Profile struct {
 	Name   string
-	Prefix string   // of the types of events
-	Member string   // that has the ID of an item
+	Prefix string   // of event types
+	Member string   // member with an item's ID
 	Mint   string   // the route that mints a handoff
-	Handed string   // ID of the item that a handoff names
+	Handed string   // item ID in a handoff
 	Cargo  string   // body that mints a handoff
-	Other  string   // another one
-	Page   string   // path of an item in the catalogue, without its ID
-	Cache  string   // the cache that has it
-	Vars   []string // settings of a server
+	Other  string   // another item ID
+	Page   string   // item path in the catalogue, without the ID
+	Cache  string   // cache for it
+	Vars   []string // server settings
 
 	quantities bool
 }
@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// Upstream returns the settings of a server that gets the pages of items from a URL.
+// Upstream returns the settings for fetching item pages from a URL.
 func (p *Profile) Upstream(url string) []string {
 	if p.quantities {
 		const at = "HOLDFAST_GUEST__PROFILES__SHOP__UPSTREAMS__PRODUCT__"
@@ -49,7 +49,7 @@ func (p *Profile) Upstream(url string) []string {
 	return []string{"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + url}
 }
 
-// Item returns the ID of an item.
+// Item returns the n-th item ID.
 func (p *Profile) Item(n int) string {
 	if p.quantities {
 		return fmt.Sprintf("sku-%08d", n)

@@ -12,10 +12,10 @@ import (
 	"holdfast/internal/workload"
 )
 
-// State is the state of a session on the server.
+// State is a session's state on the server.
 type State struct {
 	Wishes  string // JSON: entries by item
-	Handoff string // ID and status of the last; "": none
+	Handoff string // last handoff's ID and status, or ""
 }
 
 // Guest changes its session, with one request in flight at a time.
@@ -28,28 +28,27 @@ type Guest struct {
 	State  State    // the last that was acknowledged
 	Lost   *Change  // without an answer
 	Last   *Change  // with its answer
-	Events []string // of the changes that have happened
-	Open   *Handoff // the last, unless it was consumed or its token was lost
+	Events []string // events of completed changes
+	Open   *Handoff // last handoff, unless consumed or its token was lost
 	Burned *Handoff // the last that was consumed
 
-	keys    int // of idempotency
+	keys    int // numbers idempotency keys
 	history []version
-	wishes  map[string]entry // of State, by item
+	wishes  map[string]entry // State.Wishes by item
 }
 
-// entry is an entry of the wishlist.
 type entry struct {
 	Note     string `json:"note"`
 	Quantity int    `json:"quantity,omitempty"`
 }
 
-// version is a state that was current from a moment between sent and acknowledged on.
+// version is a state that became current between sent and acknowledged.
 type version struct {
 	State
 	sent, acknowledged int64
 }
 
-// Change is a change with its idempotency key. One without an answer is sent again with the same key.
+// Change is a change with its idempotency key. An unanswered change is resent with the same key.
 type Change struct {
 	Call
 
@@ -57,16 +56,16 @@ type Change struct {
 	After          State
 	Event          string   // "": none
 	Handoff        *Handoff // that is minted or consumed
-	Sent           int64    // by the clock of the test
+	Sent           int64    // test clock
 	Tried, Refused bool     // refused at every attempt
-	Answer         string   // of the acknowledgement
+	Answer         string   // acknowledgement
 
 	wishes map[string]entry
 }
 
 func (d *Change) String() string { return d.Kind + " " + d.Path + d.Body }
 
-// NewGuest returns a guest whose session has not begun.
+// NewGuest returns a guest without a session.
 func NewGuest(n int) *Guest {
 	return &Guest{N: n, State: State{Wishes: "{}"}, history: []version{{State: State{Wishes: "{}"}}}}
 }
@@ -74,7 +73,7 @@ func NewGuest(n int) *Guest {
 // Forget forgets all former states.
 func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 
-// Next chooses a change, which may have no effect. It chooses handoff changes only if handoffs is set.
+// Next chooses a change, possibly without effect. It includes handoff changes only if handoffs is set.
 func (g *Guest) Next(handoffs bool) *Change {
 	g.keys++
 	d := &Change{Call: Call{Key: fmt.Sprintf("%d-%d", g.N, g.keys)}, After: g.State, wishes: maps.Clone(g.wishes)}
@@ -109,7 +108,7 @@ func (g *Guest) Next(handoffs bool) *Change {
 		d.Path, d.Body = Site{}.Ask("consume", *g.Open)
 		d.After.Handoff = g.Open.HandoffID + " consumed"
 	case choice < 6 && handoffs:
-		time.Sleep(2 * time.Millisecond) // the list of handoffs orders them by the millisecond
+		time.Sleep(2 * time.Millisecond) // the handoff list is ordered by millisecond
 		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, p.Mint, p.Cargo, "handoff.initiated.v1 "+p.Handed
 	default:
 		d.Kind, d.Method, d.Path, d.Body = "add", http.MethodPost, "/wishlist", strings.TrimSuffix(p.Wish(n), "}")+","+members
@@ -129,13 +128,13 @@ func (g *Guest) profile() *Profile {
 	return g.Profile
 }
 
-// text returns entries as JSON, in the order of the items.
+// text returns entries as JSON, ordered by item.
 func text(wishes map[string]entry) string {
 	all, _ := json.Marshal(wishes) // strings and numbers
 	return string(all)
 }
 
-// Acknowledge checks the answer of a change and records it, now at the latest.
+// Acknowledge checks and records a change's answer, at the latest now.
 func (g *Guest) Acknowledge(d *Change, a workload.Answer, now int64) error {
 	want := http.StatusOK
 	switch {
@@ -160,7 +159,6 @@ func (g *Guest) Acknowledge(d *Change, a workload.Answer, now int64) error {
 	return nil
 }
 
-// done records that a change has happened.
 func (g *Guest) done(d *Change, now int64) {
 	g.Lost, g.State, g.wishes = nil, d.After, d.wishes
 	g.history = append(g.history, version{d.After, d.Sent, now})
@@ -175,8 +173,7 @@ func (g *Guest) done(d *Change, now int64) {
 	}
 }
 
-// Found records the state that was read after the answer to a change was lost. The change has happened as a whole or not at
-// all.
+// Found records the state read after a change's answer was lost. Changes are atomic.
 func (g *Guest) Found(got State, now int64) (done bool, err error) {
 	d := g.Lost
 	switch {
@@ -191,10 +188,10 @@ func (g *Guest) Found(got State, now int64) (done bool, err error) {
 	return false, fmt.Errorf("%s was not answered, and guest %d has %+v; before: %+v", d, g.N, got, g.State)
 }
 
-// Changes reports whether a change has an effect that can be read.
+// Changes reports whether a change has a visible effect.
 func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
 
-// isAfter reports whether a state results from a change, which may have created a handoff with an unknown ID.
+// isAfter reports whether a change leads to a state; it may have created a handoff with an unknown ID.
 func (d *Change) isAfter(before, got State) bool {
 	if d.Kind == "mint" {
 		return got.Wishes == before.Wishes && got.Handoff != before.Handoff && strings.HasSuffix(got.Handoff, " open")
@@ -214,7 +211,7 @@ func (g *Guest) Was(got State, begun, ended int64) bool {
 	return possible || g.Lost != nil && g.Lost.isAfter(g.State, got)
 }
 
-// Wishes returns the entries by item in a list, as State has them.
+// Wishes returns a list's entries by item, as in State.
 func Wishes(a workload.Answer) (string, error) {
 	var page struct {
 		Items []struct {
@@ -232,7 +229,7 @@ func Wishes(a workload.Answer) (string, error) {
 	return text(all), nil
 }
 
-// LastHandoff returns the ID and status of the first handoff in a list, in the form that State uses.
+// LastHandoff returns the ID and status of a list's first handoff, as in State.
 func LastHandoff(a workload.Answer) (string, error) {
 	var page struct {
 		Items []struct{ HandoffID, Status string }

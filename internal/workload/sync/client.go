@@ -1,5 +1,5 @@
-// Package sync is the Firefox Sync workload: a client that signs with Hawk, the requests of a user's
-// writers, and the record state expected from the answers.
+// Package sync is the Firefox Sync workload: a client that signs with Hawk, a user's writers, and the expected record
+// state.
 package sync
 
 import (
@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Credentials are the JSON in the answer of a tokenserver and in the output of `holdfast sync token`.
+// Credentials are the JSON from a tokenserver and from `holdfast sync token`.
 type Credentials struct {
 	ID       string `json:"id"`
 	Key      string `json:"key"`
@@ -25,7 +25,7 @@ type Credentials struct {
 	Duration int64  `json:"duration"` // seconds
 }
 
-// Issue returns credentials at a server, as a tokenserver with its master secret does.
+// Issue returns credentials like a tokenserver with the given master secret.
 func Issue(secret, server string, claims tokenlib.Claims) (c Credentials, err error) {
 	keys, err := tokenlib.NewKeyring(secret)
 	if err != nil {
@@ -78,7 +78,7 @@ type Record struct {
 	Modified  json.Number `json:"modified,omitempty"`
 }
 
-// Records returns a POST body with the records in a range of numbers.
+// Records returns a POST body with a range of records.
 func Records(from, to int, record func(n int) Record) string {
 	all := make([]Record, 0, to-from)
 	for n := from; n < to; n++ {
@@ -87,7 +87,7 @@ func Records(from, to int, record func(n int) Record) string {
 	return JSON(all)
 }
 
-// JSON encodes a value that consists of strings and numbers.
+// JSON encodes strings and numbers.
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -96,7 +96,7 @@ func JSON(v any) string {
 	return string(text)
 }
 
-// Append returns the path of a POST that appends to a batch; with the ID "" it opens a batch.
+// Append returns the path that appends to a batch; "" opens a batch.
 func Append(collection, batch string) string {
 	if batch == "" {
 		batch = "true"
@@ -104,10 +104,10 @@ func Append(collection, batch string) string {
 	return "/storage/" + collection + "?batch=" + url.QueryEscape(batch)
 }
 
-// Commit returns the path of the POST that commits a batch.
+// Commit returns the path that commits a batch.
 func Commit(collection, batch string) string { return Append(collection, batch) + "&commit=true" }
 
-// Opened returns the ID of the batch in the answer to a POST.
+// Opened returns the batch ID in a POST's answer.
 func Opened(answer []byte) (id string, err error) {
 	var a struct {
 		Batch string `json:"batch"`

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Moment is a timestamp of the protocol, in hundredths of a second; 0 is never.
+// Moment is a protocol timestamp, in hundredths of a second; 0 is never.
 type Moment int64
 
-// ParseMoment reads decimal seconds with exactly two decimals, which is how a server writes them.
+// ParseMoment parses decimal seconds with exactly two decimals, as written by servers.
 func ParseMoment(text string) (Moment, error) {
 	seconds, hundredths, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseUint(seconds+hundredths, 10, 63)

@@ -12,27 +12,27 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Key is the place of a record.
+// Key is a record's location.
 type Key struct{ Collection, ID string }
 
-// Content is the content of a record. Payloads are unique, so a payload identifies its write.
+// Content is a record's content. Payloads are unique, so a payload identifies its write.
 type Content struct {
 	payload   string
 	sortindex int64
 	modified  Moment
 }
 
-// State is all data of a writer.
+// State is all of a writer's data.
 type State map[Key]Content
 
-// Keys returns the keys in order, so that a choice among them follows from the seed.
+// Keys returns the keys sorted, so that choices depend only on the seed.
 func (s State) Keys() []Key {
 	return slices.SortedFunc(maps.Keys(s), func(a, b Key) int {
 		return cmp.Or(strings.Compare(a.Collection, b.Collection), strings.Compare(a.ID, b.ID))
 	})
 }
 
-// Step is a request with the effects of its success.
+// Step is a request with its effects on success.
 type Step struct {
 	writer       string
 	Method, Path string // the path is relative to the user's storage
@@ -40,7 +40,7 @@ type Step struct {
 	collection   string
 	Known        Moment // the newest timestamp when it was sent
 	Sent         int64  // by the harness's clock
-	status       int    // of an acknowledgement
+	status       int    // acknowledgement status
 
 	puts    State // without timestamps yet
 	deletes []Key
@@ -51,7 +51,7 @@ type Step struct {
 
 func (s *Step) String() string { return s.writer + "'s " + s.Method + " " + s.Path }
 
-// applied returns the state after the step. It does not change before.
+// applied returns the state after the step. It does not modify before.
 func (s *Step) applied(before State, stamp Moment) State {
 	after := maps.Clone(before)
 	if s.staged {
@@ -67,7 +67,7 @@ func (s *Step) applied(before State, stamp Moment) State {
 	return after
 }
 
-// stampIn returns the timestamp of the step if any of its records is there.
+// stampIn returns the step's timestamp if any of its records is there.
 func (s *Step) stampIn(there State) Moment {
 	for k, r := range s.puts {
 		if there[k].payload == r.payload {
@@ -87,7 +87,7 @@ type Acknowledgement struct {
 	stamp Moment // 0 for records added to a batch
 }
 
-// read checks an answer that is not caused by a fault.
+// read checks an answer that was not caused by a fault.
 func (s *Step) read(a workload.Answer, sent int) (ack Acknowledgement, err error) {
 	if a.Status != s.status {
 		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.Status, a.Body, s.status)

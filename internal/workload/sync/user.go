@@ -10,17 +10,17 @@ import (
 
 // User is a user whose storage several writers share.
 type User struct {
-	Path    string // of the storage
+	Path    string // storage path
 	id, key string // sign requests
 	Writers []*Writer
 
 	mu      sync.Mutex
-	newest  Moment            // of the timestamps below
-	given   map[Moment]string // the write of each timestamp
-	Touched map[string]Moment // the newest timestamp of each shared collection
+	newest  Moment            // newest of the timestamps below
+	given   map[Moment]string // write by timestamp
+	Touched map[string]Moment // newest timestamp by shared collection
 }
 
-// NewUser returns a user with a token of the servers with a secret.
+// NewUser returns a user with a token for servers with the secret.
 func NewUser(secret string, uid int64) (*User, error) {
 	c, err := Issue(secret, "", tokenlib.Claims{
 		UID: uid, FxAUID: fmt.Sprintf("fault-%d", uid), FxAKID: "0000000000001-qqo", Expires: time.Now().Add(10 * 365 * 24 * time.Hour),
@@ -33,15 +33,14 @@ func (u *User) Credentials(url string) Credentials {
 	return Credentials{ID: u.id, Key: u.key, Endpoint: url + u.Path}
 }
 
-// Known returns the newest timestamp that any client has seen.
+// Known returns the newest timestamp seen by any client.
 func (u *User) Known() Moment {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.newest
 }
 
-// stamped records the timestamp of a write, which must be greater than the one known when it was
-// sent.
+// stamped records a write's timestamp, which must exceed the timestamp known when it was sent.
 func (u *User) stamped(s *Step, stamp Moment) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,7 +56,7 @@ func (u *User) stamped(s *Step, stamp Moment) error {
 	return nil
 }
 
-// Wrote returns the newest timestamp of a shared collection that any client has seen.
+// Wrote returns a shared collection's newest timestamp seen by any client.
 func (u *User) Wrote(collection string) Moment {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -13,18 +13,17 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Shared are the collections that all writers of a user write to.
+// Shared are the collections that all of a user's writers write to.
 func Shared() []string { return []string{"bookmarks", "history", "addons-of-a-fault"} }
 
-// Writer writes records that nobody else writes, one request after the other, so it knows what
-// must be there. Writers of a user share the collections and the row that assigns timestamps; each
-// has a private collection, which it may delete.
+// Writer writes its own records sequentially, so it knows the expected state. A user's writers share the collections
+// and the row that assigns timestamps; each has a private collection, which it may delete.
 type Writer struct {
 	N      int
 	Name   string
 	User   *User
 	Random *rand.Rand
-	serial int // of payloads
+	serial int // numbers payloads
 
 	State State
 	batch *Batch
@@ -32,8 +31,7 @@ type Writer struct {
 	Trail []Version
 }
 
-// Version is the state of a writer after a write of this round; the first is its state before the
-// round.
+// Version is a writer's state after a write in this round; the first is from before the round.
 type Version struct {
 	State       State
 	Stamp       Moment
@@ -46,18 +44,17 @@ type Batch struct {
 	staged         State
 }
 
-// NewWriter returns a writer of a user with a number, which has written nothing.
+// NewWriter returns a user's writer n without records.
 func NewWriter(u *User, n int) *Writer {
 	w := &Writer{N: n, Name: fmt.Sprintf("w%d", n), User: u, State: State{}}
 	u.Writers = append(u.Writers, w)
 	return w
 }
 
-// Took checks and records an acknowledgement, which came now at the latest. If the clock leaps, an open
-// batch may have ended.
+// Took checks and records an acknowledgement, at the latest now. If the clock leaps, an open batch may have ended.
 func (w *Writer) Took(s *Step, a workload.Answer, sent int, leaps bool, now int64) error {
 	if leaps && w.batch != nil && (s.staged || s.commits) && a.Status == http.StatusBadRequest {
-		w.batch = nil // never committed, so nothing of it may be there
+		w.batch = nil // never committed, so none of it may exist
 		return nil
 	}
 	ack, err := s.read(a, sent)
@@ -79,7 +76,7 @@ func (w *Writer) Took(s *Step, a workload.Answer, sent int, leaps bool, now int6
 	return w.User.stamped(s, ack.stamp)
 }
 
-// Next chooses a request, and returns how many records it sends.
+// Next chooses a request, and returns the number of records it sends.
 func (w *Writer) Next() (s *Step, sent int) {
 	switch n := w.Random.IntN(12); {
 	case n < 3:
@@ -100,7 +97,7 @@ func (w *Writer) collection() string { return w.among(append(Shared(), w.own()))
 
 func (w *Writer) among(names []string) string { return names[w.Random.IntN(len(names))] }
 
-// in returns the keys of a collection where the writer has a record; "" means all collections.
+// in returns the writer's record keys in a collection; "" means all.
 func (w *Writer) in(collection string) []Key {
 	return slices.DeleteFunc(w.State.Keys(), func(k Key) bool { return collection != "" && k.Collection != collection })
 }
@@ -129,7 +126,6 @@ func (w *Writer) request(method, path, collection string, puts State, deletes []
 	}
 }
 
-// at returns the path of a record, or of a collection if id is "".
 func at(collection, id string) string {
 	if id != "" {
 		id = "/" + id
@@ -152,8 +148,8 @@ func (w *Writer) post() (*Step, int) {
 	return s, len(s.puts)
 }
 
-// stage opens a batch, appends to the open batch, or commits it. Deleting a collection deletes its
-// batches, so batches use another collection.
+// stage opens a batch, appends to the open batch, or commits it. Deleting a collection deletes its batches, so
+// batches use another collection.
 func (w *Writer) stage() (*Step, int) {
 	if w.batch == nil {
 		c := w.among(Shared())
@@ -176,7 +172,7 @@ func (w *Writer) stage() (*Step, int) {
 	return s, sent
 }
 
-// delete deletes a record, or some of a collection.
+// delete deletes a record, or some in a collection.
 func (w *Writer) delete() *Step {
 	keys := w.in("")
 	k := keys[w.Random.IntN(len(keys))]
@@ -210,14 +206,12 @@ func ReadContent(r Record) (Content, error) {
 	return Content{r.Payload, *r.Sortindex, modified}, nil
 }
 
-// list returns a POST body with all records of a state.
 func list(s State) string {
 	keys := s.Keys()
 	return Records(0, len(keys), func(n int) Record { return s[keys[n]].wire(keys[n]) })
 }
 
-// Listed checks a listing: it is complete, and includes every write that was acknowledged before
-// the request.
+// Listed checks that a listing is complete and includes every write acknowledged before the request.
 func Listed(a workload.Answer, known Moment) error {
 	if a.Status != http.StatusOK {
 		return fmt.Errorf("%d %s", a.Status, a.Body)
@@ -243,7 +237,7 @@ func Listed(a workload.Answer, known Moment) error {
 	return nil
 }
 
-// Saw checks a record that was read while the outcome of a write is unknown: it must have its state before or after the write.
+// Saw checks a record read while a write's outcome is unknown: it must have its state before or after.
 func (w *Writer) Saw(k Key, a workload.Answer) error {
 	if a.Status == http.StatusNotFound && slices.Contains(w.Lost.deletes, k) {
 		return nil
@@ -267,8 +261,8 @@ func (r Content) String() string {
 	return fmt.Sprintf("%.20q (%d bytes, sortindex %d) of %v", r.payload, len(r.payload), r.sortindex, r.modified)
 }
 
-// Was reports whether the writer had this state when the user's newest timestamp was this one, and
-// whether that can have been in the span.
+// Was reports whether the writer had this state when the user's newest timestamp was newest, possibly within the
+// span.
 func (w *Writer) Was(there State, newest Moment, begun, ended int64) bool {
 	after, _ := slices.BinarySearchFunc(w.Trail, newest+1, func(v Version, m Moment) int { return cmp.Compare(v.Stamp, m) })
 	at, final := w.Trail[after-1], after == len(w.Trail)
@@ -279,8 +273,8 @@ func (w *Writer) Was(there State, newest Moment, begun, ended int64) bool {
 		final && w.Lost != nil && w.Lost.Sent < ended && maps.Equal(there, w.Lost.applied(at.State, w.Lost.stampIn(there)))
 }
 
-// Found compares the records of the writer with those that it knows. A write without an answer was done
-// as a whole or not at all, and all other records are unaffected. decided is false if that is unknown.
+// Found compares the writer's records with the expected ones. An unanswered write happened entirely or not at all,
+// and affects no other records. decided is false if the outcome is unknown.
 func (w *Writer) Found(there State) (decided, done bool, err error) {
 	lost, before := w.Lost, w.State
 	w.Lost, w.State = nil, there
@@ -302,7 +296,7 @@ func (w *Writer) Found(there State) (decided, done bool, err error) {
 		if lost.commits {
 			w.batch = nil
 		}
-		if stamp > 0 { // nothing shows the timestamp of a deletion
+		if stamp > 0 { // a deletion's timestamp is not visible
 			err = w.User.stamped(lost, stamp)
 		}
 		return true, true, err
