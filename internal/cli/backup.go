@@ -57,7 +57,7 @@ func (c *command) backup() *cobra.Command {
 	return cmd
 }
 
-// optional checks that a command has at most one argument.
+// optional allows at most one argument.
 func optional(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -68,7 +68,7 @@ func optional(name string) cobra.PositionalArgs {
 }
 
 func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options) error {
-	// A backup is also made before an upgrade, by the new binary.
+	// A backup may precede an upgrade, made by the new binary.
 	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
 		bar := c.shell().Bar("bodies", 0)
 		o.Progress = bar.ShowOf
@@ -113,7 +113,7 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 	})
 }
 
-// backupAddress returns the URL of backups: an argument, or backup.url.
+// backupAddress returns the backup URL: an argument, or backup.url.
 func (c *command) backupAddress(args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
@@ -175,7 +175,7 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string) (
 	return backup.Verify(ctx, v)
 }
 
-// eachBody calls fn with each file that the restored databases of services refer to.
+// eachBody calls fn with each file that the restored databases reference.
 func (c *command) eachBody(ctx context.Context, folder string, services []string, fn func(of, name string) error) error {
 	if len(services) == 0 {
 		return nil
@@ -187,7 +187,6 @@ func (c *command) eachBody(ctx context.Context, folder string, services []string
 	return errors.Join(backup.EachFile(ctx, a.Services(), fn), a.Close())
 }
 
-// listedBackup is a line of backup list.
 type listedBackup struct {
 	At  time.Time `json:"at"`
 	Has []string  `json:"has"`
@@ -195,7 +194,7 @@ type listedBackup struct {
 	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
 }
 
-// sizes returns what the table says about the size of a backup.
+// sizes formats a backup's size for the table.
 func sizes(s *backup.Size) (databases, sent, took string) {
 	if s == nil {
 		return "-", "-", "-"

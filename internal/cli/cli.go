@@ -23,7 +23,7 @@ import (
 	operations "holdfast/internal/operate/cli"
 )
 
-// Env is the environment of a command.
+// Env is a command's environment.
 type Env struct {
 	Args    []string // without the program name
 	Environ []string
@@ -33,11 +33,10 @@ type Env struct {
 	Version app.Version
 	Clock   clock.Clock // nil: the system clock
 
-	Services []service.Service // nil: the services of this release
+	Services []service.Service // nil: this release's services
 }
 
-// Main runs a command and returns the exit status: 0, 1 if it failed, 2 if it was typed
-// wrongly or the configuration is invalid.
+// Main runs a command and returns the exit status: 0, 1 on failure, 2 on wrong usage or invalid configuration.
 func Main(env Env) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -64,7 +63,7 @@ func Run(ctx context.Context, env Env) int {
 	return c.report(cmd, err)
 }
 
-// report prints the error of a command and returns the exit status.
+// report prints a command's error and returns the exit status.
 func (c *command) report(cmd *cobra.Command, err error) int {
 	var invalid *conf.Error
 	var failed *service.ExitError
@@ -77,7 +76,7 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		}
 		return 2
 	case errors.As(err, &failed):
-		return failed.Status // it has printed why
+		return failed.Status // already printed
 	case errors.As(err, &usage):
 		if usage.Command != nil {
 			cmd = usage.Command
@@ -85,7 +84,7 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), service.PrintableLines(usage.Message), cmd.CommandPath())
 		return 2
 	}
-	// An error of the operating system, such as "open x: no such file or directory".
+	// An operating system error, e.g. "open x: no such file or directory".
 	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // a wrapped one already has a text of ours
 		err = fmt.Errorf("cannot %s %s: %w", p.Op, p.Path, p.Err)
 	}
@@ -136,7 +135,7 @@ func (c *command) root() *cobra.Command {
 	return root
 }
 
-// The groups of commands in the help of holdfast.
+// Command groups in the help.
 const (
 	serverGroup  = "server"
 	serviceGroup = "service"
@@ -175,8 +174,7 @@ func (c *command) addCommands(root *cobra.Command) {
 	}
 }
 
-// fromEnvironment sets the flags that have an environment variable, unless they were
-// given.
+// fromEnvironment sets flags from environment variables, unless they were given.
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
@@ -185,8 +183,7 @@ func (c *command) fromEnvironment(cmd *cobra.Command) {
 	}
 }
 
-// merge adds commands to a parent. If a name exists, the subcommands of the new command
-// are added to the existing one.
+// merge adds commands to a parent. Subcommands of equally named commands are combined.
 func merge(parent *cobra.Command, commands []*cobra.Command) {
 	for _, cmd := range commands {
 		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
@@ -203,7 +200,7 @@ func merge(parent *cobra.Command, commands []*cobra.Command) {
 	}
 }
 
-// shell returns the Shell for the commands of services.
+// shell returns the Shell for service commands.
 func (c *command) shell() *service.Shell {
 	return &service.Shell{
 		Stdin: c.env.Stdin, Stdout: c.env.Stdout, Stderr: c.env.Stderr,
@@ -253,13 +250,13 @@ func notices(report conf.Report) (all []string) {
 	return all
 }
 
-// with runs fn on the open services, even while a server runs on the same data. With
-// leave it does not migrate SQLite databases.
+// with runs fn on the open services, even while a server runs on the same data. With leave it does not migrate SQLite
+// databases.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	return c.withOnly(ctx, "", leave, fn)
 }
 
-// withOnly is with for one service, or for all with "".
+// withOnly is with for one service, or for all if name is "".
 func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {

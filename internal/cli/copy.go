@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/copying"
 )
 
-// copyMemory is the memory limit of a copy for the Go runtime. Batches of rows are the
-// largest part, and the collector would let them grow to several times their size.
+// copyMemory is a copy's Go memory limit. Row batches are the largest part; without a limit, garbage would grow to
+// several times their size.
 const copyMemory = 22<<20 + app.HeapFloor // the runtime counts the floor
 
 func (c *command) copyService() *cobra.Command {
@@ -91,7 +91,7 @@ func (c *command) copyService() *cobra.Command {
 	return cmd
 }
 
-// interrupted returns the error of a copy or an import that may have been ended by a signal.
+// interrupted returns the error of a copy or import that a signal may have ended.
 func interrupted(ctx context.Context, writes bool, err error) error {
 	switch {
 	case err == nil || ctx.Err() == nil:
@@ -102,7 +102,6 @@ func interrupted(ctx context.Context, writes bool, err error) error {
 	return errors.New("interrupted")
 }
 
-// openOwners opens the owners in the databases of the configuration if the copy needs them.
 func (c *command) openOwners(ctx context.Context, source *app.One, copied *copying.Copy) (closeIt func() error, err error) {
 	if !copied.NeedsOwners() {
 		return func() error { return nil }, nil
@@ -116,7 +115,7 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 	})
 }
 
-// openOne opens one service on the configured database, or on that of --to.
+// openOne opens one service on the configured database, or on --to.
 func (c *command) openOne(ctx context.Context, name, url string, o app.Options) (*app.One, error) {
 	services, flags := app.Services(), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
@@ -158,7 +157,7 @@ func (c *command) newCopy(source, target *app.One) (copied *copying.Copy, end fu
 	return copied, end
 }
 
-// bars returns functions that show the progress of a copy or an import.
+// bars returns functions that show the progress of a copy or import.
 func (c *command) bars() (report func(string), progress func(what string, done, total int64), line func(string), end func()) {
 	bar, what := c.shell().Bar("rows", 0), "rows"
 	report = func(line string) {
@@ -180,7 +179,7 @@ func (c *command) bars() (report func(string), progress func(what string, done, 
 	return report, progress, func(text string) { bar.ShowLine(text) }, end
 }
 
-// copyLimits are flags of a copy.
+// copyLimits are copy flags.
 type copyLimits struct {
 	finishWithin time.Duration
 	maxChanges   int64
@@ -222,7 +221,7 @@ func (c *command) dryRunCopy(ctx context.Context, copied *copying.Copy) error {
 	return err
 }
 
-// tableSizes prints what a dry run has counted.
+// tableSizes prints a dry run's counts.
 func (c *command) tableSizes(all []copying.TableSize) error {
 	w := c.shell().Table()
 	w.Printf("TABLE\tROWS\n")
@@ -248,7 +247,7 @@ func (c *command) differences(n *int64) func(copying.Difference) {
 	}
 }
 
-// verified prints the result of a comparison.
+// verified prints a comparison's result.
 func (c *command) verified(n, differences int64, err error) error {
 	switch {
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// shells are the supported shells of completion.
+// shells are the supported completion shells.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func (c *command) completion() *cobra.Command {
@@ -67,8 +67,7 @@ func (c *command) man() *cobra.Command {
 	}
 }
 
-// manDate returns the date of manual pages: SOURCE_DATE_EPOCH of a reproducible build, or
-// today.
+// manDate returns the manual pages' date: SOURCE_DATE_EPOCH for a reproducible build, or today.
 func (c *command) manDate() (time.Time, error) {
 	epoch := c.getenv("SOURCE_DATE_EPOCH", "")
 	if epoch == "" {

@@ -38,8 +38,7 @@ func (c *command) health() *cobra.Command {
 	}
 }
 
-// askReady asks the admin listener of a running server whether it is ready. If not, the
-// error has the reason.
+// askReady asks a running server's admin listener whether it is ready. If not, the error has the reason.
 func askReady(ctx context.Context, server *app.Server) error {
 	if server.AdminListen == "" {
 		return errors.New("server.admin_listen is empty: the server has no listener to ask")
@@ -50,8 +49,8 @@ func askReady(ctx context.Context, server *app.Server) error {
 	if err != nil {
 		return err
 	}
-	// A transport without the proxies of the environment, which are for other hosts. It connects to the address that is
-	// configured: the name of the certificate may lead elsewhere.
+	// Ignore proxy settings, which are for other hosts. Connect to the configured address: the certificate's name may
+	// resolve elsewhere.
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -18,9 +18,8 @@ import (
 	"holdfast/internal/importing"
 )
 
-// importFlags are the flags of an import.
 type importFlags struct {
-	urls                    map[string]*string // of the sources, by flag
+	urls                    map[string]*string // source URLs by flag
 	dryRun, verify, stopped bool
 	list                    string
 }
@@ -134,7 +133,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	return nil
 }
 
-// advice prints what the operator should know before he starts the server.
+// advice prints notes for the operator before the first start.
 func (c *command) advice(ctx context.Context, m *importing.Import) error {
 	for _, p := range m.Parts {
 		lines, err := p.Source.Advice(ctx)
@@ -148,13 +147,13 @@ func (c *command) advice(ctx context.Context, m *importing.Import) error {
 	return nil
 }
 
-// passEvery is how often changes are copied while a question waits for its answer.
+// passEvery is how often changes are copied while a question is open.
 const passEvery = 10 * time.Second
 
 var errNotStopped = errors.New("the import is not complete: everything is copied except for what changes from now on. " +
 	"Stop the other server, then run the same command with --stopped")
 
-// stopped asks whether the other server is stopped, and calls pass while the question waits.
+// stopped asks whether the other server is stopped, calling pass meanwhile.
 func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass func(context.Context) error) error {
 	sh := c.shell()
 	switch {
@@ -177,7 +176,7 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 			}
 			return nil
 		case <-ctx.Done():
-			fmt.Fprintln(c.env.Stderr) // ends the line of the question
+			fmt.Fprintln(c.env.Stderr) // ends the question's line
 			return ctx.Err()
 		case <-tick.C:
 			if err := pass(ctx); err != nil {

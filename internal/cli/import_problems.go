@@ -14,11 +14,11 @@ import (
 	"holdfast/internal/importing"
 )
 
-// printedRows is how many rows of a kind are printed.
+// printedRows limits the printed rows per kind.
 const printedRows = 5
 
-// problems prints rows that are left out or deserve attention, and writes all of them to the file
-// list if there are more. It returns the kinds that need action, to be printed last.
+// problems prints skipped and questionable rows, and writes all of them to the file list if there are more. It
+// returns the kinds that need action, to be printed last.
 func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {
@@ -60,10 +60,10 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 type problemKind struct {
 	service.Problem
 	n    int64
-	rows []string // the first ones
+	rows []string // first rows
 }
 
-// problemKinds are the kinds in the order of their first rows.
+// problemKinds are ordered by first row.
 type problemKinds []*problemKind
 
 func (all *problemKinds) add(found service.Problem) {
@@ -82,8 +82,7 @@ func (all problemKinds) isLong() bool {
 	return slices.ContainsFunc(all, func(k *problemKind) bool { return k.n > printedRows })
 }
 
-// texts describes the kinds that are only notes, and those that need action. where says how to get
-// the rows that are not printed.
+// texts separates mere notes from kinds that need action. where says how to get the unprinted rows.
 func (all problemKinds) texts(where string) (notes, actions string) {
 	var noted, needed strings.Builder
 	for _, k := range all {

@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// restoreFlags are the flags of holdfast restore.
 type restoreFlags struct {
 	at, identity string
 	services     []string
@@ -51,7 +50,7 @@ func (c *command) restore() *cobra.Command {
 				}
 			}
 			cfg, err := c.load()
-			if err != nil { // not after an hour of work
+			if err != nil { // fail now, not after an hour of work
 				return err
 			}
 			isDump, err := restore.IsDump(args[0])
@@ -80,7 +79,7 @@ func (c *command) serviceNames() (all []string) {
 	return all
 }
 
-// clock returns the clock of commands.
+// clock returns the clock for commands.
 func (c *command) clock() clock.Clock {
 	if c.env.Clock != nil {
 		return c.env.Clock
@@ -124,8 +123,8 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 
 const restoredVerb = "restored"
 
-// parseMoment parses the value of --time: as a time in RFC 3339, or as moments are printed. Without a fraction it is the end of
-// the second, because lists show seconds.
+// parseMoment parses --time: RFC 3339, or the printed format. Without a fraction it is the end of the second, because
+// lists show seconds.
 func parseMoment(text string) (time.Time, error) {
 	t, err := time.Parse("2006-01-02 15:04:05 UTC", text)
 	if err != nil {
@@ -165,7 +164,7 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 	return nil
 }
 
-// openRestored opens services on the restored databases in a folder. With leave it changes nothing.
+// openRestored opens services on restored databases in a folder. With leave it changes nothing.
 func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {
 	flags := slices.Clone(c.flags)
 	for _, name := range services {
@@ -181,8 +180,8 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	})
 }
 
-// finishRestore opens restored databases, restores the files of their services, and makes the databases ready for use. It returns how
-// many files are lost.
+// finishRestore opens restored databases, restores the services' files, and makes the databases ready for use. It
+// returns the number of lost files.
 func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost int, err error) {
 	if len(f.Services) == 0 {
 		return 0, nil

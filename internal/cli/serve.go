@@ -62,12 +62,12 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// reload returns how the server reads its configuration again: as at the start, on SIGHUP, until ctx ends.
+// reload returns a function that rereads the configuration as at startup, on SIGHUP, until ctx ends.
 func (c *command) reload(ctx context.Context) app.Reload {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	context.AfterFunc(ctx, func() { signal.Stop(signals) })
-	if c.env.Services != nil { // their sections are those of the running server
+	if c.env.Services != nil { // their sections belong to the running server
 		return app.Reload{Signals: signals}
 	}
 	return app.Reload{Signals: signals, Read: func() (*app.Config, error) {
@@ -97,7 +97,7 @@ func (c *command) migrate() *cobra.Command {
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
 				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
-				// Tables need no secrets: a job that only migrates may have none.
+				// Tables need no secrets: a migration job may have none.
 				NoSecrets: !newSecrets, NewSecrets: newSecrets,
 			})
 			if err != nil {
@@ -155,7 +155,6 @@ func (c *command) check() *cobra.Command {
 // step prints a step that may take long.
 func (c *command) step(what string) { fmt.Fprintln(c.env.Stderr, what) }
 
-// printFindings prints findings as a table. The error has exit status 1 if something is wrong.
 func (c *command) printFindings(findings []service.Finding) error {
 	w := c.shell().Table()
 	bad := 0

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/conf"
 )
 
-// usage prints the usage of a command, in place of cobra's own. It is not a template,
-// because with text/template the linker cannot remove unused methods: 10 MB.
+// usage prints a command's usage in place of cobra's. It is not a template, because with text/template the linker
+// cannot remove unused methods: 10 MB.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
@@ -48,7 +48,7 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// listCommands lists the commands below cmd that belong to a group.
+// listCommands lists cmd's subcommands in a group.
 func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group string) {
 	fmt.Fprintf(b, "\n%s\n", title)
 	for _, sub := range cmd.Commands() {
@@ -58,7 +58,7 @@ func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group st
 	}
 }
 
-// printVersion adds the flags --version and -v to a command, without cobra's template.
+// printVersion adds the flags --version and -v without cobra's template.
 func printVersion(cmd *cobra.Command, version string) {
 	show := cmd.Flags().BoolP("version", "v", false, "print the version")
 	other := cmd.RunE
@@ -71,8 +71,8 @@ func printVersion(cmd *cobra.Command, version string) {
 	}
 }
 
-// completeCommands calls completeGroup for cmd and its subcommands, and formats default
-// durations as 1h, which pflag prints as 1h0m0s.
+// completeCommands calls completeGroup for cmd and its subcommands, and formats default durations as 1h instead of
+// pflag's 1h0m0s.
 func completeCommands(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeCommands(sub)
@@ -85,8 +85,7 @@ func completeCommands(cmd *cobra.Command) {
 	completeGroup(cmd)
 }
 
-// completeGroup makes a command that only has subcommands print its help, and refuse
-// unknown subcommands.
+// completeGroup makes a command with only subcommands print its help, and reject unknown subcommands.
 func completeGroup(cmd *cobra.Command) {
 	if cmd.Runnable() || !cmd.HasAvailableSubCommands() {
 		return
@@ -97,8 +96,7 @@ func completeGroup(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// help returns the command help. It replaces cobra's, which prints the help of holdfast
-// for an unknown command.
+// help returns the help command. Cobra's prints the root help for an unknown command.
 func (c *command) help() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
@@ -130,7 +128,7 @@ func (c *command) help() *cobra.Command {
 	}
 }
 
-// flagError converts an error of pflag.
+// flagError converts a pflag error.
 func flagError(cmd *cobra.Command, err error) error {
 	// If the command is unknown, its flags are, too.
 	if typed := cmd.Flags().Args(); len(typed) > 0 && strings.HasSuffix(cmd.Use, " COMMAND") {
@@ -175,7 +173,7 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	return service.Usagef("unknown flag --%s", name)
 }
 
-// expected describes the value of a flag.
+// expected describes a flag's valid values.
 func expected(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64":
@@ -199,8 +197,8 @@ const (
 	oneOfFlags     = "cobra_annotation_one_required"
 )
 
-// checkFlags checks required flags and combinations of flags. Cobra has the same checks,
-// but its errors do not name flags as they are typed.
+// checkFlags checks required flags and flag combinations. Cobra checks them, too, but its errors do not name flags as
+// typed.
 func checkFlags(cmd *cobra.Command) error {
 	var missing []string
 	groups := map[string][][]string{}
@@ -235,7 +233,7 @@ func checkFlags(cmd *cobra.Command) error {
 	return nil
 }
 
-// divide separates flags that were given from flags that were not.
+// divide separates given from missing flags.
 func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {
@@ -247,7 +245,7 @@ func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	return given, missing
 }
 
-// flagNames formats flags as they are typed: "--a, --b and --c".
+// flagNames formats flags as typed: "--a, --b and --c".
 func flagNames(names []string, conjunction string) string {
 	typed := make([]string, len(names))
 	for i, name := range names {
