@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Claims are what a token states.
+// Claims are a token's content.
 type Claims struct {
-	ID       string // of the handoff, "bhd_" and a ULID
-	Session  string // of the guest, "gms_" and a ULID
+	ID       string // handoff: "bhd_" and a ULID
+	Session  string // guest session: "gms_" and a ULID
 	Tenant   string // UUID in lower case
-	Property string // of the property, a UUID in lower case; with a payload the ID of an item, such as sku-4711
+	Property string // lower-case UUID; with a payload an item ID, e.g. sku-4711
 	CheckIn  string // YYYY-MM-DD
 	CheckOut string // YYYY-MM-DD, after CheckIn
 	Adults   int    // 1 to 99
@@ -24,11 +24,11 @@ type Claims struct {
 	Currency string // ISO 4217, such as EUR
 	Locale   string // BCP 47, such as de-AT
 
-	// Payload is the SHA-256 of the payload as the server stores it, which compares it when the handoff is
-	// consumed. A handoff has a payload or a stay, which is CheckIn to Rooms.
+	// Payload is the SHA-256 of the payload as stored by the server, which compares it on consumption. A handoff has
+	// either a payload or a stay (CheckIn to Rooms).
 	Payload []byte
 
-	// Digests of 32 bytes, keyed by the issuer. Campaign may be nil.
+	// 32-byte digests, keyed by the issuer. Campaign may be nil.
 	Campaign    []byte
 	Fingerprint []byte
 	IP          []byte
@@ -76,7 +76,7 @@ func (c *Claims) Check() error {
 	return nil
 }
 
-// checkStay returns an error unless there is a stay or a payload.
+// checkStay requires a stay or a payload.
 func (c *Claims) checkStay() error {
 	if len(c.Payload) != 0 {
 		switch {
@@ -153,7 +153,7 @@ func (c *Claims) encode() []byte {
 	return b
 }
 
-// decode reads a payload. It accepts only what encode returns.
+// decode parses a payload. It accepts only encode's output.
 func decode(payload []byte) (c Claims, err error) {
 	rest := payload
 	next := func() []byte {
@@ -197,7 +197,7 @@ func decode(payload []byte) (c Claims, err error) {
 	return c, err
 }
 
-// split returns the fields of a token, or false if their number is wrong.
+// split returns a token's fields, or false if their number is wrong.
 func split(token string) (key, signed, payload, mac string, ok bool) {
 	if len(token) > MaxToken {
 		return "", "", "", "", false

@@ -1,24 +1,21 @@
-// Package handoff signs and verifies handoff tokens. A front end mints a token when it
-// sends a guest with a chosen stay to a booking site; the site verifies it without a
-// request to the server. A signature proves who minted the token, not that it is the
+// Package handoff signs and verifies handoff tokens. A front end mints a token when it sends a guest with a chosen
+// stay to a booking site; the site verifies it offline. A signature proves who minted the token, not that this is its
 // first use: to accept a token once, consume it at the server.
 //
-// A token is signed in one of two ways, which the server chooses for each tenant. A Signer signs a JWT (RFC 7519) with an Ed25519 key of
-// the tenant: a Verifier needs only public keys, which the server publishes, so a site can verify its own tokens and make none.
-// A Ring signs with an HMAC key that all tenants share: a site that verifies can also sign, for every tenant.
+// The server chooses one of two formats for each tenant. A Signer signs a JWT (RFC 7519) with the tenant's Ed25519
+// key: a Verifier needs only the public keys published by the server, so a site can verify tokens but not mint them.
+// A Ring signs with an HMAC key shared by all tenants: a site that verifies can also sign, for every tenant.
 //
-// The header of a JWT is {"alg":"EdDSA","kid":KEY,"typ":"handoff+jwt"}. Its claims are iss, aud (tenant), sub (session), jti
-// (handoff), iat, exp, and the other fields of Claims, with digests in base64url.
+// A JWT header is {"alg":"EdDSA","kid":KEY,"typ":"handoff+jwt"}. The claims are iss, aud (tenant), sub (session), jti
+// (handoff), iat, exp, and the other Claims fields, with base64url digests.
 //
-// A token of a Ring is four fields, joined by dots:
+// A Ring token has four fields, joined by dots:
 //
 //	bh1.KEY.PAYLOAD.MAC
 //
-// KEY is the ID of the key, 1 to 32 characters of A-Z, a-z, 0-9, "_" and "-". PAYLOAD and
-// MAC are base64url without padding. MAC is HMAC-SHA256 of the text "bh1.KEY.PAYLOAD"
-// with the secret of the key. PAYLOAD is the fields of Claims in the order of the struct.
-// Each begins with the length of its value in bytes, as an unsigned varint. Numbers are
-// decimal text, times are milliseconds since 1970, and digests are raw bytes. The digest of the payload is the last field,
-// and a token with a stay does not have it.
-// A value has one encoding only, so two different tokens never have the same claims and key.
+// KEY is the key ID, 1 to 32 characters from A-Z, a-z, 0-9, "_" and "-". PAYLOAD and MAC are base64url without
+// padding. MAC is the HMAC-SHA256 of the text "bh1.KEY.PAYLOAD" under the key's secret. PAYLOAD contains the Claims
+// fields in struct order, each prefixed with its length in bytes as an unsigned varint. Numbers are decimal text,
+// times are Unix milliseconds, and digests are raw bytes. The payload digest comes last, and is absent from a token
+// with a stay. Encodings are unique, so two different tokens never share claims and key.
 package handoff

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxJWT is the size of the longest JWT in bytes.
+// MaxJWT is the maximum JWT size in bytes.
 const MaxJWT = 2048
 
 const (
@@ -18,26 +18,26 @@ const (
 	maxIssuer    = 128
 )
 
-// Errors of Ed25519 tokens.
+// Ed25519 token errors.
 var (
 	ErrAlgorithm = errors.New("the token is not signed with Ed25519")
 	ErrIssuer    = errors.New("the token is from another issuer")
 	ErrTenant    = errors.New("the token is for another tenant")
 )
 
-// IsIssuer reports whether a text can be the issuer of tokens: 1 to 128 printable ASCII characters without spaces.
+// IsIssuer reports whether a text is a valid issuer: 1 to 128 printable ASCII characters without spaces.
 func IsIssuer(s string) bool { return isPrintable(s, maxIssuer) }
 
-// Signer signs and verifies the JWTs of one tenant with an Ed25519 key. It does not change, so it is safe for concurrent use.
+// Signer signs and verifies a tenant's JWTs with an Ed25519 key. It is immutable, so it is safe for concurrent use.
 type Signer struct {
 	id, issuer, tenant string
 	key                ed25519.PrivateKey
 	header             string // encoded, with the dot after it
 }
 
-// SignerOptions are the arguments of NewSigner.
+// SignerOptions configure NewSigner.
 type SignerOptions struct {
-	ID     string // of the key
+	ID     string // key ID
 	Seed   []byte // 32 random bytes
 	Issuer string
 	Tenant string // UUID in lower case
@@ -68,8 +68,8 @@ type jwtHeader struct {
 	Type      string `json:"typ"`
 }
 
-// jwtClaims are Claims as a JWT has them: with propertyId and a stay, or with itemId and a payload.
-// Digests are base64url without padding.
+// jwtClaims are Claims in a JWT: with propertyId and a stay, or with itemId and a payload. Digests are base64url
+// without padding.
 type jwtClaims struct {
 	Issuer      string `json:"iss"`
 	Tenant      string `json:"aud"`
@@ -82,7 +82,7 @@ type jwtClaims struct {
 	CheckIn     string `json:"checkIn,omitempty"`
 	CheckOut    string `json:"checkOut,omitempty"`
 	Adults      int    `json:"adults,omitempty"`
-	Children    *int   `json:"children,omitempty"` // a stay may have 0
+	Children    *int   `json:"children,omitempty"` // may be 0 in a stay
 	Rooms       int    `json:"rooms,omitempty"`
 	Currency    string `json:"currency"`
 	Locale      string `json:"locale"`
@@ -107,7 +107,7 @@ func (s *Signer) payload(c *Claims) ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// Sign returns a JWT with the claims, whose times are whole seconds.
+// Sign returns a JWT. The claims' times must be whole seconds.
 func (s *Signer) Sign(c Claims) (token string, err error) {
 	if err := c.Check(); err != nil {
 		return "", err
@@ -130,8 +130,7 @@ func (s *Signer) Sign(c Claims) (token string, err error) {
 	return token, nil
 }
 
-// Verify returns the claims of a JWT that Sign has returned. It accepts no other encoding of the claims. Times are checked as
-// Ring.Verify does.
+// Verify returns the claims of a JWT made by Sign. It accepts no other encoding. It checks times like Ring.Verify.
 func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
 
 func (s *Signer) public() ed25519.PublicKey { return ed25519.PublicKey(s.key[ed25519.SeedSize:]) }
 
-// Expected is the pinned content of a JWT.
+// Expected is the required content of a JWT.
 type Expected struct {
 	Issuer string
 	Tenant string
@@ -188,13 +187,13 @@ func parseJWT(token string) (t jwt, err error) {
 	return t, err
 }
 
-// parseHeader returns the ID of the key. Nothing in a header selects the algorithm or says where a key is found.
+// parseHeader returns the key ID. A header cannot select the algorithm or a key location.
 func parseHeader(encoded string) (key string, err error) {
 	text, err := decodeBase64(encoded)
 	if err != nil {
 		return "", err
 	}
-	var members map[string]any // names are compared exactly, unlike those of a struct
+	var members map[string]any // names are case-sensitive, unlike in a struct
 	if json.Unmarshal(text, &members) != nil {
 		return "", ErrMalformed
 	}
@@ -209,7 +208,7 @@ func parseHeader(encoded string) (key string, err error) {
 	return key, nil
 }
 
-// verify verifies the signature, and then what is signed.
+// verify checks the signature, then the signed content.
 func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
 	if !ed25519.Verify(key, []byte(t.signed), t.signature) {
 		return c, ErrSignature
@@ -230,7 +229,7 @@ func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
 	return c, c.checkTimes(e.Now)
 }
 
-// decodeJWT reads the payload of a JWT. Claims of a later release are ignored.
+// decodeJWT parses a JWT's payload. It ignores claims from later releases.
 func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	var j jwtClaims
 	if json.Unmarshal(text, &j) != nil {
@@ -263,7 +262,7 @@ func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	return c, j.Issuer, nil
 }
 
-// checkTimes returns ErrNotYetValid or ErrExpired outside of the life of a token.
+// checkTimes returns ErrNotYetValid or ErrExpired outside the token's lifetime.
 func (c *Claims) checkTimes(now time.Time) error {
 	switch {
 	case c.Minted.After(now.Add(leeway)):

@@ -7,10 +7,11 @@ import (
 	"fmt"
 )
 
-// KeySet is a set of public keys, read from a JWK Set (RFC 7517, RFC 8037). It does not change, so it is safe for concurrent use.
+// KeySet is a set of public keys from a JWK Set (RFC 7517, RFC 8037). It is immutable, so it is safe for concurrent
+// use.
 type KeySet struct{ keys map[string]ed25519.PublicKey }
 
-// Limits of a JWK Set.
+// JWK Set limits.
 const (
 	MaxKeySet = 64 << 10 // bytes
 
@@ -27,7 +28,7 @@ type jwk struct {
 	X         string `json:"x"`
 }
 
-// FormatKeySet returns the JWK Set with the public keys of signers.
+// FormatKeySet returns the signers' public keys as a JWK Set.
 func FormatKeySet(signers []*Signer) ([]byte, error) {
 	set := struct {
 		Keys []jwk `json:"keys"`
@@ -38,7 +39,8 @@ func FormatKeySet(signers []*Signer) ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// ParseKeySet reads a JWK Set. It ignores keys of other types, curves, uses and algorithms, which verify no handoff.
+// ParseKeySet parses a JWK Set. It ignores keys with other types, curves, uses or algorithms, which verify no
+// handoff.
 func ParseKeySet(text []byte) (*KeySet, error) {
 	if len(text) > MaxKeySet {
 		return nil, fmt.Errorf("the key set has more than %d bytes", MaxKeySet)
@@ -94,8 +96,8 @@ func (s *KeySet) has(id string) bool {
 	return ok
 }
 
-// Verify returns the claims of a JWT and the ID of its key. If the error is ErrExpired or ErrNotYetValid, the signature is right
-// and the claims are returned too.
+// Verify returns a JWT's claims and key ID. If the error is ErrExpired or ErrNotYetValid, the signature is valid and
+// the claims are returned too.
 func (s *KeySet) Verify(token string, e Expected) (c Claims, key string, err error) {
 	t, err := parseJWT(token)
 	if err != nil {

@@ -11,37 +11,35 @@ import (
 
 const version = "bh1"
 
-// State says what a key is used for.
+// State is how a key is used.
 type State string
 
-// The states of a key. Rotate keys in this order: add the new key as VerifyOnly everywhere, make it
-// Active and the old one VerifyOnly, and remove the old one after MaxLife and the difference of
-// the clocks. A key that leaked is removed at once.
+// Key states. To rotate keys, add the new key as VerifyOnly everywhere, make it Active and the old key VerifyOnly,
+// and remove the old key after MaxLife plus the clock difference. Remove a leaked key at once.
 const (
 	Active     State = "active"      // signs new tokens, and verifies
 	VerifyOnly State = "verify-only" // verifies
 )
 
-// Key is a key of a ring.
+// Key is a key in a ring.
 type Key struct {
-	ID     string // see the format of tokens
+	ID     string // see the token format
 	Secret []byte // at least 32 random bytes
 	State  State
 
-	// NotBefore and NotAfter limit when tokens were minted that the key verifies. Zero: no
-	// limit.
+	// NotBefore and NotAfter limit the minting times of verifiable tokens. Zero: no limit.
 	NotBefore, NotAfter time.Time
 }
 
 const minSecret = 32
 
-// Ring is a set of keys. It does not change, so it is safe for concurrent use.
+// Ring is a set of keys. It is immutable, so it is safe for concurrent use.
 type Ring struct {
 	keys   map[string]Key
 	active string // ID; "" if the ring only verifies
 }
 
-// NewRing returns a ring of keys, at most one of which is active.
+// NewRing returns a ring with at most one active key.
 func NewRing(keys []Key) (*Ring, error) {
 	r := &Ring{keys: make(map[string]Key, len(keys))}
 	for _, k := range keys {
@@ -76,7 +74,7 @@ func isKeyID(s string) bool {
 	return s != "" && len(s) <= 32
 }
 
-// Errors of Sign and Verify.
+// Sign and Verify errors.
 var (
 	ErrNoActiveKey = errors.New("no key is active, so no token can be signed")
 	ErrMalformed   = errors.New("not a handoff token")
@@ -86,13 +84,13 @@ var (
 	ErrExpired     = errors.New("the token has expired")
 )
 
-// leeway is how far the clocks of the issuer and the verifier may differ.
+// leeway is the maximum clock difference between issuer and verifier.
 const leeway = 30 * time.Second
 
 // strict rejects padding and unused bits that are not zero.
 var strict = base64.RawURLEncoding.Strict()
 
-// Sign returns a token with the claims and the ID of the key that signed it.
+// Sign returns a token with the claims, and the signing key's ID.
 func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	k, ok := r.keys[r.active]
 	if !ok {
@@ -109,7 +107,7 @@ func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	return token, k.ID, nil
 }
 
-// KeyID returns the ID of the key with which a token, or a JWT, says that it is signed. Nothing is verified.
+// KeyID returns a token's or JWT's claimed key ID, without verification.
 func KeyID(token string) (id string, ok bool) {
 	if id, _, _, _, ok = split(token); ok {
 		return id, true
@@ -118,8 +116,8 @@ func KeyID(token string) (id string, ok bool) {
 	return t.key, err == nil
 }
 
-// Verify returns the claims of a token and the ID of its key. If the error is ErrExpired or
-// ErrNotYetValid, the signature is right and the claims are returned too.
+// Verify returns a token's claims and key ID. If the error is ErrExpired or ErrNotYetValid, the signature is valid
+// and the claims are returned too.
 func (r *Ring) Verify(token string, now time.Time) (c Claims, key string, err error) {
 	id, signed, payload, mac, ok := split(token)
 	if !ok {
@@ -155,8 +153,7 @@ func sum(secret []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// decodeBase64 decodes what EncodeToString returns, and nothing else: the decoder of the
-// standard library ignores line breaks.
+// decodeBase64 accepts only EncodeToString's output: the standard decoder ignores line breaks.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := strict.DecodeString(s)
 	if err != nil || len(s) != strict.EncodedLen(len(b)) {

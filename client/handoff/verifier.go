@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// VerifierOptions are the arguments of NewVerifier. All but Client and Now are required.
+// VerifierOptions configure NewVerifier. All but Client and Now are required.
 type VerifierOptions struct {
-	KeySet string // URL of the tenant's JWK Set: https, or http on this machine
-	Issuer string // guest.handoff_issuer of the server
+	KeySet string // the tenant's JWK Set URL: https, or http on this machine
+	Issuer string // the server's guest.handoff_issuer
 	Tenant string // UUID in lower case
 
-	Client *http.Client     // nil: a client with a time limit. Redirects are not followed
+	Client *http.Client     // nil: a client with a timeout. Redirects are not followed
 	Now    func() time.Time // nil: time.Now
 }
 
-// Verifier verifies the JWTs of one tenant with the public keys that the server publishes. It is safe for concurrent use.
+// Verifier verifies a tenant's JWTs with public keys published by the server. It is safe for concurrent use.
 type Verifier struct {
 	o      VerifierOptions
 	client http.Client
@@ -34,11 +34,11 @@ type Verifier struct {
 	fetched time.Time
 	fresh   time.Time // until when the set is used without asking the server
 	tried   time.Time // when the latest fetch began
-	failed  error     // of the latest fetch
+	failed  error     // latest fetch
 	running chan struct{}
 }
 
-// How long a Verifier uses a key set, and how often it asks for another one.
+// Key set lifetimes and fetch intervals.
 const (
 	defaultFresh = 5 * time.Minute
 	maxFresh     = 15 * time.Minute
@@ -50,7 +50,7 @@ const (
 // ErrNoKeySet means that the key set could not be fetched, so no token can be verified.
 var ErrNoKeySet = errors.New("the key set is not available")
 
-// NewVerifier returns a verifier, which fetches the key set when it needs it.
+// NewVerifier returns a verifier that fetches the key set on demand.
 func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	u, err := url.Parse(o.KeySet)
 	switch {
@@ -80,8 +80,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Verify returns the claims of a JWT and the ID of its key, as KeySet.Verify does. It fetches the key set if it is old or lacks the
-// key, at most every 15 seconds, and returns ErrNoKeySet without a key set.
+// Verify returns a JWT's claims and key ID, like KeySet.Verify. It fetches the key set if it is old or lacks the key,
+// at most every 15 seconds, and returns ErrNoKeySet without a key set.
 func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key string, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
@@ -94,7 +94,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key stri
 	return set.Verify(token, Expected{v.o.Issuer, v.o.Tenant, v.o.Now()})
 }
 
-// keys returns a key set that has a key if the server publishes it.
+// keys returns a key set that contains the key if the server publishes it.
 func (v *Verifier) keys(ctx context.Context, id string) (*KeySet, error) {
 	running := v.begin(ctx, id)
 	if running != nil {
@@ -112,8 +112,8 @@ func (v *Verifier) keys(ctx context.Context, id string) (*KeySet, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNoKeySet, v.failed)
 }
 
-// begin starts a fetch if one is necessary and allowed. It returns a channel that is closed when the running one ends, or nil if the
-// caller need not wait.
+// begin starts a fetch if necessary and allowed. It returns a channel that is closed when the running fetch ends, or
+// nil if the caller need not wait.
 func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -130,7 +130,7 @@ func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	v.tried = now
 	done := make(chan struct{})
 	v.running = done
-	go func() { // it goes on if the caller gives up, because others wait for it
+	go func() { // continues if the caller gives up, because others wait for it
 		set, fresh, err := v.fetch(context.WithoutCancel(ctx))
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -150,7 +150,7 @@ func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration,
 		return nil, 0, err
 	}
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
-	r.Header.Set("Cache-Control", "no-cache") // a cache on the way may not know the newest key
+	r.Header.Set("Cache-Control", "no-cache") // an intermediate cache may lack the newest key
 	answer, err := v.client.Do(r)
 	if err != nil {
 		return nil, 0, err
@@ -167,7 +167,7 @@ func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration,
 	return set, freshness(answer.Header), err
 }
 
-// freshness returns the life of an answer, within limits.
+// freshness returns a response's lifetime, within limits.
 func freshness(h http.Header) time.Duration {
 	fresh := defaultFresh
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
