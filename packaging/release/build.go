@@ -27,10 +27,10 @@ func archNames() (names []string) {
 	return names
 }
 
-// goos returns the environment with which Go compiles for the architecture.
+// goos returns the Go environment for cross-compiling.
 func (a arch) goos() []string { return []string{"GOOS=linux", "GOARCH=" + a.goarch, "GOARM=7"} }
 
-// tree returns the folder with the contents of the tarball.
+// tree returns the folder with the tarball's contents.
 func (r *release) tree(a arch) string { return filepath.Join(r.out, "linux_"+a.name) }
 
 func (r *release) build(env []string, binary string) error {
@@ -47,8 +47,8 @@ func (r *release) build(env []string, binary string) error {
 	return nil
 }
 
-// generate writes what the binary prints: the example configuration, completions
-// and manual pages. They are the same for every architecture.
+// generate writes the binary's output: the example configuration, completions and manual pages. They are the same for
+// every architecture.
 func (r *release) generate(dir string) error {
 	native, err := r.native(dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *release) native(dir string) (string, error) {
 
 func (r *release) ask(binary string, args ...string) ([]byte, error) {
 	cmd := exec.Command(binary, args...)
-	// No environment of this shell, and the date of the manual pages.
+	// Do not inherit the environment; set the manual pages' date.
 	cmd.Env = []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -107,8 +107,7 @@ func (r *release) ask(binary string, args ...string) ([]byte, error) {
 	return text, nil
 }
 
-// compressAll compresses the files of a folder, as Debian requires for manual
-// pages.
+// compressAll compresses a folder's files, as Debian requires for manual pages.
 func compressAll(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

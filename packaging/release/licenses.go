@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// libraries are the packages of JavaScript in the binary.
+// libraries are the JavaScript packages in the binary.
 const libraries = "internal/app/console/static/lib"
 
-// library is a package of npm that the console uses.
+// library is an npm package used by the console.
 type library struct {
 	Name, Version, License string
 	Files                  map[string]struct{ From string }
@@ -31,7 +31,7 @@ func (r *release) libraries() (all []library, err error) {
 	return all, json.Unmarshal(text, &all)
 }
 
-// notices are the licences of what is in the binary: each text once, after the names of what has it.
+// notices are the licenses in the binary: each text once, after the names it applies to.
 type notices struct {
 	texts [][]byte
 	names map[string][]string // by text
@@ -52,7 +52,7 @@ func (n *notices) add(name, path string) error {
 	return nil
 }
 
-// licenseFile matches the name of a file in a module with terms of its licence.
+// licenseFile matches names of license files in a module.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([.-].*)?$`)
 
 // addFolder adds the licences in a folder.
@@ -77,8 +77,7 @@ func (n *notices) addFolder(name, dir string) error {
 	return nil
 }
 
-// thirdParty writes THIRD-PARTY.txt: the licences of Go, of the modules in the binary, and of the
-// libraries of the console.
+// thirdParty writes THIRD-PARTY.txt: the licenses of Go, the linked modules and the console's libraries.
 func (r *release) thirdParty(a arch) error {
 	info, err := buildinfo.ReadFile(filepath.Join(r.tree(a), "holdfast"))
 	if err != nil {

@@ -1,9 +1,8 @@
-// Command release builds the files of a release: for each architecture a tarball,
-// packages for Debian, RPM and Alpine, and an SBOM; and SHA256SUMS. `make dist`
-// runs it. The same commit and the same version of Go give identical files.
+// Command release builds a release: for each architecture a tarball, packages for Debian, RPM and Alpine, and an
+// SBOM; and SHA256SUMS. `make dist` runs it. Builds are reproducible for the same commit and Go version.
 //
-// It is a separate module, so that the libraries that build packages are not
-// dependencies of the server. Its go.mod pins their versions.
+// It is a separate module, so that the packaging libraries are not server dependencies. Its go.mod pins their
+// versions.
 package main
 
 import (
@@ -25,7 +24,7 @@ func main() {
 	}
 }
 
-// release describes a release and the folder of its files.
+// release describes a release and its output folder.
 type release struct {
 	source  string // the repository
 	out     string
@@ -33,7 +32,7 @@ type release struct {
 	commit  string
 	ldflags string
 	tags    string
-	time    time.Time // of every file
+	time    time.Time // every file's time
 	arches  []arch
 	contact map[string]string
 }
@@ -112,7 +111,6 @@ func (r *release) make(stdout io.Writer) (err error) {
 	return r.sums(stdout)
 }
 
-// clear creates the output folder and removes files of an earlier run.
 func (r *release) clear() error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err

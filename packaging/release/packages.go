@@ -15,8 +15,7 @@ import (
 
 // packages builds the packages that packaging/nfpm.yaml describes.
 func (r *release) packages(a arch) error {
-	// nfpm reads the sources in the working directory: tree/ has the contents of
-	// the tarball, packaging/ the files of packages only.
+	// nfpm reads from the working directory: tree/ contains the tarball's files, packaging/ the package-only files.
 	work, err := os.MkdirTemp("", "holdfast-package-")
 	if err != nil {
 		return err
@@ -75,8 +74,7 @@ func (r *release) pack(a arch, format string) error {
 	return f.Close()
 }
 
-// readContact reads the address and contact of the project; empty values are
-// omitted.
+// readContact reads the project's address and contact; empty values are omitted.
 func (r *release) readContact() error {
 	text, err := os.ReadFile(filepath.Join(r.source, "CONTACT"))
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"path/filepath"
 )
 
-// name returns the beginning of the names of the files of an architecture, except
-// packages.
+// name returns an architecture's file name prefix, except for packages.
 func (r *release) name(a arch) string { return "holdfast_" + r.version.files + "_linux_" + a.name }
 
 // tarball packs the tree. WalkDir walks it in lexical order.
@@ -72,7 +71,7 @@ func (r *release) add(archive *tar.Writer, a arch, path string, entry fs.DirEntr
 	return err
 }
 
-// sums writes SHA256SUMS of all published files.
+// sums writes SHA256SUMS for all published files.
 func (r *release) sums(stdout io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(r.out, `holdfast[_\-]*`))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// shipped are the files of the repository in a release, and their names there.
+// shipped maps repository files to their names in a release.
 var shipped = [][2]string{
 	{"README.md", ""}, {"CHANGELOG.md", ""}, {"LICENSE", ""}, {"SECURITY.md", ""}, {"CONTACT", ""}, {"docs", ""},
 	{"packaging/holdfast.service", "holdfast.service"},
@@ -20,7 +20,7 @@ var shipped = [][2]string{
 	{"packaging/holdfast.logrotate", "holdfast.logrotate"},
 }
 
-// fillTree adds the files of the tarball and the packages to the binary.
+// fillTree adds the other files in the tarball and packages to the binary.
 func (r *release) fillTree(a arch, generated string) error {
 	tree := r.tree(a)
 	if err := os.CopyFS(tree, os.DirFS(generated)); err != nil {
@@ -56,8 +56,7 @@ func copyAll(from, to string) error {
 	return write(to, text)
 }
 
-// seal sets modes and times, so that they do not depend on the machine and the time
-// of the build.
+// seal sets modes and times, for reproducible builds.
 func seal(tree string, at time.Time) error {
 	return filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -77,8 +76,7 @@ func seal(tree string, at time.Time) error {
 // link matches a Markdown link or image whose address is a path.
 var link = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:#]+)(#[^)\s]*)?\)`)
 
-// unlinkMissing replaces links to files that are not in the tree by their text, and
-// removes such images.
+// unlinkMissing replaces links to missing files by their text, and removes such images.
 func unlinkMissing(tree string) error {
 	return filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {

@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// version is a version in the formats of different programs. In each of them a
-// later commit is an upgrade: v1.2.0-rc1 comes before v1.2.0, and the 4th commit
-// after it comes after it. Without a tag, the time of the commit decides.
+// version is a version in several formats. In each, a later commit is an upgrade: v1.2.0-rc1 precedes v1.2.0, which
+// precedes the 4th commit after it. Without a tag, the commit time decides.
 type version struct {
 	files string // in file names
 	deb   string // 1.2.0~rc1, 1.2.0+4.0123abc; RPM compares them in the same way
 	apk   string // 1.2.0_rc1, 1.2.0_p4
 }
 
-// described matches the output of git describe --tags --dirty for a tag, for
-// commits after it, and for a working tree with changes.
+// described matches git describe --tags --dirty for a tag, for commits after it, and for a modified working tree.
 var described = regexp.MustCompile(`^v([0-9]+(?:\.[0-9]+)*)(-[A-Za-z][A-Za-z0-9.]*)??(?:-([0-9]+)-g([0-9a-f]+))?(-dirty)?$`)
 
 func parseVersion(text, commit string, at time.Time) version {
