@@ -158,7 +158,6 @@ type Expected struct {
 	Now    time.Time
 }
 
-// jwt is a JWT before its signature is verified.
 type jwt struct {
 	key, signed string
 	payload     string // encoded
@@ -208,7 +207,6 @@ func parseHeader(encoded string) (key string, err error) {
 	return key, nil
 }
 
-// verify checks the signature, then the signed content.
 func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
 	if !ed25519.Verify(key, []byte(t.signed), t.signature) {
 		return c, ErrSignature
@@ -229,7 +227,6 @@ func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
 	return c, c.checkTimes(e.Now)
 }
 
-// decodeJWT parses a JWT's payload. It ignores claims from later releases.
 func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	var j jwtClaims
 	if json.Unmarshal(text, &j) != nil {

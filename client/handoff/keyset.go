@@ -18,7 +18,6 @@ const (
 	maxKeys = 100
 )
 
-// jwk is a public Ed25519 key.
 type jwk struct {
 	Type      string `json:"kty"`
 	Curve     string `json:"crv"`

@@ -167,7 +167,6 @@ func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration,
 	return set, freshness(answer.Header), err
 }
 
-// freshness returns a response's lifetime, within limits.
 func freshness(h http.Header) time.Duration {
 	fresh := defaultFresh
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// announcement is the message that serve prints on startup.
 type announcement struct {
 	version string
 	rows    []row
@@ -27,7 +26,6 @@ type namedHint struct {
 	service.Hint
 }
 
-// announce prints the start message.
 func (a *App) announce(out io.Writer, listeners []listener) {
 	all := a.announcement(listeners)
 	if a.cfg.Log.Format == "json" {

@@ -95,7 +95,7 @@ type App struct {
 	manager        systemd.Manager
 	limit          string // Options.MemoryLimit
 	log            *slog.Logger
-	level          *slog.LevelVar // log level
+	level          *slog.LevelVar
 	metrics        *obs.Metrics
 	refused        *prometheus.CounterVec // refused requests, by service and reason
 	traces         *tracing.Traces
@@ -130,7 +130,6 @@ type App struct {
 	guard    *secrets.Guard
 }
 
-// opened is an open service.
 type opened struct {
 	*service.Running
 
@@ -272,7 +271,6 @@ func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
 	}}
 }
 
-// add adds an open service.
 func (a *App) add(s *service.Service, open *service.Opened) {
 	running := &service.Running{Opened: open, Name: s.Name, Tables: s.Tables}
 	a.opened = append(a.opened, &opened{Running: running, turns: newTurns(open), operations: s.Operations})
@@ -281,7 +279,6 @@ func (a *App) add(s *service.Service, open *service.Opened) {
 	a.guard.Add(running, a.boundSecrets(s))
 }
 
-// server describes this server to services.
 func (a *App) server() service.Server {
 	srv := &a.cfg.Server
 	masters := []string{srv.MasterSecret.Reveal()}
@@ -308,7 +305,6 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// databases returns all databases in service order.
 func (a *App) databases() (all []*engine.Database) {
 	for _, s := range a.opened {
 		all = append(all, s.Databases...)
@@ -316,7 +312,6 @@ func (a *App) databases() (all []*engine.Database) {
 	return all
 }
 
-// running returns the open services.
 func (a *App) running() (all []*service.Running) {
 	for _, s := range a.opened {
 		all = append(all, s.Running)

@@ -29,7 +29,6 @@ func (c *Config) checked(data string) *check.Server {
 	return s
 }
 
-// openForCheck opens a service without creating or changing anything.
 func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool) (*check.Opened, error) {
 	all := one.generated()
 	restore := func() {

@@ -130,7 +130,6 @@ func (c *Config) sections() []conf.Section {
 	return all
 }
 
-// enabled returns the enabled services.
 func (c *Config) enabled() (all []service.Service) {
 	for _, s := range c.Services {
 		if s.Config.IsEnabled() {
@@ -223,7 +222,6 @@ func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	return all
 }
 
-// followDomain sets defaults that depend on the domain.
 func (s *Server) followDomain(report conf.Report) {
 	if s.Domain == "" {
 		return
@@ -371,7 +369,6 @@ func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	return problems
 }
 
-// limits returns the main listener's connection limits.
 func (s *Server) limits() web.Limits {
 	l := web.DefaultLimits()
 	l.Header, l.Idle, l.Pace.Grace = s.HeaderTimeout, s.IdleTimeout, s.ClientGrace

@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// newConsole returns the console with the server's and the services' pages.
 func (a *App) newConsole() (c *console.Console, err error) {
 	if a.proxies, err = web.NewResolver("", a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
@@ -103,7 +102,6 @@ func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	}}, true
 }
 
-// newOverview returns the pages about the server, without services.
 func (a *App) newOverview() *overview.Overview {
 	o := &overview.Overview{
 		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
@@ -150,7 +148,6 @@ func (a *App) prepareAlerts() {
 	l.Conditions = a.overview.Conditions
 }
 
-// settings returns the configuration as the server uses it.
 func (a *App) settings() []conf.Setting {
 	cfg := a.current()
 	all := conf.Settings(cfg.sections(), cfg.report)

@@ -52,7 +52,6 @@ func (a *App) completeSecrets(o *Options) (err error) {
 	return nil
 }
 
-// boundSecrets returns a service's bound secrets from its settings.
 func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 	add := func(setting, value string, old []string) {
 		all = append(all, secrets.Bound{Setting: setting, Value: value, Old: old, Made: a.secrets.Made[setting], Unsaved: a.unsaved[setting]})

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// mux combines all services' mounts; rest serves other paths.
 func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
 	m := &web.Mux{Resolver: resolver, Options: o, Default: rest}
 	a.muxes = append(a.muxes, m)
@@ -82,7 +81,6 @@ func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	dockerflow.WriteError(w, r, err)
 }
 
-// redirectHandler serves ACME challenges and redirects everything else to HTTPS.
 func (a *App) redirectHandler() http.Handler {
 	to, _ := web.ParseOrigin(a.publicURL()) // always set with a domain
 	to.Prefix = ""
@@ -104,7 +102,6 @@ func (a *App) redirectHandler() http.Handler {
 	return a.mux(service.Redirect, &web.Resolver{}, a.options(), rest)
 }
 
-// otherHandler returns a handler for listeners other than main and admin.
 func (a *App) otherHandler(listener string) http.Handler {
 	return a.mux(listener, &web.Resolver{}, a.options(), a.notFound(listener))
 }
@@ -210,7 +207,6 @@ func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, statu
 	sendError(w, status, "the request is malformed")
 }
 
-// closed serves the paths that require the admin token.
 func (a *App) closed() http.Handler {
 	mux, charged := http.NewServeMux(), a.charged
 	mux.Handle("GET /version", charged(0, func(w http.ResponseWriter, _ *http.Request) {

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// sendError sends a server error in extension storage's format.
 func sendError(w http.ResponseWriter, status int, message string) {
 	type body struct {
 		Code      string `json:"code"`
@@ -23,7 +22,6 @@ func sendError(w http.ResponseWriter, status int, message string) {
 	web.SendJSONLine(w, status, text)
 }
 
-// errorCode returns the error code for a status.
 func errorCode(status int) string {
 	switch status {
 	case http.StatusBadRequest:

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// storageOf returns this server's sync storage for the accounts service.
 func storageOf(s *sync.Storage) accounts.Storage { return storageLink{s} }
 
 type storageLink struct{ *sync.Storage }

@@ -51,10 +51,9 @@ type Reload struct {
 	Read    func() (*Config, error) // as at the start; nil: it cannot
 }
 
-// reloads tracks configuration reloads.
 type reloads struct {
 	Reload
-	current atomic.Pointer[Config] // the settings in use
+	current atomic.Pointer[Config]
 	waiting atomic.Pointer[[]string]
 	refused atomic.Pointer[service.Finding]
 
@@ -69,10 +68,8 @@ func (r *reloads) begin(c *Config, how Reload) {
 	r.waiting.Store(&[]string{})
 }
 
-// current returns the settings in use.
 func (a *App) current() *Config { return a.reloads.current.Load() }
 
-// awaitReloads reloads the configuration on each signal, until ctx ends.
 func (a *App) awaitReloads(ctx context.Context) {
 	close(a.reloads.serving)
 	for {

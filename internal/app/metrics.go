@@ -161,7 +161,6 @@ func (a *App) observeReplica() {
 		func(set obs.Set) { set(float64(a.replication.State().Unreadable)) })
 }
 
-// newSweeper returns the sweeper for the metrics and the console.
 func (a *App) newSweeper() *sweep.Sweeper {
 	return sweep.New(a.jobs(), sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
@@ -172,7 +171,6 @@ func (a *App) newSweeper() *sweep.Sweeper {
 	}})
 }
 
-// sweep runs the jobs until ctx ends.
 func (a *App) sweep(ctx context.Context) {
 	for _, j := range a.jobs() {
 		if j.By != "" {

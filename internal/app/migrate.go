@@ -47,7 +47,6 @@ func migrateAll(ctx context.Context, databases []*engine.Database) (lines []stri
 	return lines, failed
 }
 
-// migrateEmbedded migrates the SQLite databases.
 func (a *App) migrateEmbedded(ctx context.Context) error {
 	for _, d := range a.databases() {
 		if !d.Embedded() {

@@ -16,11 +16,9 @@ const (
 	unreadyPause   = time.Second      // between checks while a service is not ready
 	reasonInterval = 10 * time.Second // between log lines if a service's reason changes
 
-	// heartbeatAge is how long heartbeats share a result.
 	heartbeatAge = time.Second
 )
 
-// readiness logs when services become ready and not ready.
 type readiness struct {
 	log *slog.Logger
 
@@ -32,7 +30,6 @@ type readiness struct {
 	server  bool                // the server is ready
 }
 
-// outage is a period in which a service is not ready.
 type outage struct {
 	began  time.Time
 	logged time.Time
@@ -86,7 +83,6 @@ func (r *readiness) noteReady(began time.Time, name string) {
 	r.ready[name] = struct{}{}
 }
 
-// isReady reports the service's latest check result.
 func (r *readiness) isReady(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,14 +90,12 @@ func (r *readiness) isReady(name string) bool {
 	return ready && r.unready[name] == nil
 }
 
-// setFailed sets the services that could not complete their start.
 func (r *readiness) setFailed(failed map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = failed
 }
 
-// failure returns why a service has not completed its start.
 func (r *readiness) failure(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +127,6 @@ func (a *App) unready(ctx context.Context) map[string]error {
 	return unready
 }
 
-// heartbeat caches the latest heartbeat check.
 type heartbeat struct {
 	mu      sync.Mutex
 	ended   time.Time
@@ -166,7 +159,6 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 	return a.ready.failure(s.Name)
 }
 
-// start completes the startup and watches readiness until ctx ends.
 func (a *App) start(ctx context.Context) {
 	var both sync.WaitGroup
 	defer both.Wait()

@@ -125,7 +125,6 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
 }
 
-// drainTimes returns the settings for a shutdown that begins now.
 func (a *App) drainTimes() (delay, grace time.Duration) {
 	s := &a.current().Server
 	return s.DrainDelay, s.ShutdownGrace
@@ -149,7 +148,6 @@ func inOrder(all ...func() error) func() error {
 	}
 }
 
-// startReplica starts the replica, if configured.
 func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	a.replication, err = replication.Open(ctx, replication.Options{
 		Settings: a.cfg.Replica, Data: a.data, Services: a.running(), Clock: a.now, Log: a.log,
@@ -162,7 +160,6 @@ func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
 	return func() error { return a.replication.Close(ctx) }, nil
 }
 
-// startServices starts the services' background work.
 func (a *App) startServices(ctx context.Context) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() (err error) {
@@ -185,7 +182,6 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
-// beginRuns runs the operations' background jobs until stop.
 func (a *App) beginRuns(ctx context.Context, of string, all []operate.Operation) (stop func() error) {
 	runs := operate.RunsOf(all)
 	if runs == nil {
@@ -223,7 +219,6 @@ func (a *App) tlsConfig(listener string) *tls.Config {
 	return a.certificates.TLS()
 }
 
-// listener is an open listener.
 type listener struct {
 	name string
 	net.Listener

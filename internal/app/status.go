@@ -44,7 +44,6 @@ type serviceStatus struct {
 	guide   string
 }
 
-// statusPage serves the root: HTML for browsers, JSON for other clients.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
 	if a.isOnThisMachine(r) {
@@ -62,7 +61,6 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 	return nil
 }
 
-// sendPage sends a page in the status page's style, or JSON.
 func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -76,7 +74,6 @@ func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	_, _ = w.Write(body) // an error means that the client left
 }
 
-// isBrowser reports whether a person opened the address in a browser.
 func isBrowser(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && prefersHTML(r.Header.Values("Accept")) && r.Header.Get("Authorization") == ""
 }
@@ -116,7 +113,6 @@ func nothingHere(what, to, says string) []byte {
 // pageText builds HTML. html/template would defeat the linker's dead-code elimination.
 type pageText struct{ strings.Builder }
 
-// put writes HTML with escaped texts.
 func (p *pageText) put(format string, args ...string) {
 	escaped := make([]any, len(args))
 	for i, a := range args {
@@ -125,7 +121,6 @@ func (p *pageText) put(format string, args ...string) {
 	fmt.Fprintf(p, format, escaped...)
 }
 
-// begin writes everything before the contents.
 func (p *pageText) begin(title string) {
 	p.put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n<title>%s</title>\n<style>", title)
 	p.WriteString(statusStyle)
@@ -148,7 +143,6 @@ func (a *App) status(base string) serverStatus {
 	return all
 }
 
-// page is the status as HTML.
 func (s *serverStatus) page(base string) []byte {
 	var b pageText
 	put := b.put

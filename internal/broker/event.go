@@ -44,14 +44,12 @@ func (e *Event) contentType() string {
 	return e.ContentType
 }
 
-// isJSON reports whether the data is JSON.
 func (e *Event) isJSON() bool {
 	media, _, _ := strings.Cut(e.contentType(), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	return media == jsonType || strings.HasSuffix(media, "+json")
 }
 
-// attributes returns the context attributes except datacontenttype, by name.
 func (e *Event) attributes() map[string]string {
 	all := make(map[string]string, len(e.Extensions)+6)
 	maps.Copy(all, e.Extensions)
@@ -65,7 +63,6 @@ func (e *Event) attributes() map[string]string {
 	return all
 }
 
-// set sets a context attribute.
 func (e *Event) set(name, value string) (err error) {
 	switch name {
 	case "specversion":

@@ -32,7 +32,6 @@ type Webhook struct {
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
-// batchType is a batch's content type.
 const batchType = "application/cloudevents-batch+json; charset=utf-8"
 
 // Standard Webhooks headers.

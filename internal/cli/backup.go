@@ -194,7 +194,6 @@ type listedBackup struct {
 	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
 }
 
-// sizes formats a backup's size for the table.
 func sizes(s *backup.Size) (databases, sent, took string) {
 	if s == nil {
 		return "-", "-", "-"

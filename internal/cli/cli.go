@@ -63,7 +63,6 @@ func Run(ctx context.Context, env Env) int {
 	return c.report(cmd, err)
 }
 
-// report prints a command's error and returns the exit status.
 func (c *command) report(cmd *cobra.Command, err error) int {
 	var invalid *conf.Error
 	var failed *service.ExitError
@@ -92,7 +91,6 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 	return 1
 }
 
-// command is the state that the commands share.
 type command struct {
 	env      Env
 	services []service.Service
@@ -200,7 +198,6 @@ func merge(parent *cobra.Command, commands []*cobra.Command) {
 	}
 }
 
-// shell returns the Shell for service commands.
 func (c *command) shell() *service.Shell {
 	return &service.Shell{
 		Stdin: c.env.Stdin, Stdout: c.env.Stdout, Stderr: c.env.Stderr,
@@ -227,19 +224,16 @@ func (c *command) load() (*app.Config, error) {
 	return cfg, err
 }
 
-// read reads the configuration.
 func (c *command) read() (*app.Config, conf.Report, error) {
 	return app.Load(c.services, c.file, c.env.Environ, c.flags...)
 }
 
-// print prints the warnings and notes about a configuration.
 func (c *command) print(report conf.Report) {
 	for _, n := range notices(report) {
 		fmt.Fprintln(c.env.Stderr, "holdfast:", service.PrintableLines(n))
 	}
 }
 
-// notices returns the warnings and notes about a configuration.
 func notices(report conf.Report) (all []string) {
 	for _, w := range report.Warnings {
 		all = append(all, "warning: "+w.String())

@@ -115,7 +115,6 @@ func (c *command) openOwners(ctx context.Context, source *app.One, copied *copyi
 	})
 }
 
-// openOne opens one service on the configured database, or on --to.
 func (c *command) openOne(ctx context.Context, name, url string, o app.Options) (*app.One, error) {
 	services, flags := app.Services(), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
@@ -179,7 +178,6 @@ func (c *command) bars() (report func(string), progress func(what string, done, 
 	return report, progress, func(text string) { bar.ShowLine(text) }, end
 }
 
-// copyLimits are copy flags.
 type copyLimits struct {
 	finishWithin time.Duration
 	maxChanges   int64
@@ -221,7 +219,6 @@ func (c *command) dryRunCopy(ctx context.Context, copied *copying.Copy) error {
 	return err
 }
 
-// tableSizes prints a dry run's counts.
 func (c *command) tableSizes(all []copying.TableSize) error {
 	w := c.shell().Table()
 	w.Printf("TABLE\tROWS\n")
@@ -238,7 +235,6 @@ func (c *command) verifyCopy(ctx context.Context, copied *copying.Copy, end func
 	return c.verified(n, differences, err)
 }
 
-// differences counts and prints differences.
 func (c *command) differences(n *int64) func(copying.Difference) {
 	return func(d copying.Difference) {
 		if *n++; *n <= 100 {
@@ -247,7 +243,6 @@ func (c *command) differences(n *int64) func(copying.Difference) {
 	}
 }
 
-// verified prints a comparison's result.
 func (c *command) verified(n, differences int64, err error) error {
 	switch {
 	case err != nil:

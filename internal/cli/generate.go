@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// shells are the supported completion shells.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func (c *command) completion() *cobra.Command {

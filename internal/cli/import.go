@@ -133,7 +133,6 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	return nil
 }
 
-// advice prints notes for the operator before the first start.
 func (c *command) advice(ctx context.Context, m *importing.Import) error {
 	for _, p := range m.Parts {
 		lines, err := p.Source.Advice(ctx)

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/importing"
 )
 
-// printedRows limits the printed rows per kind.
 const printedRows = 5
 
 // problems prints skipped and questionable rows, and writes all of them to the file list if there are more. It
@@ -56,14 +55,12 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 	return actions, err
 }
 
-// problemKind counts rows with the same problem.
 type problemKind struct {
 	service.Problem
 	n    int64
 	rows []string // first rows
 }
 
-// problemKinds are ordered by first row.
 type problemKinds []*problemKind
 
 func (all *problemKinds) add(found service.Problem) {

@@ -79,7 +79,6 @@ func (c *command) serviceNames() (all []string) {
 	return all
 }
 
-// clock returns the clock for commands.
 func (c *command) clock() clock.Clock {
 	if c.env.Clock != nil {
 		return c.env.Clock

@@ -152,7 +152,6 @@ func (c *command) check() *cobra.Command {
 	return cmd
 }
 
-// step prints a step that may take long.
 func (c *command) step(what string) { fmt.Fprintln(c.env.Stderr, what) }
 
 func (c *command) printFindings(findings []service.Finding) error {

@@ -48,7 +48,6 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// listCommands lists cmd's subcommands in a group.
 func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group string) {
 	fmt.Fprintf(b, "\n%s\n", title)
 	for _, sub := range cmd.Commands() {
@@ -128,7 +127,6 @@ func (c *command) help() *cobra.Command {
 	}
 }
 
-// flagError converts a pflag error.
 func flagError(cmd *cobra.Command, err error) error {
 	// If the command is unknown, its flags are, too.
 	if typed := cmd.Flags().Args(); len(typed) > 0 && strings.HasSuffix(cmd.Use, " COMMAND") {
@@ -173,7 +171,6 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	return service.Usagef("unknown flag --%s", name)
 }
 
-// expected describes a flag's valid values.
 func expected(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64":
@@ -233,7 +230,6 @@ func checkFlags(cmd *cobra.Command) error {
 	return nil
 }
 
-// divide separates given from missing flags.
 func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {

@@ -38,7 +38,6 @@ type Event struct {
 	Body   []byte
 }
 
-// maxName limits source, ID and type, in bytes.
 const maxName = 512
 
 // Check rejects events that a database cannot identify: names that are empty, too long or not text, and times before

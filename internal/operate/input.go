@@ -160,7 +160,6 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// inputsOf parses an input struct's tags.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		checkTags(&f, t, inputTags)
@@ -207,7 +206,6 @@ func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	return all
 }
 
-// parse returns an operation's input, and checks it.
 func parse[In any](inputs []Input, values map[string]string) (in In, err error) {
 	v := reflect.ValueOf(&in).Elem()
 	for _, input := range inputs {

@@ -73,10 +73,10 @@ type About struct {
 	Counts   string // progress unit of a job or download, e.g. "rows"
 
 	// Of a download or an upload.
-	Media   string // file content type
-	Memory  int64  // bytes that a server needs meanwhile
-	Secret  bool   // for a download: contains secrets, so it is recorded and hidden from read-only operators
-	Largest int64  // maximum upload size in bytes
+	Media   string
+	Memory  int64 // bytes that a server needs meanwhile
+	Secret  bool  // for a download: contains secrets, so it is recorded and hidden from read-only operators
+	Largest int64 // maximum upload size in bytes
 
 	MayBeStdin bool // for an upload: the command reads standard input if no file is given
 
@@ -248,7 +248,7 @@ func (o *Operation) Run(ctx context.Context, values map[string]string, progress 
 
 type call struct {
 	progress Progress
-	body     *Body // upload body
+	body     *Body
 }
 
 // call runs the operation and records changes. A download is recorded once its file was sent.

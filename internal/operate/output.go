@@ -16,7 +16,7 @@ type Result struct {
 	Columns []Column // the operation's visible columns
 	Rows    []Row    // a single row unless the operation is a list
 
-	File *File // download
+	File *File
 
 	Notice string // change summary, a sentence without a full stop; "": show the columns
 	Note   string // for a change: what remains to be done, shown by the command
@@ -228,7 +228,6 @@ func (c *Column) cell(result reflect.Value) any {
 	return v.Interface()
 }
 
-// shown returns a text for people.
 func shown(v any) string {
 	raw, ok := v.(json.RawMessage)
 	if !ok {

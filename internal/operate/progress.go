@@ -52,7 +52,7 @@ func (p Progress) send(u Update) {
 
 // Found describes the rows that a running job reports.
 type Found struct {
-	Title   string // table title
+	Title   string
 	Empty   string // shown without rows
 	Columns []Column
 	fields  outputs

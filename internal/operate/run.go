@@ -53,8 +53,7 @@ func (r *Run) HasEnded() bool { return !r.Ended.IsZero() }
 const (
 	// MaxFound limits the kept rows per run.
 	MaxFound = 100
-	// maxRuns limits the kept runs per service.
-	maxRuns = 50
+	maxRuns  = 50
 )
 
 // Runs keeps a service's background jobs in this process, which run between Begin and End. The service stores their
@@ -146,7 +145,6 @@ func (o *Operation) start(values map[string]string) (Run, error) {
 	return one.copy(), nil
 }
 
-// run runs a job until it ends or ctx does.
 func (r *Runs) run(ctx context.Context, one *Run) {
 	defer one.stop()
 	o := one.Operation
@@ -220,7 +218,6 @@ func (o *Operation) Latest() (run Run, ok bool) {
 
 var errNoRun = errcode.New(errcode.NotFound, "there is no such run: the server has been restarted since, or it was long ago")
 
-// find returns a run.
 func (r *Runs) find(id string) (Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +229,6 @@ func (r *Runs) find(id string) (Run, error) {
 	return Run{}, errNoRun
 }
 
-// list returns the runs, the latest first.
 func (r *Runs) list() (all []Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

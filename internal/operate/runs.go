@@ -80,7 +80,6 @@ type RunDetail struct {
 	Result json.RawMessage   `json:"result,omitempty" text:"Result" doc:"the result of the operation, when it has ended"`
 }
 
-// output returns a run for a list.
 func (r *Run) output() runOutput {
 	shown := map[string]string{}
 	for _, in := range r.Operation.Inputs {

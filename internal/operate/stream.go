@@ -46,7 +46,6 @@ func (f *File) send(to io.Writer) error {
 	return nil
 }
 
-// counter counts the bytes that are written.
 type counter struct {
 	to io.Writer
 	n  int64

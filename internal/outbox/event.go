@@ -166,7 +166,7 @@ type Query struct {
 // Decision determines a refused event's fate.
 type Decision struct {
 	SetAside bool
-	At       time.Time // now
+	At       time.Time
 	Next     time.Time // next attempt, unless it becomes a dead letter
 }
 

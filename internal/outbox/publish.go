@@ -42,20 +42,17 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the sink refused %d of the events: %v", len(e.Refusals), e.Refusals[0].Err)
 }
 
-// result is the outcome for some events.
 type result struct {
 	taken   []Event
 	refused []refused
 }
 
-// refused is an event with its refusal.
 type refused struct {
 	event     Event
 	reason    string
 	permanent bool
 }
 
-// publish sends events to the sink.
 func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	err := r.call(ctx, events)
 	if err == nil {
@@ -122,7 +119,6 @@ func split(events []Event, no *RefusedError) (res result, valid bool) {
 	return res, len(refusals) > 0
 }
 
-// stream is an ordering key.
 type stream struct{ owner, name string }
 
 // Limits for isolate.

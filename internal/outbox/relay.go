@@ -73,7 +73,6 @@ type Relay struct {
 	works   bool                  // the sink accepted an event since it was last unavailable
 }
 
-// retry is a leased partition's next attempt.
 type retry struct {
 	at    time.Time
 	tries int
@@ -118,7 +117,6 @@ const (
 	// gather is the minimum pause between passes: a busy service causes ten passes a second, not one per write.
 	gather = 100 * time.Millisecond
 
-	// minBackoff and maxBackoff bound the pauses after passes that failed.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 
@@ -176,7 +174,6 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// await waits for work, and returns false if ctx ended.
 func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	for p := range Partitions {
 		if t := r.refused[p]; !t.IsZero() && t.Before(next) {
@@ -266,7 +263,6 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	return nil
 }
 
-// pollEvery returns the polling interval.
 func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	box, ok := r.o.Box.(Distributed)
 	if !ok {
@@ -404,7 +400,6 @@ func (r *Relay) release(ctx context.Context, parts Parts) error {
 	return r.o.Box.Release(ctx, r.holder, parts)
 }
 
-// batch publishes some events from leased partitions.
 func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time.Time) (published int, more Parts, released bool, err error) {
 	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: now, Owners: owners})
 	if err != nil || len(events) == 0 {
@@ -444,7 +439,6 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 }
 
 const (
-	// minRefused and maxRefused limit a refused event's backoff.
 	minRefused = 200 * time.Millisecond
 	maxRefused = 5 * time.Minute
 )

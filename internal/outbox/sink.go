@@ -66,7 +66,6 @@ func (l *Lines) close() error {
 	return f.Close()
 }
 
-// line is an event in the file.
 type line struct {
 	ID      string          `json:"id,omitempty"` // only from boxes that keep published events
 	Owner   string          `json:"owner"`

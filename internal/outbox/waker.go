@@ -59,7 +59,6 @@ func (b *waking) RetryDead(ctx context.Context, id ID) (bool, error) {
 	return found, err
 }
 
-// wakeAll reports possibly unpublished events anywhere in the partitions.
 func (w *Waker) wakeAll(parts Parts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +86,6 @@ func (w *Waker) addAll(part int) {
 	w.pending[part] = pending{all: true}
 }
 
-// waiting returns the partitions with pending events.
 func (w *Waker) waiting() Parts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

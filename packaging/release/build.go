@@ -27,10 +27,8 @@ func archNames() (names []string) {
 	return names
 }
 
-// goos returns the Go environment for cross-compiling.
 func (a arch) goos() []string { return []string{"GOOS=linux", "GOARCH=" + a.goarch, "GOARM=7"} }
 
-// tree returns the folder with the tarball's contents.
 func (r *release) tree(a arch) string { return filepath.Join(r.out, "linux_"+a.name) }
 
 func (r *release) build(env []string, binary string) error {
@@ -80,7 +78,6 @@ func (r *release) generate(dir string) error {
 	return compressAll(filepath.Join(dir, "man"))
 }
 
-// native returns a binary that runs on this machine.
 func (r *release) native(dir string) (string, error) {
 	path := filepath.Join(dir, "native")
 	for _, a := range r.arches {
@@ -107,7 +104,6 @@ func (r *release) ask(binary string, args ...string) ([]byte, error) {
 	return text, nil
 }
 
-// compressAll compresses a folder's files, as Debian requires for manual pages.
 func compressAll(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -140,7 +136,6 @@ func compressAll(dir string) error {
 	return nil
 }
 
-// write writes a file and creates its folders.
 func write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

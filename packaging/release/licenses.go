@@ -14,10 +14,8 @@ import (
 	"strings"
 )
 
-// libraries are the JavaScript packages in the binary.
 const libraries = "internal/app/console/static/lib"
 
-// library is an npm package used by the console.
 type library struct {
 	Name, Version, License string
 	Files                  map[string]struct{ From string }
@@ -55,7 +53,6 @@ func (n *notices) add(name, path string) error {
 // licenseFile matches names of license files in a module.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([.-].*)?$`)
 
-// addFolder adds the licences in a folder.
 func (n *notices) addFolder(name, dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -24,7 +24,6 @@ func main() {
 	}
 }
 
-// release describes a release and its output folder.
 type release struct {
 	source  string // the repository
 	out     string

@@ -74,7 +74,6 @@ func (r *release) pack(a arch, format string) error {
 	return f.Close()
 }
 
-// readContact reads the project's address and contact; empty values are omitted.
 func (r *release) readContact() error {
 	text, err := os.ReadFile(filepath.Join(r.source, "CONTACT"))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 )
 
-// name returns an architecture's file name prefix, except for packages.
 func (r *release) name(a arch) string { return "holdfast_" + r.version.files + "_linux_" + a.name }
 
 // tarball packs the tree. WalkDir walks it in lexical order.

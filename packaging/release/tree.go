@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// shipped maps repository files to their names in a release.
 var shipped = [][2]string{
 	{"README.md", ""}, {"CHANGELOG.md", ""}, {"LICENSE", ""}, {"SECURITY.md", ""}, {"CONTACT", ""}, {"docs", ""},
 	{"packaging/holdfast.service", "holdfast.service"},

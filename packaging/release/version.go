@@ -39,7 +39,6 @@ func parseVersion(text, commit string, at time.Time) version {
 	return v
 }
 
-// of returns the version for a package format.
 func (v version) of(format string) (string, error) {
 	switch format {
 	case "deb", "rpm":

@@ -31,7 +31,6 @@ var assets = map[string]asset{
 	"lib/uPlot.min.css": newAsset("lib/uPlot.min.css", "text/css; charset=utf-8"),
 }
 
-// asset is a file that pages use.
 type asset struct {
 	body, kind string
 	version    string // in its address, so that browsers may keep it
@@ -48,7 +47,6 @@ func newAsset(name, kind string) asset {
 
 func assetLink(name string) string { return Prefix + "static/" + name + "?v=" + assets[name].version }
 
-// sendAsset sends an asset.
 func (x *exchange) sendAsset(name string) error {
 	a, ok := assets[name]
 	if !ok || x.r.Method == http.MethodPost {

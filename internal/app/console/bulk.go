@@ -68,7 +68,6 @@ func (r *renderer) choice(b *service.Bulk, row int, form string) {
 	r.close("td")
 }
 
-// actionLink returns the address that a form is sent to.
 func (r *renderer) actionLink(f *service.Form) string {
 	return r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
 }

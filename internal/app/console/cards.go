@@ -11,7 +11,6 @@ import (
 // Sparkline size in SVG units; it is stretched.
 const lineWidth, lineHeight = 200.0, 32.0
 
-// stats renders figures.
 func (r *renderer) stats(b *service.Stats) {
 	r.open("ul", "class", "stats")
 	for i := range b.All {
@@ -47,7 +46,6 @@ func (r *renderer) stats(b *service.Stats) {
 	r.close("ul")
 }
 
-// line draws a sparkline without axes.
 func (p *page) line(values []float64) {
 	most := 0.0
 	for _, v := range values {
@@ -72,7 +70,6 @@ func (p *page) line(values []float64) {
 	p.close("path", "svg")
 }
 
-// cards renders cards, which lead to other pages.
 func (r *renderer) cards(b *service.Cards) {
 	r.heading(b.Title)
 	r.open("ul", "class", "cards")

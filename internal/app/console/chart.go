@@ -161,7 +161,6 @@ func roundUp(v float64) float64 {
 	return 10 * power
 }
 
-// latest returns the last value, or NaN.
 func latest(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -184,7 +183,6 @@ func describe(c *service.Chart) string {
 	return fmt.Sprintf("%s, %s to %s UTC. %s", c.Title, formatTime(first, first, last), formatTime(last, first, last), strings.Join(parts, ". "))
 }
 
-// formatValue formats a value with its unit.
 func formatValue(v float64, unit string) string {
 	switch {
 	case math.IsNaN(v):

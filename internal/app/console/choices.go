@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// choicesPath serves suggestions while the operator types.
 const choicesPath = "choices"
 
 // anyChoice clears a search filter.
@@ -28,7 +27,6 @@ type asked struct {
 	none string
 }
 
-// ask begins a form.
 func ask(f *service.Form) asked {
 	a := asked{url.Values{}, url.Values{}, "Not chosen"}
 	for name, v := range f.Keep {
@@ -42,7 +40,6 @@ func ask(f *service.Form) asked {
 	return a
 }
 
-// values returns all values.
 func (a *asked) values() url.Values {
 	all := maps.Clone(a.page)
 	maps.Copy(all, a.at)
@@ -111,7 +108,6 @@ func (r *renderer) choose(f service.Field, value string) (service.Field, string)
 	return f, value
 }
 
-// suggest renders an input whose suggestions htmx replaces during typing.
 func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	query := url.Values{"in": {r.section.Name}, "kind": {f.Kind}, "field": {f.Name}}
 	if f.Many {
@@ -166,7 +162,6 @@ func (r *renderer) help(f *service.Field, id string) {
 	r.close("p")
 }
 
-// options renders choices.
 func (p *page) options(all []service.Option, chosen string) {
 	for _, o := range all {
 		selected := ""
@@ -177,7 +172,6 @@ func (p *page) options(all []service.Option, chosen string) {
 	}
 }
 
-// sendChoices returns suggestions for the typed text.
 func (x *exchange) sendChoices() error {
 	at := x.r.URL.Query()
 	i := slices.IndexFunc(x.Sections, func(s Section) bool { return s.Name == at.Get("in") })

@@ -46,7 +46,7 @@ type Options struct {
 	ViewerToken string                 // read-only role, until SetViewerToken; "": disabled
 	OwnHost     func(host string) bool // allowed Host headers without a proxy
 	Sections    []Section              // the server's section is first
-	Disabled    []string               // disabled services
+	Disabled    []string
 	Version     string
 	Changes     Recorder // nil: nobody records changes
 }
@@ -92,7 +92,6 @@ func (c *Console) Service() web.Service {
 // policy allows only the console's own style and script.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// exchange is a request and its response.
 type exchange struct {
 	*Console
 	w       http.ResponseWriter
@@ -234,7 +233,6 @@ func isUpdate(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("HX-Request") != ""
 }
 
-// unknown answers a request without a session.
 func (x *exchange) unknown(path string) error {
 	if x.r.Method == http.MethodPost {
 		return web.Refuse(http.StatusForbidden, "signed-out", "your session has ended: sign in and try again")
@@ -251,14 +249,12 @@ func (x *exchange) unknown(path string) error {
 	return x.redirect(to)
 }
 
-// redirect sends the browser to another page by GET.
 func (x *exchange) redirect(to string) error {
 	x.w.Header().Set("Location", to)
 	x.w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// signIn serves the token form and the one-time link.
 func (x *exchange) signIn() error {
 	network := x.Resolver.Network(x.r)
 	if x.r.Method != http.MethodPost {
@@ -305,7 +301,6 @@ func (x *exchange) address() string {
 	return x.Resolver.Network(x.r)
 }
 
-// followLink signs in with the one-time link.
 func (x *exchange) followLink(link, network string) error {
 	if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
 		return x.begin(admin, network, "")
@@ -328,7 +323,6 @@ func (x *exchange) begin(r role, network, next string) error {
 	return x.redirect(Prefix + path + "?" + query)
 }
 
-// signOut ends the session.
 func (x *exchange) signOut() error {
 	if err := x.readPost(); err != nil {
 		return err
@@ -340,7 +334,6 @@ func (x *exchange) signOut() error {
 	return x.redirect(Prefix + "sign-in")
 }
 
-// page returns the page with a path, or nil.
 func (s *Section) page(path string) *service.Page {
 	at := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Path == path })
 	if at < 0 {
@@ -361,7 +354,6 @@ func (c *Console) find(path string) (*Section, *service.Page) {
 	return nil, nil
 }
 
-// route returns a path's route for logs and metrics.
 func (c *Console) route(path string) string {
 	below := strings.TrimPrefix(path, Prefix)
 	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out", choicesPath}, below) {
@@ -398,7 +390,6 @@ func (x *exchange) page(path string) error {
 // uploadHeader marks the upload script's requests, one per file. They need no page after success.
 const uploadHeader = "X-Upload"
 
-// act runs an action.
 func (x *exchange) act(section *Section, page *service.Page) error {
 	name := x.r.URL.Query().Get("do")
 	at := slices.IndexFunc(page.Actions, func(a service.Action) bool { return a.Name == name })
@@ -552,7 +543,6 @@ func (c *Console) link(section *Section, to string) string {
 	return Prefix + section.Name + "/" + to
 }
 
-// record logs a change.
 func (x *exchange) record(section *Section, page *service.Page, action *service.Action, r *service.PageRequest, err error) {
 	c := service.Change{Service: cmp.Or(section.Name, "server"), Page: page.Path, Action: action.Name, Err: err}
 	for _, name := range action.Logged {

@@ -24,7 +24,6 @@ const (
 	maxSignIn = 16 << 10 // unauthenticated
 )
 
-// errForm means that the body is not a console form.
 var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
 // readForm reads a form without files. Browsers send Content-Length. The body is held twice: raw and decoded.
@@ -50,7 +49,6 @@ func (x *exchange) readForm(limit int64) error {
 	return nil
 }
 
-// readPost reads a form and checks its CSRF token.
 func (x *exchange) readPost() error {
 	if err := x.readForm(maxForm); err != nil {
 		return err
@@ -125,7 +123,6 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 
 func fileName(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
-// sendCheck sends a check result, which htmx shows in the form.
 func (x *exchange) sendCheck(notice string, err error) {
 	p, state := &page{}, service.OK
 	if err != nil {
@@ -146,7 +143,6 @@ func fieldErrors(err error) map[string]string {
 	return nil
 }
 
-// count counts wrong fields; "" without any.
 func count(wrong map[string]string) string {
 	if len(wrong) == 0 {
 		return ""

@@ -39,22 +39,18 @@ func (p *page) open(name string, attrs ...string) {
 // exactAttrs are attributes with machine-readable values.
 var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-post", "hx-headers"}
 
-// close writes end tags, the innermost first.
 func (p *page) close(names ...string) {
 	for _, name := range names {
 		p.WriteString("</" + name + ">")
 	}
 }
 
-// text writes text, with its line breaks.
 func (p *page) text(s string) { p.exact(service.PrintableLines(s)) }
 
-// name writes single-line text, e.g. a name.
 func (p *page) name(s string) { p.exact(service.Printable(s)) }
 
 func (p *page) exact(s string) { p.WriteString(html.EscapeString(s)) }
 
-// element writes an element with a text.
 func (p *page) element(name, text string, attrs ...string) {
 	p.open(name, attrs...)
 	p.text(text)

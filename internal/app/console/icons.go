@@ -35,7 +35,6 @@ func (p *page) icon(name string) {
 	p.close("path", "svg")
 }
 
-// mark draws the Holdfast logo: an H with kelp roots.
 func (p *page) mark() {
 	p.open("svg", "class", "mark", "viewBox", "0 0 32 32", "aria-hidden", "true")
 	p.open("rect", "width", "32", "height", "32", "rx", "8")

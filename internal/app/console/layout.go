@@ -16,7 +16,6 @@ import (
 // page in the browser's storage.
 const htmxConfig = `{"includeIndicatorStyles":false,"allowEval":false,"allowScriptTags":false,"selfRequestsOnly":true,"historyEnabled":false,"historyCacheSize":0}`
 
-// start begins a document with these blocks.
 func (c *Console) start(title string, blocks ...service.Block) *page {
 	p := &page{}
 	p.WriteString("<!doctype html>\n")
@@ -46,7 +45,6 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 	return p
 }
 
-// has reports whether blocks contain a T.
 func has[T service.Block](blocks []service.Block) bool {
 	return slices.ContainsFunc(blocks, func(b service.Block) bool {
 		if _, ok := b.(T); ok {
@@ -57,7 +55,6 @@ func has[T service.Block](blocks []service.Block) bool {
 	})
 }
 
-// finish ends a document.
 func (c *Console) finish(p *page) { p.close("body", "html") }
 
 func (x *exchange) sendSignIn(status int, problem, next string) error {
@@ -88,7 +85,6 @@ func (x *exchange) sendSignIn(status int, problem, next string) error {
 	return nil
 }
 
-// shown is a page with its contents.
 type shown struct {
 	section *Section
 	page    *service.Page
@@ -97,7 +93,6 @@ type shown struct {
 	failed  *failure
 }
 
-// sendView sends a page.
 func (x *exchange) sendView(status int, s shown) error {
 	section, view, failed := s.section, s.view, s.failed
 	title := cmp.Or(view.Title, s.page.Title)
@@ -132,10 +127,8 @@ func (x *exchange) sendView(status int, s shown) error {
 	return nil
 }
 
-// part is a page fragment that htmx replaces.
 type part struct{ body, version string }
 
-// versionHeader is the version of the displayed part.
 const versionHeader = "X-Part-Version"
 
 func (x *exchange) sendPart(p part) {

@@ -190,7 +190,6 @@ func (p *page) title(title string) {
 	p.close("h1")
 }
 
-// short truncates long IDs.
 func short(s string) string {
 	const shown = 8
 	if !service.IsLongID(s) {

@@ -55,7 +55,6 @@ func takesFiles(f *service.Form) bool {
 	return slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.File && !field.One })
 }
 
-// openPanel begins a collapsible form.
 func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	open, class := "", ""
 	if isOpen {
@@ -70,7 +69,6 @@ func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	r.close("summary")
 }
 
-// views renders links to other views beside each other.
 func (r *renderer) views(v *service.Views) {
 	r.open("nav", "aria-label", v.Label, "class", "spans")
 	for _, l := range v.All {

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// problem is a request error shown inside the console's navigation.
 type problem struct {
 	x    *exchange
 	path string
@@ -23,7 +22,6 @@ func (p *problem) Error() string { return p.err.Error() }
 // Unwrap returns the error itself.
 func (p *problem) Unwrap() error { return p.err }
 
-// writeError writes an error page, with navigation if signed in.
 func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	code := status(err)
 	if isUpdate(r) && code < http.StatusInternalServerError { // later updates fail, too
@@ -97,7 +95,6 @@ func (x *exchange) near(path string) (*Section, *service.Page) {
 	return section, nil
 }
 
-// advice suggests a fix for an error, with links.
 func (x *exchange) advice(s *Section, at *service.Page, code int) (text string, links []service.Link) {
 	to := func(text string, s *Section, path string) {
 		l := service.Link{Text: text, To: strings.TrimPrefix(x.link(s, path), Prefix)}

@@ -34,13 +34,11 @@ type renderer struct {
 	silent bool // choices failed
 }
 
-// newID returns an ID that is unique on the page.
 func (r *renderer) newID() string {
 	r.ids++
 	return "i" + strconv.Itoa(r.ids)
 }
 
-// block renders a block.
 func (r *renderer) block(b service.Block) {
 	r.blocks++
 	switch b := b.(type) {
@@ -115,7 +113,6 @@ func (r *renderer) heading(title string) {
 	}
 }
 
-// looks maps states to class, icon and word.
 var looks = map[service.State]struct{ class, icon, word string }{
 	service.OK: {"ok", "ok", "OK"}, service.Warning: {"warn", "warning", "Warning"}, service.Wrong: {"wrong", "wrong", "Error"},
 }
@@ -280,7 +277,6 @@ func (p *page) state(s service.State) {
 	p.close("span")
 }
 
-// notice renders a message.
 func (p *page) notice(s service.State, text string, attrs ...string) {
 	look := looks[s]
 	p.open("p", append([]string{"class", "notice " + look.class}, attrs...)...)
@@ -310,7 +306,6 @@ func (r *renderer) facts(f *service.Facts) {
 	r.close("dl")
 }
 
-// textBlock renders text with its line breaks.
 func (r *renderer) textBlock(t *service.Text) {
 	r.heading(t.Title)
 	if !t.Copy {

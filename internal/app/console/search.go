@@ -25,7 +25,6 @@ type results struct {
 	err  error
 }
 
-// showSearch finds pages, and things of all services by name prefix.
 func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	query := strings.TrimSpace(r.Value("q"))
 	view := &service.View{}
@@ -57,7 +56,6 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 	return view, nil
 }
 
-// searchForms lists the supported search terms.
 func (c *Console) searchForms() *service.Facts {
 	f := &service.Facts{Title: "What the search finds", Rows: []service.Fact{{Name: "Pages by a word", Cell: service.TextCell("quota")}}}
 	for i := range c.Sections {
@@ -68,7 +66,6 @@ func (c *Console) searchForms() *service.Facts {
 	return f
 }
 
-// search asks all sections in parallel, with a short timeout.
 func (c *Console) search(ctx context.Context, query string) []results {
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()

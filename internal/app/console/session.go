@@ -55,7 +55,6 @@ func newSessions(now clock.Clock) *sessions {
 	return &sessions{now: now, byHash: map[[sha256.Size]byte]*session{}}
 }
 
-// begin begins a session and returns its cookie.
 func (all *sessions) begin(r role, address string) (cookie string, s session) {
 	cookie = ident.Hex(32)
 	now := all.now()
@@ -117,7 +116,6 @@ func (all *sessions) note(id int, notice string) {
 	}
 }
 
-// list returns the sessions, the newest first.
 func (all *sessions) list() (list []session) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -118,7 +118,6 @@ func comparison(t *service.Table, column int) func(one, other *service.Cell) int
 	}
 }
 
-// factors are the units after numbers.
 var factors = map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60}
 
 // amountOf parses a leading number with its unit, e.g. 1.5 MiB of 3.0 GiB, 12 objects, 80% or 1h30m.

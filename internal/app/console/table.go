@@ -156,13 +156,11 @@ func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) 
 
 func isTime(c *service.Cell) bool { return !c.Time.IsZero() }
 
-// isSize reports whether a cell is a number with a unit.
 func isSize(c *service.Cell) bool {
 	number, unit, _ := strings.Cut(c.Text, " ")
 	return unit != "" && strings.Trim(number, "0123456789.+-") == ""
 }
 
-// isNone reports whether a cell says nothing.
 func isNone(c *service.Cell) bool {
 	return (c.Text == "" || c.Text == "-") && c.State == "" && len(c.Forms) == 0
 }

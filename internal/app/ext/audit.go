@@ -14,10 +14,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// auditFile is in the data folder.
 const auditFile = "extstorage-audit.jsonl"
 
-// auditSource is the event source in message brokers.
 const auditSource = "/ext/v1"
 
 func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func() error, err error) {

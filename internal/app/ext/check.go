@@ -34,7 +34,6 @@ func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding,
 	return found, nil
 }
 
-// probe checks where the audit is published.
 func (s *Extensions) probe(ctx context.Context) []service.Finding {
 	const what = "extstorage.audit"
 	if settings.IsBroker(s.cfg.Audit) {

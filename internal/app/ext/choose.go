@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// chooseTier returns the configured tiers.
 func (s *Extensions) chooseTier(_ context.Context, kind, _ string, _ url.Values) (*service.Choices, error) {
 	if kind != "tier" {
 		return nil, nil

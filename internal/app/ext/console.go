@@ -76,12 +76,10 @@ var (
 	parseNamespace = []string{"tenant", "install", "namespace"}
 )
 
-// values returns the place, and more, as query parameters.
 func (p place) values(more ...string) []string {
 	return append([]string{"tenant", string(p.Tenant), "install", string(p.Install), "namespace", string(p.Namespace)}, more...)
 }
 
-// keep returns the place, and more, as hidden form values.
 func (p place) keep(more ...string) map[string]string {
 	all := map[string]string{}
 	for v := p.values(more...); len(v) > 1; v = v[2:] {
@@ -92,7 +90,6 @@ func (p place) keep(more ...string) map[string]string {
 	return all
 }
 
-// trail returns links to the place's parents: tenants, tenant, install, namespace.
 func (p place) trail() []service.Link {
 	all := []service.Link{
 		{Text: "Tenants", To: "tenants"},
@@ -103,7 +100,6 @@ func (p place) trail() []service.Link {
 	return slices.DeleteFunc(all, func(l service.Link) bool { return l.Text == "" })
 }
 
-// request has an operator's full access.
 func (p place) request(ctx context.Context) ext.Request {
 	return ext.Request{Grant: ext.Grant{Owner: p.Owner, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin", ID: service.Operator(ctx)}}
 }

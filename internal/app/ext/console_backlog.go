@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// backlogs counts unpublished events and dead letters of the audit.
 func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
 	waiting, err := service.WaitingCell(ctx, s.audit, s.deps.Clock())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// bulk returns the bulk actions on records.
 func (p place) bulk() *service.Bulk {
 	return &service.Bulk{Keep: p.keep(), Forms: []service.Form{{
 		Action: "delete-chosen", Title: "Delete", Submit: "Delete the selected records", Danger: true,
@@ -19,12 +18,10 @@ func (p place) bulk() *service.Bulk {
 	}}}
 }
 
-// chosenKey identifies a row by the record's key and displayed revision.
 func chosenKey(rec *ext.Record) string {
 	return decimal(int64(rec.Revision)) + ":" + string(rec.Key)
 }
 
-// parseChosen returns delete tasks for the chosen rows.
 func (p place) parseChosen(rows []string) (all []ext.Task, err error) {
 	if len(rows) == 0 {
 		return nil, service.Usagef("select at least one row")

@@ -20,7 +20,6 @@ const (
 	cellRunes    = 60 // a table cell's maximum; the record page shows the whole value
 )
 
-// column is a top-level property of the record values.
 type column struct {
 	name     string
 	isNumber bool
@@ -78,7 +77,6 @@ func schemaColumns(document []byte) (all []column) {
 // compareNames orders names as canonical JSON does.
 func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// members returns an object's members, or nil for other values.
 func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	if strings.HasPrefix(string(rec.Value), "{") {
 		_ = json.Unmarshal([]byte(rec.Value), &all) // it is canonical JSON
@@ -106,7 +104,6 @@ func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	return all
 }
 
-// infer guesses the type of an undeclared property.
 func (c *column) infer(values []map[string]json.RawMessage) {
 	c.isNumber = false
 	for _, v := range values {

@@ -14,10 +14,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// shownFailures limits the schema violations in a message.
 const shownFailures = 5
 
-// fieldNames maps request members to form fields.
 var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
 
 // explainDraft converts a request error to a form error: with the field, and the JSON pointer and line in the typed
@@ -58,7 +56,6 @@ func explainDraft(r *service.PageRequest, err error) error {
 	return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
 }
 
-// explainFields maps schema errors to property fields.
 func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
 	wrong := map[string]string{}
 	var whole []string
@@ -101,7 +98,6 @@ func placeInField(kind, text string, path canonjson.Pointer) string {
 	return strings.TrimPrefix(placeIn("", text, path.String()), " ") + ": "
 }
 
-// placeIn describes a position in a field: "value /a/b, line 3".
 func placeIn(field, text, pointer string) string {
 	where := field
 	if pointer != "" {

@@ -15,7 +15,6 @@ const (
 	feedEvery = 2 * time.Second // between its updates
 )
 
-// showFeed shows an install's latest changes, newest first.
 func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseInstall...)
 	if err != nil {

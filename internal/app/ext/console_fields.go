@@ -42,7 +42,6 @@ const (
 	hintRunes      = 300
 )
 
-// objectSchema is the subset of a schema that determines the fields.
 type objectSchema struct {
 	Type       json.RawMessage            `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
@@ -97,10 +96,8 @@ func propertyFields(document []byte, value canonjson.Value, typed url.Values) (a
 	return all, true
 }
 
-// fieldName returns a property's field name.
 func fieldName(kind, property string) string { return kind + "." + url.QueryEscape(property) }
 
-// parseField is the inverse of fieldName.
 func parseField(field string) (kind, property string, ok bool) {
 	kind, escaped, _ := strings.Cut(field, ".")
 	property, err := url.QueryUnescape(escaped)

@@ -19,7 +19,6 @@ const (
 	searchTime   = 100 * time.Millisecond
 )
 
-// filter chooses records by a property.
 type filter struct {
 	property canonjson.Pointer
 	text     string
@@ -62,7 +61,6 @@ func (f *filter) matches(value canonjson.Value) bool {
 	return v[0] == '"' && json.Unmarshal([]byte(v), &s) == nil && s == f.text
 }
 
-// foundRecords is a page of matching records.
 type foundRecords struct {
 	records  []ext.Record
 	searched int
@@ -104,7 +102,6 @@ func (s *Extensions) findRecords(ctx context.Context, p place, l ext.Listing, f 
 	}
 }
 
-// fact says which keys were searched.
 func (f *foundRecords) fact() service.Fact {
 	says := service.Count(int64(f.searched), "key")
 	if f.searched > 0 {

@@ -121,7 +121,6 @@ func timeOf(text string, millis bool) string {
 	return whole + fraction + "Z"
 }
 
-// elementLines returns the line numbers of an array's elements.
 func elementLines(text string) (at []int) {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) != "" {
@@ -138,7 +137,6 @@ func propertyOf(field string) string {
 	return "Other properties"
 }
 
-// fieldErrors returns an error about fields.
 func fieldErrors(wrong map[string]string) *service.FieldErrors {
 	var says []string
 	for field, reason := range wrong {

@@ -108,10 +108,8 @@ func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	return nil
 }
 
-// jsonView is the "view" value for the JSON editor.
 const jsonView = "json"
 
-// recordTable returns the table and the number of omitted columns.
 func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (t *service.Table, hidden int, err error) {
 	values := make([]map[string]json.RawMessage, len(records))
 	scalars, expiring := false, false
@@ -180,7 +178,6 @@ func recordFields(rec *ext.Record, now ext.Moment) []service.Field {
 	}
 }
 
-// indented returns JSON with line breaks, for people.
 func indented(text string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(text), "", "  ") != nil {
@@ -240,7 +237,6 @@ func expected(r *service.PageRequest) (ext.Precondition, error) {
 	return ext.Precondition{Revision: ext.Some(ext.Revision(n))}, nil
 }
 
-// parseTask reads a put from a form.
 func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t ext.Task, err error) {
 	t = ext.Task{Kind: ext.PutTask, Namespace: p.Namespace, Key: key}
 	if t.Precondition, err = expected(r); err != nil {
@@ -272,7 +268,6 @@ func parseValue(r *service.PageRequest, limit int) (canonjson.Value, error) {
 	return assemble(r.Values, limit)
 }
 
-// checkRecord validates a draft without storing it.
 func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -298,7 +293,6 @@ func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o
 	return s.keepDraft(ctx, r, o, err)
 }
 
-// isChanged reports whether the record changed since its form was shown.
 func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown ext.Precondition) bool {
 	_, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, shown)
 	if errcode.Is(err, errcode.NotFound) {
@@ -308,7 +302,6 @@ func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown 
 	return changed
 }
 
-// switchEditor converts the draft between property fields and JSON.
 func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -457,7 +450,6 @@ func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest,
 	return fields, nil
 }
 
-// differences compares top-level members.
 func differences(stored, draft canonjson.Value) *service.Table {
 	t := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Stored"}, {Title: "Your draft"}}, Empty: "The values are equal."}
 	if stored == draft {

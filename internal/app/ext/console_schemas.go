@@ -41,7 +41,6 @@ func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) 
 	return o, explained(err)
 }
 
-// checkDraft checks a typed schema without a trial.
 func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	document := r.Value("document")
 	err = s.opened.CheckDocument([]byte(document))
@@ -77,7 +76,6 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 	return o, nil
 }
 
-// showVersion shows a version with a form to derive a draft.
 func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -101,7 +99,6 @@ func (p place) schemaTrail() []service.Link {
 	return append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
 }
 
-// reportBlocks shows the schema comparison and the invalid stored records.
 func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
 	effect, same := "-", "There is no version to compare with."
 	if report.Active != 0 {

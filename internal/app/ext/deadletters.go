@@ -13,14 +13,12 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// deadHint is logged when an audit event is set aside.
 const deadHint = "run holdfast ext dead-letters list to list such events, and holdfast ext dead-letters retry-all to publish them"
 
 func (s *Extensions) deadLetterOperations() []operate.Operation {
 	return service.DeadLetterOperations(s.deadLetters(), s.listDead, s.showDead)
 }
 
-// deadInput names a set-aside event.
 type deadInput struct {
 	installInput
 	Seq int64 `subject:"seq,flag" value:"NUMBER" doc:"NUMBER of the event in the list" example:"1" least:"0"`
@@ -31,7 +29,6 @@ func (in deadInput) id() outbox.ID {
 	return outbox.ID{Owner: string(o.Tenant), Stream: string(o.Install), Seq: in.Seq}
 }
 
-// deadOutput is a set-aside event.
 type deadOutput struct {
 	Tenant   string    `json:"tenant" title:"Tenant" subject:"tenant"`
 	Install  string    `json:"install" title:"Install" subject:"install"`
@@ -54,7 +51,6 @@ func outputOfDead(e *outbox.DeadEvent) deadOutput {
 	}
 }
 
-// afterDead returns the event that a cursor names.
 func afterDead(cursor string) (id outbox.ID, err error) {
 	if cursor == "" {
 		return id, nil
@@ -94,7 +90,6 @@ func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, 
 	return outputOfDead(&e), nil
 }
 
-// deadLetters names set-aside events by install and number.
 func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	find := func(_ context.Context, in deadInput) (outbox.ID, error) { return in.id(), nil }
 	return service.DeadLetters[deadInput]{
@@ -105,7 +100,6 @@ func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	}
 }
 
-// auditBox returns the open service's audit.
 func (s *Extensions) auditBox(context.Context, operate.None) (outbox.Dead, error) {
 	if _, err := s.ready(); err != nil {
 		return nil, err

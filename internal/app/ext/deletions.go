@@ -45,7 +45,6 @@ func (s *Extensions) tenantDeletion() operate.Operation {
 	})
 }
 
-// deletion declares the operation that deletes an install or a tenant.
 func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner, deleteInput, error)) operate.Operation {
 	a.Counts, a.Ask, a.Retypes, a.Stays, a.Danger, a.NeedsYes = "records", "This cannot be undone.", true, true, true, true
 	return operate.NewJob(a, func(ctx context.Context, in In, progress operate.Progress) (deletionOutput, error) {
@@ -119,7 +118,6 @@ func outputOfDeletion(o ext.Owner, d *ext.Deletion, holds ext.Holdings) deletion
 	return out
 }
 
-// deletionState returns an install's or tenant's state.
 func deletionState(d *ext.Deletion) string {
 	switch {
 	case d.FinishedAt != 0:
@@ -130,7 +128,6 @@ func deletionState(d *ext.Deletion) string {
 	return "active"
 }
 
-// deletionNote is the page's notice about a deletion.
 func deletionNote(what string, began, ended time.Time) string {
 	switch {
 	case !ended.IsZero():
@@ -141,7 +138,6 @@ func deletionNote(what string, began, ended time.Time) string {
 	return ""
 }
 
-// nameOf names an install or a tenant for people.
 func nameOf(o ext.Owner) string {
 	if o == ext.Services(o.Tenant) {
 		return "tenant " + string(o.Tenant)

@@ -61,7 +61,6 @@ func (s *Extensions) installOperations() []operate.Operation {
 	}, s.transferOperations()), s.installDeletion())
 }
 
-// amount is a quota with its usage.
 type amount struct {
 	Limit int64 `json:"limit"`
 	Used  int64 `json:"used"`
@@ -72,7 +71,6 @@ type keyAmount struct {
 	Used         int64 `json:"used"`
 }
 
-// installOutput is an install with its usage.
 type installOutput struct {
 	Tenant     string     `json:"tenant" title:"Tenant" subject:"tenant"`
 	Install    string     `json:"install" title:"Install" subject:"install"`
@@ -122,7 +120,6 @@ func stateOf(in *ext.Install) string {
 	return stateRegistered
 }
 
-// outputOf returns an install with its usage at a time.
 func (s *Extensions) outputOf(in *inspection.InstallUsage, now ext.Moment) installOutput {
 	q := in.Registered.Quota(s.opened.QuotaOf(in.Registered.Tier), now)
 	o := installOutput{
@@ -138,14 +135,12 @@ func (s *Extensions) outputOf(in *inspection.InstallUsage, now ext.Moment) insta
 	return o
 }
 
-// installsInput chooses installs.
 type installsInput struct {
 	Tenant   string `flag:"tenant" value:"UUID" doc:"UUID of the tenant (default: all)"`
 	Holdings bool   `flag:"holdings" doc:"count schemas, changes, kept answers and revoked tokens" local:""`
 	operate.Page[string]
 }
 
-// span returns the installs that are chosen.
 func (in installsInput) span() (span inspection.Span, err error) {
 	if span, err = spanOf(in.Tenant); err != nil || in.After == "" {
 		return span, err
@@ -176,7 +171,6 @@ type installsFilter struct {
 	Revoked bool `flag:"revoked" doc:"only installs whose access was revoked" title:"Only revoked installs"`
 }
 
-// installRow is an install in a list.
 type installRow struct {
 	installOutput
 	Schemas *int64 `json:"schemas,omitempty" title:"Schemas" with:"holdings" local:""`
@@ -230,7 +224,6 @@ type words []string
 // String returns the words with spaces between them.
 func (w words) String() string { return strings.Join(w, " ") }
 
-// overrides are quotas that replace the tier's quotas.
 type overrides struct {
 	Bytes      int64     `json:"bytes,omitempty"`
 	Namespaces int64     `json:"namespaces,omitempty"`
@@ -245,7 +238,6 @@ type namespaceOutput struct {
 	max       int64
 }
 
-// installDetail is an install with its registration.
 type installDetail struct {
 	installOutput
 	Quota       quotaText         `json:"-" title:"Quota"`
@@ -302,7 +294,6 @@ func (s *Extensions) showInstall(ctx context.Context, in installInput) (d instal
 	return s.detail(ctx, o, &registered)
 }
 
-// detail returns an install with its registration.
 func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (d installDetail, err error) {
 	now := s.now()
 	u, err := s.opened.InstallUsage(ctx, o, now)
@@ -344,7 +335,6 @@ type setInput struct {
 	Restore    bool     `flag:"restore" doc:"restore access after the install was revoked or deleted"`
 }
 
-// registration returns the registration to set.
 func (in setInput) registration() (r ext.Registration, err error) {
 	r.Tier, r.Overrides.Quota = in.Tier, ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}
 	if r.Overrides.Until, err = parseTime("until", in.Until); err != nil || len(in.Access) == 0 {

@@ -42,7 +42,6 @@ type metrics struct {
 	nearKnown bool
 }
 
-// observe registers the service's metrics.
 func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *metrics {
 	r := &metrics{
 		installs: installs, now: now,
@@ -98,7 +97,6 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 	return r
 }
 
-// observeSchemas registers the compiled schema cache's metrics.
 func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	of := func(value func(jsonschema.CacheStats) float64) func(obs.Set) {
 		return func(set obs.Set) { set(value(v.Cache())) }
@@ -109,7 +107,6 @@ func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	m.Total("storage_schema_cache_evictions_total", "Compiled schemas evicted from memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
 }
 
-// codeInvalid is the code of invalid requests and schema violations.
 const codeInvalid = "VALIDATION_FAILED"
 
 // totalsAge is the maximum age of the totals; reading them scans all installs.
@@ -142,7 +139,6 @@ func (m *metrics) nearQuota() (inspection.NearQuota, bool) {
 	return m.near, m.nearKnown
 }
 
-// countSwept counts the rows that a sweep removes.
 func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, error)) func(context.Context, time.Time, int) (int, error) {
 	return func(ctx context.Context, now time.Time, limit int) (int, error) {
 		n, err := sweep(ctx, now, limit)
@@ -177,7 +173,6 @@ func resultOf(r *http.Request, err error) string {
 	return "refused"
 }
 
-// countErrors wraps an error writer.
 func (m *metrics) countErrors(write web.ErrorWriter) web.ErrorWriter {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		code := httpapi.CodeOf(err)
@@ -194,7 +189,6 @@ var operations = []string{
 	"schemas", "registerSchema", "setSchema", "checkSchema", "export", "import", "other",
 }
 
-// clientOperation names a main listener request.
 func clientOperation(r *http.Request, at web.Address) string {
 	return operationOf(httpapi.Label(at.Path), r.Method)
 }
@@ -228,7 +222,6 @@ func operationOf(route, method string) string {
 	return "other" // public documents and unknown paths
 }
 
-// runnerOperation names an internal listener request.
 func runnerOperation(r *http.Request, _ web.Address) string {
 	if r.Pattern != "" {
 		return r.Pattern

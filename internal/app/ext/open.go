@@ -138,7 +138,6 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	return opened, nil
 }
 
-// reload applies the settings that a running server applies.
 func (s *Extensions) reload(next service.Config, _ time.Duration) {
 	c := *next.(*ext.Config)
 	s.opened.Reload(c)
@@ -237,7 +236,6 @@ func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway, MaxLifetime: cfg.TokenMaxLifetime})
 }
 
-// check checks the keys and the audit setting.
 func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
 	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // empty, as in the example
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.TokenKeys)) {

@@ -21,7 +21,6 @@ func (s *Extensions) operations() []operate.Operation {
 
 var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
 
-// on returns an operation on the open service.
 func on[In, Out any](s *Extensions, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		if _, err := s.ready(); err != nil {
@@ -34,7 +33,6 @@ func on[In, Out any](s *Extensions, fn func(context.Context, In) (Out, error)) f
 	}
 }
 
-// ready returns the open service.
 func (s *Extensions) ready() (*ext.Service, error) {
 	if s.opened == nil {
 		return nil, errDisabled
@@ -44,7 +42,6 @@ func (s *Extensions) ready() (*ext.Service, error) {
 
 func (s *Extensions) now() ext.Moment { return ext.At(s.deps.Clock()) }
 
-// tenantInput names a tenant.
 type tenantInput struct {
 	Tenant string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 }
@@ -55,7 +52,6 @@ func (in tenantInput) Check() error {
 	return err
 }
 
-// owner returns the tenant.
 func (in tenantInput) owner() (o ext.Owner, err error) {
 	if o.Tenant, err = ext.ParseTenantID(in.Tenant); err != nil {
 		err = &operate.InputError{Input: "tenant", Reason: err.Error()}
@@ -63,7 +59,6 @@ func (in tenantInput) owner() (o ext.Owner, err error) {
 	return o, err
 }
 
-// installInput names an install.
 type installInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
@@ -75,7 +70,6 @@ func (in installInput) Check() error {
 	return err
 }
 
-// owner returns the install.
 func (in installInput) owner() (o ext.Owner, err error) {
 	if o, err = (tenantInput{in.Tenant}).owner(); err != nil {
 		return o, err
@@ -113,7 +107,6 @@ func aboutInput(err error) error {
 	return err
 }
 
-// plain converts a client API error for operators.
 func plain(err error) error {
 	switch code := errcode.Of(err); {
 	case err == nil || code == errcode.Internal || errcode.Message(err) != "" && code != errcode.Denied:

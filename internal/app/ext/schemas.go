@@ -71,7 +71,6 @@ func (in namespaceInput) Check() error {
 	return err
 }
 
-// place returns the namespace.
 func (in namespaceInput) place() (p place, err error) {
 	if p.Owner, err = in.owner(); err != nil {
 		return p, err
@@ -159,7 +158,6 @@ func (s *Extensions) exportSchemas(ctx context.Context, in namespaceInput, _ ope
 	}}, nil
 }
 
-// schemaDetail is a version with its document.
 type schemaDetail struct {
 	schemaOutput
 	Schema json.RawMessage `json:"schema" text:"Document"`

@@ -35,14 +35,12 @@ type schemaCheck struct {
 	Next    string             `json:"next,omitempty" cursor:"" doc:"value of after for the next part; missing: this is the last one"`
 }
 
-// schemaDifference is a difference from the active version.
 type schemaDifference struct {
 	Pointer string `json:"pointer" title:"Location" zero:"the whole schema" example:"/properties/theme"`
 	Change  string `json:"change" title:"Change"`
 	Effect  string `json:"effect" title:"Effect"`
 }
 
-// invalidRecord is a stored record that is not valid.
 type invalidRecord struct {
 	Key     string `json:"key" title:"Key" subject:"key"`
 	Pointer string `json:"pointer" title:"Location" zero:"the whole value"`

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
-// finds describes the supported search terms.
 var finds = []service.Query{
 	{What: "Tenants by ID", Example: "7e000000-"}, {What: "Installs by ID", Example: "7e000000-0000-4000"},
 	{What: "Records as INSTALL/KEY", Example: "7e000000-0000-4000/booking-"},

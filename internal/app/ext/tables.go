@@ -2,17 +2,13 @@ package ext
 
 import "holdfast/internal/db/rows"
 
-// ownerColumns identify an owner.
 const ownerColumns = `tenant_id uuid, extension_install_id uuid, `
 
-// eventColumns describe an audit event.
 const eventColumns = ownerColumns + `seq integer, topic text, key text, payload rawjson, created_at micros`
 
-// part computes outbox.Partition in SQLite.
 const part = `((unicode(substr({tenant_id}, -1)) & 15) + 9 * (unicode(substr({tenant_id}, -1)) >> 6) +
 	(unicode(substr({extension_install_id}, -1)) & 15) + 9 * (unicode(substr({extension_install_id}, -1)) >> 6)) % 16`
 
-// tables are the tables on all engines, without relay leases.
 var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
 	{Name: "ext_storage_usage", Key: 2, Columns: rows.Columns(ownerColumns +
 		`bytes_used integer, keys_count integer, namespaces_count integer, updated_at millis, change_seq integer, counted_at millis, closed_seq integer, schema_floor integer`)},

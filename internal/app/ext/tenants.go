@@ -28,7 +28,6 @@ func (s *Extensions) tenantOperations() []operate.Operation {
 	}
 }
 
-// tenantOutput is a tenant.
 type tenantOutput struct {
 	Tenant string `json:"tenant" title:"Tenant" subject:"tenant" cursor:""`
 }
@@ -79,7 +78,6 @@ func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit 
 	}
 }
 
-// tenantDetail is a tenant with its state.
 type tenantDetail struct {
 	Tenant   string    `json:"tenant" title:"Tenant" subject:"tenant"`
 	State    string    `json:"state" title:"State" enum:"active,deleting,deleted"`

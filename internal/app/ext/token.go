@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// tokenRequest is a token to create.
 type tokenRequest struct {
 	Owner      ext.Owner                    // for a service only the tenant
 	Namespaces map[ext.Namespace]ext.Access // for an install
@@ -19,14 +18,12 @@ type tokenRequest struct {
 	operate.Lifetime
 }
 
-// revocation is a token to revoke.
 type revocation struct {
 	owner   ext.Owner // an install, or ext.Services
 	id      string
 	expires ext.Moment // 0: unknown
 }
 
-// read reads the owner, ID and expiry from a token.
 func (r *revocation) read(s *Extensions, token string) error {
 	c, err := s.tokens.Verify(token, s.deps.Clock())
 	if err != nil {

@@ -60,7 +60,6 @@ func (s *Extensions) serviceTokenOperations() []operate.Operation {
 	}
 }
 
-// revokedOutput is a revoked token.
 type revokedOutput struct {
 	ID      string    `json:"id" title:"ID"`
 	Revoked time.Time `json:"revokedAt" title:"Revoked"`
@@ -107,7 +106,6 @@ type createTokenInput struct {
 	operate.Lifetime
 }
 
-// request returns the token to create.
 func (in createTokenInput) request() (r tokenRequest, err error) {
 	if r.Owner, err = (installInput{in.Tenant, in.Install}).owner(); err != nil {
 		return r, err
@@ -133,7 +131,6 @@ type createServiceTokenInput struct {
 	operate.Lifetime
 }
 
-// request returns the token to create.
 func (in createServiceTokenInput) request() (r tokenRequest, err error) {
 	if r.Owner, err = (tenantInput{in.Tenant}).owner(); err != nil {
 		return r, err
@@ -151,7 +148,6 @@ func (in createServiceTokenInput) Check() error {
 	return err
 }
 
-// tokenOutput is a new token.
 type tokenOutput struct {
 	Token   string    `json:"token" title:"Token" secret:"The token is shown only once." qr:"The token as a QR code"`
 	ID      string    `json:"id" title:"ID" subject:"id" aside:"" doc:"of the token in the audit"`

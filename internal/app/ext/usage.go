@@ -64,7 +64,6 @@ type countersOutput struct {
 	Namespaces int64 `json:"namespaces"`
 }
 
-// namespaceGap is a namespace with a wrong counter.
 type namespaceGap struct {
 	Namespace string `json:"namespace"`
 	Counter   int64  `json:"counter"`
@@ -100,7 +99,6 @@ func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
 	return a
 }
 
-// comparison shows the counters and the rows.
 func (a *auditOutput) comparison() (string, error) {
 	var text strings.Builder
 	w := service.NewPrinter(&text)
@@ -123,10 +121,8 @@ type auditResult struct {
 // Notice implements operate.Changed.
 func (r auditResult) Notice() string { return r.text }
 
-// namedMost limits the installs in an error; the output lists all.
 const namedMost = 10
 
-// auditor collects audit results.
 type auditor struct {
 	auditInput
 	audited, different int64
@@ -135,7 +131,6 @@ type auditor struct {
 	progress           operate.Progress
 }
 
-// add adds an install.
 func (r *auditor) add(o ext.Owner, found *inspection.Audit) error {
 	a := outputOfAudit(o, found)
 	text, err := a.comparison()
@@ -169,7 +164,6 @@ func (r *auditor) result() auditResult {
 	return auditResult{r.audited, r.different, text}
 }
 
-// err says which installs differ.
 func (r *auditor) err() error {
 	switch {
 	case r.different == 0:

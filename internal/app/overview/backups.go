@@ -77,7 +77,6 @@ func backupOperations(o *Operated) []operate.Operation {
 	}
 }
 
-// backupOutput is a backup at backup.url.
 type backupOutput struct {
 	Backup   string       `json:"backup" title:"Backup" subject:"backup" example:"2026-11-21T15:04:05.678Z" doc:"its time, which names it: it has every write that was acknowledged before"`
 	Age      age          `json:"-" title:"Age"`
@@ -94,12 +93,10 @@ type backupOutput struct {
 // Offers hides verify for encrypted backups, because the server does not have the key.
 func (o backupOutput) Offers(verb string) bool { return verb != "verify" || !o.Shown.isEncrypted }
 
-// age is how old something is.
 type age time.Duration
 
 func (a age) String() string { return formatSpan(time.Duration(a)) }
 
-// verification is a backup's latest verification.
 type verification struct {
 	at          time.Time
 	damage      string
@@ -173,7 +170,6 @@ func (in backupInput) Check() error {
 	return nil
 }
 
-// backupDetail is a backup with the command that restores it.
 type backupDetail struct {
 	backupOutput
 
@@ -198,15 +194,12 @@ func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail
 	return d, nil
 }
 
-// quoted quotes a URL for a shell.
 func quoted(url string) string { return "'" + strings.ReplaceAll(url, "'", `'\''`) + "'" }
 
-// verifyCommand returns the command that verifies encrypted backups.
 func verifyCommand(s *location.Settings) string {
 	return "holdfast backup verify " + quoted(s.URL) + " --identity backup.key"
 }
 
-// restoreCommand returns the command that restores a moment.
 func restoreCommand(s *location.Settings, moment string) string {
 	text := "holdfast restore " + quoted(s.URL) + " --time " + moment
 	if len(s.Recipients) > 0 {
@@ -215,7 +208,6 @@ func restoreCommand(s *location.Settings, moment string) string {
 	return text + " --data ./restored"
 }
 
-// steps reports the steps of a job with unknown length.
 func steps(progress operate.Progress) func(what string) {
 	done := int64(0)
 	return func(what string) {
@@ -241,7 +233,6 @@ func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operat
 	return backupMade{sent.Point.Time, sent.Restored}, nil
 }
 
-// canVerify returns why the server cannot verify backups.
 func (c *Copies) canVerify() error {
 	switch s := c.Backups.Settings(); {
 	case s.URL == "":
@@ -252,7 +243,6 @@ func (c *Copies) canVerify() error {
 	return nil
 }
 
-// backupDamage is an unreadable part of a backup.
 type backupDamage struct {
 	What string `json:"what" title:"What"`
 	Says string `json:"says" title:"Finding"`

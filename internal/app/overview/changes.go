@@ -60,7 +60,6 @@ func (r changeResult) Cell() service.Cell {
 	return service.Cell{State: service.Wrong, Text: string(r)}
 }
 
-// changeOutput is a change.
 type changeOutput struct {
 	Number  int64           `json:"number" cursor:"" least:"1" doc:"ascending"`
 	At      time.Time       `json:"at" title:"Time"`

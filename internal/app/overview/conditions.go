@@ -91,7 +91,6 @@ func certificateConditions(s certificates.State, early time.Duration, now time.T
 	return []alerts.Condition{c}
 }
 
-// disk is a disk with embedded databases.
 type disk struct {
 	where      string // the first database
 	free, size float64
@@ -175,7 +174,6 @@ func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	return c
 }
 
-// backlogConditions returns backlogs that need an operator, e.g. dead letters.
 func (o *Overview) backlogConditions(ctx context.Context) (all []alerts.Condition) {
 	o.eachBacklog(ctx, func(name string, facts []service.Fact, _ error) { // an error means that the service is not ready
 		for _, f := range facts {

@@ -26,7 +26,6 @@ func copyOperations(w *readonly.Switch) []operate.Operation {
 	}, listCopies(w))}
 }
 
-// copyOutput is a copy or import that uses a database.
 type copyOutput struct {
 	Service string     `json:"service" title:"Service"`
 	State   shownState `json:"-" title:"State"`
@@ -45,7 +44,6 @@ type copyOutput struct {
 	Problem string     `json:"problem,omitempty" doc:"why the database cannot be read"`
 }
 
-// copyStep is a copy's progress.
 type copyStep struct{ copying.Step }
 
 func (s copyStep) String() string {

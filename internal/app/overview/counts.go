@@ -23,7 +23,6 @@ const (
 
 type stored []*int64
 
-// counts counts stored objects in the background.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]*listing[stored]

@@ -23,7 +23,6 @@ const (
 	MaxPoints    = 61 // an hour
 )
 
-// span is a chart period with a sample per interval.
 type span struct {
 	name, title string
 	every       time.Duration
@@ -69,7 +68,6 @@ type sample struct {
 	sizes    map[string]int64
 }
 
-// sizeTimeout limits a database server's size query.
 const sizeTimeout = 5 * time.Second
 
 // measure returns the current point. It measures database servers if servers is true or their size is unknown.

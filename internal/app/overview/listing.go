@@ -26,7 +26,6 @@ type listing[T any] struct {
 	reading chan struct{} // closed when the read ends; nil: no read
 }
 
-// listState says how old a list is.
 type listState struct {
 	At      time.Time `json:"at,omitzero" doc:"when it was read; missing: it is being read for the first time"`
 	Problem string    `json:"problem,omitempty" doc:"why the latest attempt to read it failed"`

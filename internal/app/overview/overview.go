@@ -105,7 +105,6 @@ func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*s
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 
-// requestsNow shows the requests in progress.
 func (o *Overview) requestsNow() *service.Facts {
 	gate, memory := o.Gate.Stats(), o.Memory.Stats()
 	return &service.Facts{Title: "Requests now", Rows: []service.Fact{
@@ -118,7 +117,6 @@ func (o *Overview) requestsNow() *service.Facts {
 	}}
 }
 
-// databaseTable lists the services' databases.
 func (o *Overview) databaseTable(usages map[string]usage) *service.Table {
 	t := &service.Table{Title: "Databases", Columns: []service.Column{
 		{Title: "Service"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
@@ -156,7 +154,6 @@ func (o *Overview) usage(ctx context.Context, d *engine.Database) (u usage) {
 	return u
 }
 
-// sizeText returns the size, or "" if it is not known.
 func (u *usage) sizeText() string {
 	if !u.isKnown {
 		return ""
@@ -176,7 +173,6 @@ func (u *usage) growthText() string {
 	return sign + service.FormatBytes(grown) + " in " + formatSpan(u.in)
 }
 
-// shownState says for people how something is.
 type shownState struct {
 	state service.State
 	text  string
@@ -187,7 +183,6 @@ func (s shownState) String() string { return s.text }
 // Cell implements console.Shown.
 func (s shownState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
-// formatSpan formats a duration in minutes, hours or days.
 func formatSpan(d time.Duration) string {
 	switch {
 	case d < 2*time.Hour:
@@ -204,10 +199,8 @@ func figure(d time.Duration, text string) (number, unit string) {
 	return number, " " + unit + text
 }
 
-// located returns a location for display: folders without the URL scheme.
 func located(url string) string { return strings.TrimPrefix(url, "file://") }
 
-// replicaStat says how far the replica is.
 func (o *Overview) replicaStat() service.Stat {
 	c, s := service.Stat{Name: "Replica"}, o.Replica()
 	switch {
@@ -230,7 +223,6 @@ func (o *Overview) replicaStat() service.Stat {
 	return c
 }
 
-// backupStat shows the latest backup and when the next is due.
 func (o *Overview) backupStat() service.Stat {
 	c := o.latestBackup()
 	c.Name, c.To = "Last backup", "backup"
@@ -281,7 +273,6 @@ func (o *Overview) latestBackup() (c service.Stat) {
 	return c
 }
 
-// showChecks shows `holdfast check` results for the running server.
 func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	// With millions of rows a check takes seconds, so pages wait only for the first.
 	asked := o.Clock()
@@ -300,7 +291,6 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
 }
 
-// findingTable shows the findings with these states, in this order.
 func findingTable(found []service.Finding, states ...service.State) *service.Table {
 	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "What to do"}}}
 	for _, f := range withStates(found, states...) {
@@ -309,7 +299,6 @@ func findingTable(found []service.Finding, states ...service.State) *service.Tab
 	return t
 }
 
-// withStates returns the findings with these states, in this order.
 func withStates(found []service.Finding, states ...service.State) (all []service.Finding) {
 	for _, state := range states {
 		for _, f := range found {
@@ -321,7 +310,6 @@ func withStates(found []service.Finding, states ...service.State) (all []service
 	return all
 }
 
-// backlogs lists pending work by service.
 func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
 	o.eachBacklog(ctx, func(name string, facts []service.Fact, err error) {
@@ -338,7 +326,6 @@ func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	return t
 }
 
-// eachBacklog calls fn with each service's backlogs, if any.
 func (o *Overview) eachBacklog(ctx context.Context, fn func(name string, facts []service.Fact, err error)) {
 	for _, s := range o.Services {
 		if s.Console != nil && s.Console.Backlogs != nil {

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// pointsOutput lists a day's restore points.
 type pointsOutput struct {
 	Day    string    `json:"day" title:"Day" doc:"in UTC" example:"2026-11-21"`
 	Points int       `json:"points" title:"Restore points" least:"1"`
@@ -34,7 +33,6 @@ func (c *Copies) listPoints(ctx context.Context, _ operate.None) (rows []pointsO
 	return rows, nil
 }
 
-// readPoints returns the replica's restore points, oldest first.
 func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	if c.Replica == nil || c.Replica().URL == "" {
 		return nil
@@ -74,7 +72,6 @@ func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*se
 	return view, nil
 }
 
-// replicaFacts says to which moments the replica can be restored.
 func (o *Overview) replicaFacts(ctx context.Context) *service.Facts {
 	all := o.Copies.readPoints(ctx)
 	f := &service.Facts{Title: "Replica", Rows: listFacts(o.Copies.points.state(), o.Copies.Replica().URL, "replica.url")}
@@ -101,7 +98,6 @@ func listFacts(s listState, address, setting string) []service.Fact {
 	return []service.Fact{{Name: "Place", Cell: service.TextCell(location.Name(address))}, {Name: "Listed", Cell: state}}
 }
 
-// showPoints adds the restore command below the restore points.
 func (o *Overview) showPoints(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	view := &service.View{}
 	if o.Copies.Replica().URL != "" { // otherwise the page says how to set it

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/readonly"
 )
 
-// readyTimeout limits a service's read-only query.
 const readyTimeout = 2 * time.Second
 
 // Operated is the state used by the server's own operations.
@@ -54,7 +53,6 @@ func readOnlyOperations(w *readonly.Switch) []operate.Operation {
 	}
 }
 
-// readOnlyState says for people whether a service accepts writes.
 type readOnlyState struct {
 	state service.State
 	text  string
@@ -65,14 +63,12 @@ func (s readOnlyState) String() string { return s.text }
 // Cell implements console.Shown.
 func (s readOnlyState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
-// copyBy is the process that copies a database.
 type copyBy string
 
 func (c copyBy) String() string {
 	return "in progress, by " + string(c) + "; the page Copies follows it"
 }
 
-// readOnlyOutput is a service that can be read-only.
 type readOnlyOutput struct {
 	Service  string        `json:"service" title:"Service" subject:"service"`
 	State    readOnlyState `json:"-" title:"State"`
@@ -166,7 +162,6 @@ func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInpu
 	}
 }
 
-// readOnlyBy describes who made a service read-only, and until when.
 func readOnlyBy(holder string, until time.Time) string {
 	if readonly.IsByCopy(holder) {
 		holder = "holdfast copy"
@@ -194,7 +189,6 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	return ready
 }
 
-// failureText returns an error message for operators.
 func failureText(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

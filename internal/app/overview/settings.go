@@ -35,7 +35,6 @@ func settingOperations(o *Operated) []operate.Operation {
 	}, func(ctx context.Context, _ operate.None) (Reloaded, error) { return o.Reload(ctx) })}
 }
 
-// showSettings shows the configuration, or the settings with a path.
 func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	t := &service.Table{
 		Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}, {Title: "Applied by"}},

@@ -22,7 +22,6 @@ const (
 	leastShown    = 2 * time.Hour   // a card shows no growth over a shorter period
 )
 
-// findings lists problems, worst first, with advice.
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
@@ -49,7 +48,6 @@ func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []ser
 	return blocks
 }
 
-// lateSweeps counts the sweeps that failed or are late.
 func lateSweeps(all []swept, now time.Time) (failed, late int) {
 	for i := range all {
 		if all[i].err != nil {
@@ -61,7 +59,6 @@ func lateSweeps(all []swept, now time.Time) (failed, late int) {
 	return failed, late
 }
 
-// stats are the figures about the server.
 func (o *Overview) stats(charts *service.Charts) *service.Stats {
 	all := o.trafficStats(charts)
 	if d := o.fullest(); d != nil {
@@ -78,7 +75,6 @@ func (o *Overview) stats(charts *service.Charts) *service.Stats {
 	return &service.Stats{All: append(all, o.replicaStat(), o.backupStat())}
 }
 
-// trafficStats shows recent requests with sparklines.
 func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	now := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed}
 	before := o.History.before(now.At.Add(-statSpan))
@@ -147,7 +143,6 @@ func (o *Overview) fullest() *disk {
 	})
 }
 
-// cards lead to the services.
 func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []service.Finding) *service.Cards {
 	unready, counted := o.Unready(ctx), o.countLines(ctx)
 	b := &service.Cards{Title: "Services"}

@@ -67,7 +67,6 @@ func (s *Sweeps) update(job string, change func(*swept)) {
 	}
 }
 
-// list returns the jobs by name.
 func (s *Sweeps) list() []swept {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +99,6 @@ func sweepOperations(s *Sweeps) []operate.Operation {
 	}
 }
 
-// sweepOutput is a periodic job.
 type sweepOutput struct {
 	Sweep   string     `json:"sweep" title:"Sweep" subject:"sweep" example:"expired records and batches"`
 	State   shownState `json:"-" title:"State"`

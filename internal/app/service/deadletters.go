@@ -88,7 +88,6 @@ func (c DeadChanged) Notice() string {
 	return Count(int64(c.Events), "event") + " " + c.done
 }
 
-// deadChange is outbox.Dead.RetryDead or outbox.Dead.DropDead.
 type deadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
 // one returns an operation on a single event. done ends the notice, e.g. "deleted".

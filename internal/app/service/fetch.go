@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// fetchTimeout limits a check's request.
 const fetchTimeout = 10 * time.Second
 
 // Fetch sends a check's GET request and returns the response status.

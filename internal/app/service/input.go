@@ -32,7 +32,6 @@ func (s *Shell) OpenInput(name string) (in io.ReadCloser, size int64, err error)
 	return f, info.Size(), nil
 }
 
-// inputError describes why a file cannot be opened.
 func inputError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -235,10 +235,10 @@ type Table struct {
 	Keep    []string // query values kept in links
 	Next    string   // "after" value of the next page; "": last page
 	More    string   // next page's link text; "": Next page
-	Bulk    *Bulk    // rows can be chosen
-	Partial bool     // rows may be missing from all pages
-	Views   Views    // alternative views, beside the search
-	Grid    bool     // rows are tiles with large pictures
+	Bulk    *Bulk
+	Partial bool  // rows may be missing from all pages
+	Views   Views // alternative views, beside the search
+	Grid    bool  // rows are tiles with large pictures
 }
 
 // Bulk adds row selection with actions. Its forms submit the selected keys as "key", plus Keep; their fields are
@@ -271,8 +271,8 @@ type Cell struct {
 	State State   // shown before Text
 	Most  float64 // if set, Share/Most is shown as a bar
 	Share float64
-	Whole bool   // Most is a sum, not a limit: a full bar is no warning
-	Forms []Form // buttons
+	Whole bool // Most is a sum, not a limit: a full bar is no warning
+	Forms []Form
 	Icon  string // before Text, as Console.Icon
 	Thumb string // link to a thumbnail, which covers Icon if the browser can show it
 
@@ -344,13 +344,13 @@ type Fact struct {
 type Form struct {
 	Title   string
 	Text    string // description above the fields
-	Action  string // action name
+	Action  string
 	Page    string // page with the action; "": this page
 	Fields  []Field
 	Keep    map[string]string // values that the form submits without showing them
 	At      map[string]string // page parameters that scope the field choices
-	Submit  string            // button text
-	Label   string            // button label for screen readers, if Submit is ambiguous
+	Submit  string
+	Label   string // button label for screen readers, if Submit is ambiguous
 	Trial   *Trial
 	Switch  *Trial // switches the form's presentation, keeping typed values
 	Check   string // read action that validates during typing; its notice or error appears below the text area

@@ -63,7 +63,6 @@ func isShown(r rune) bool { return unicode.IsGraphic(r) || r == nonJoiner || r =
 // Columns is tab-separated text that a Printer prints unescaped.
 type Columns string
 
-// printable escapes the texts in format arguments.
 func printable(args []any) []any {
 	all := make([]any, len(args))
 	for i, a := range args {
@@ -136,7 +135,6 @@ func (p printableJSON) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// encode prints a value as JSON.
 func (s *Shell) encode(v any, indent string) error {
 	e := json.NewEncoder(printableJSON{s.Stdout}) // it writes the whole value at once
 	e.SetIndent("", indent)

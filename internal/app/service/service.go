@@ -131,7 +131,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics *obs.Metrics
 	Clock   clock.Clock
-	Data    string          // the data folder
+	Data    string
 	Create  bool            // create missing data folders and files
 	Unsaved map[string]bool // secret settings generated for this process only, e.g. "extstorage.token_secret"
 

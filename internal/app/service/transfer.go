@@ -72,7 +72,6 @@ func (b *Bar) draw() {
 	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s%s\x1b[K", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what, b.moved()+b.rate())
 }
 
-// moved returns the bytes and their rate.
 func (b *Bar) moved() string {
 	passed := b.drawn.Sub(b.begun)
 	if b.Bytes == 0 || passed < time.Second {

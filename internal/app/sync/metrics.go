@@ -5,7 +5,6 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
-// countOverQuota returns a function that counts and logs writes over quota.
 func countOverQuota(d *service.Deps) func(syncstorage.Owner, string, syncstorage.Used) {
 	over := d.Metrics.Counter("holdfast_sync_over_quota_total", "Writes over a quota that is not enforced.")
 	return func(o syncstorage.Owner, collection string, used syncstorage.Used) {
@@ -15,7 +14,6 @@ func countOverQuota(d *service.Deps) func(syncstorage.Owner, string, syncstorage
 	}
 }
 
-// countMutations returns a function that counts mutations in Spanner commits.
 func countMutations(d *service.Deps) func(step string, foretold, counted int) {
 	predicted := d.Metrics.Counter("holdfast_sync_spanner_predicted_mutations_total", "Predicted mutations of Spanner commits.", "statement")
 	mutations := d.Metrics.Counter("holdfast_sync_spanner_mutations_total", "Mutations of commits as counted by Spanner. The emulator counts none.", "statement")

@@ -255,7 +255,6 @@ func isTime(millis int64) bool { return millis >= 0 && millis <= int64(syncstora
 // maxPayload is the largest imported payload: a MEDIUMTEXT.
 const maxPayload = 1<<24 - 1
 
-// record is a bso or bsos row with its collection's time.
 type record struct {
 	user, coll, modified, length, stamp int64
 	listed                              bool // the collection has a time

@@ -41,7 +41,6 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	return problems
 }
 
-// spannerOptions completes the Spanner client options.
 func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	o.EmulatorHost, o.RouteToLeader = s.cfg.EmulatorHost, s.cfg.RouteToLeader
 	count := countMutations(s.deps)
@@ -53,7 +52,6 @@ func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	}
 }
 
-// warnOfEmulator logs a startup warning if the emulator is used.
 func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error) {
 	if host := s.cfg.EmulatorHost; host != "" {
 		s.deps.Log.Warn("using the Spanner emulator: data is not durable and writes are serialized", "service", Name, "emulator", host)
@@ -83,7 +81,6 @@ func (s *Storage) inspectSpanner(ctx context.Context, store *spanner.Store) (fou
 	return found, nil
 }
 
-// fitRecords checks record counts against a commit's mutation limit.
 func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	for _, v := range []struct {
 		key     string

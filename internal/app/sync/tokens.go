@@ -51,7 +51,6 @@ type Token struct {
 // Notice implements operate.Changed: the token is shown.
 func (Token) Notice() string { return "" }
 
-// createToken creates a token for any user, like the tokenserver.
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
 	if s.opened == nil {
 		return t, errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")

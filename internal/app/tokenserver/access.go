@@ -106,10 +106,8 @@ func (in accessInput) Check() error {
 	return nil
 }
 
-// errAccountID means that an account ID is invalid.
 var errAccountID = &operate.InputError{Input: "account", Reason: "expected 32 hexadecimal digits (0-9, a-f)"}
 
-// accessOutput is an account with its new access.
 type accessOutput struct {
 	Account string `json:"account" subject:"account"`
 	Access  string `json:"access" enum:"allow,deny,unlisted"`
@@ -120,7 +118,6 @@ type accessOutput struct {
 // Notice implements operate.Changed.
 func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, a.Account) }
 
-// setAccess returns the change that lists an account.
 func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, accessInput) (accessOutput, error) {
 	return func(ctx context.Context, in accessInput) (accessOutput, error) {
 		notice := "account %s may sign in"

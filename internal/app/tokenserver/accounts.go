@@ -45,7 +45,6 @@ func (s *Accounts) accountOperations() []operate.Operation {
 	}
 }
 
-// accountOutput is an account with its storage.
 type accountOutput struct {
 	Label       string             `json:"label" title:"Label" names:"account" example:"anna@example.org"`
 	LabelFrom   string             `json:"labelFrom,omitempty" enum:"operator,profile" doc:"who gave the label"`

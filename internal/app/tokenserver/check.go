@@ -29,7 +29,6 @@ func (s *Accounts) unreachable(what string, err error) service.Finding {
 	return f
 }
 
-// probe fetches the accounts server's keys.
 func (s *Accounts) probe(ctx context.Context) []service.Finding {
 	const what = "accounts server"
 	if s.cfg.FxAOAuthPrimaryJWK.IsSet() {

@@ -36,7 +36,6 @@ func (in labelInput) Check() error {
 	return nil
 }
 
-// labelOutput is an account with its new label.
 type labelOutput struct {
 	Account string `json:"account" subject:"account"`
 	Label   string `json:"label" example:"anna@example.org"`
@@ -63,7 +62,6 @@ func (s *Accounts) setLabel(ctx context.Context, in labelInput) (out labelOutput
 	return out, open.SetLabel(ctx, account, out.Label)
 }
 
-// labelFrom describes a label's origin.
 func labelFrom(l tokenserver.Label) string {
 	switch {
 	case l.FromProfile:

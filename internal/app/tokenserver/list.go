@@ -44,7 +44,6 @@ func (in listInput) Check() error {
 	return err
 }
 
-// row is an account with its usage.
 type row struct {
 	tokenserver.User
 	here bool // the storage is on this server
@@ -169,7 +168,6 @@ func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (al
 	return all, err
 }
 
-// rowsAfter returns the accounts after a UID, ordered by UID.
 func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replaced bool) (all []row, err error) {
 	for len(all) < limit {
 		n := min(limit-len(all), pageRows)
@@ -236,7 +234,6 @@ func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bo
 	return s.withUsage(ctx, users)
 }
 
-// withUsage adds the users' local usage.
 func (s *Accounts) withUsage(ctx context.Context, users []tokenserver.User) ([]row, error) {
 	rows := make([]row, len(users))
 	var local []tokenserver.User

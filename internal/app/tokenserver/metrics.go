@@ -5,7 +5,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// countEvents returns a counter for accounts server events.
 func countEvents(d *service.Deps) func(tokenserver.EventKind) {
 	events := d.Metrics.Counter("holdfast_tokenserver_account_events_total", "Events received from the accounts server.", "event")
 	for _, k := range []tokenserver.EventKind{tokenserver.OtherEvent, tokenserver.AccountDeleted, tokenserver.PasswordChanged} {

@@ -64,7 +64,6 @@ type mozillaView struct {
 	s *sourcedb.Snapshot
 }
 
-// isMozillas reports whether Mozilla's server has the table.
 func isMozillas(t *rows.Table) bool {
 	return t.Name == "services" || t.Name == "nodes" || t.Name == "users"
 }
@@ -118,13 +117,11 @@ const (
 	colNode
 )
 
-// lengths are maximum text lengths in characters.
 var lengths = map[string]int{"service": 30, "pattern": 128, "node": 64, "email": 255, "client_state": 32}
 
 // optionalColumns may be NULL.
 var optionalColumns = map[string]bool{"services.service": true, "services.pattern": true, "users.replaced_at": true, "users.keys_changed_at": true}
 
-// wrong returns why a row cannot be imported, or "".
 func wrong(t *rows.Table, row rows.Row) string {
 	if id, _ := row[0].(int64); id <= 0 || id == math.MaxInt64 {
 		return t.Name + " whose ID is not positive"

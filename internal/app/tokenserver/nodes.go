@@ -36,7 +36,6 @@ type nodeInput struct {
 	Node string `subject:"node" doc:"URL of the node, its server.public_url" example:"https://sync2.example.org"`
 }
 
-// nodeOutput is a storage node.
 type nodeOutput struct {
 	ID        int64     `json:"id"`
 	URL       string    `json:"node" title:"Node" subject:"node" example:"https://sync2.example.org"`
@@ -51,7 +50,6 @@ type nodeOutput struct {
 	notice string
 }
 
-// nodeLoad is a node's account count and capacity.
 type nodeLoad struct{ accounts, capacity int64 }
 
 // String returns the numbers for people.
@@ -141,7 +139,6 @@ func answers(ctx context.Context, url string) error {
 	return nil
 }
 
-// drainNode returns the change that drains or undrains a node.
 func (s *Accounts) drainNode(drained bool) func(context.Context, nodeInput) (nodeOutput, error) {
 	return func(ctx context.Context, in nodeInput) (nodeOutput, error) {
 		open, err := s.ready()

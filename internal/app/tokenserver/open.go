@@ -220,7 +220,6 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	return opened, nil
 }
 
-// start starts the background work until stop is called.
 func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop func() error) {
 	s.serves.Store(true)
 	unwatch := func() error { return nil }
@@ -256,7 +255,6 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	return err
 }
 
-// minter creates storage tokens.
 type minter struct{ keyring *tokenlib.Keyring }
 
 func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {

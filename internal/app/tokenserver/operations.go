@@ -14,7 +14,6 @@ func (s *Accounts) operations() []operate.Operation {
 
 var errDisabled = errors.New("accounts are disabled: set tokenserver.enabled = true")
 
-// ready returns the open service.
 func (s *Accounts) ready() (*tokenserver.Service, error) {
 	if s.opened == nil {
 		return nil, errDisabled

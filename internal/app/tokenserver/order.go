@@ -16,7 +16,6 @@ type order struct {
 	reverse bool
 }
 
-// parseOrder parses --sort.
 func parseOrder(name string, reverse bool) (order, error) {
 	o := order{reverse: reverse}
 	counted := func(value func(*row) int64) func(*row) int64 {
@@ -103,7 +102,6 @@ func (o order) compare(a, b place) int {
 	return n
 }
 
-// top collects an order's first n rows.
 type top struct {
 	n    int
 	o    order
@@ -127,7 +125,6 @@ func (t *top) cut() {
 	}
 }
 
-// rows returns the first n rows in order.
 func (t *top) rows() []row {
 	t.cut()
 	return t.kept

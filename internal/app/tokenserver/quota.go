@@ -92,7 +92,6 @@ func (q quota) Rounded() string {
 	return service.FormatBytes(int64(q))
 }
 
-// quotaOutput is a storage user's usage and quota.
 type quotaOutput struct {
 	UID   int64         `json:"uid" title:"UID"`
 	Bytes service.Bytes `json:"bytes" title:"Stored" least:"0"`
@@ -103,7 +102,6 @@ type quotaOutput struct {
 	notice string
 }
 
-// quotaOf is a quota and where it comes from.
 type quotaOf struct {
 	limit quota
 	isOwn bool

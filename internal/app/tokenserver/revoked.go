@@ -50,10 +50,8 @@ func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps
 	}, d.Log)
 }
 
-// errNoAccounts means that the database has no accounts tables.
 var errNoAccounts = errors.New("the database has no accounts")
 
-// besideEvery is how often a database is checked for accounts.
 const besideEvery = 10 * time.Second
 
 // watchRevoked updates IsRevoked until stop is called. While the database is unavailable, the last result remains.

@@ -14,7 +14,6 @@ var finds = []service.Query{
 	{What: "Accounts by label", Example: "anna"}, {What: "Accounts by ID", Example: "0123abcd"}, {What: "Accounts by UID", Example: "17"},
 }
 
-// search finds accounts by label or ID prefix, or by UID.
 func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
 	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)
 	if err != nil && !errcode.Is(err, errcode.Invalid) { // a text that begins no label

@@ -77,7 +77,6 @@ func (s *Accounts) userTransfers() []operate.Operation {
 	}
 }
 
-// exportAbout describes an account or storage user export.
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
 		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
@@ -102,7 +101,6 @@ func importAbout(path, into, naming string) operate.About {
 	}
 }
 
-// exported is an export's file name and account label.
 type exported struct{ name, label string }
 
 func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported, progress operate.Progress) operate.File {

@@ -34,7 +34,6 @@ func (in userInput) Check() error {
 	return err
 }
 
-// keys returns the account's keys, if known.
 func (in userInput) keys() (keys tokenserver.KeyID, err error) {
 	if in.FxAKID == "" {
 		return keys, nil
@@ -103,7 +102,6 @@ func (s *Accounts) usersOf(ctx context.Context, name string) (users []tokenserve
 	return users, nil
 }
 
-// withoutStorage is the error for an account without a storage user.
 func withoutStorage(a tokenserver.Account) error {
 	if !tokenserver.IsAccountID(a.FxAUID) {
 		return errAccountID
@@ -111,7 +109,6 @@ func withoutStorage(a tokenserver.Account) error {
 	return errcode.Newf(errcode.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
 }
 
-// elsewhere is the error for an account stored on another node.
 func elsewhere(a tokenserver.Account, u *tokenserver.User) error {
 	return errcode.Newf(errcode.Conflict, "the storage of account %s is on node %s: name its storage user there, UID %d with --fxa-uid %s --fxa-kid %s",
 		a.FxAUID, u.Node, u.UID, a.FxAUID, u.KeyID())

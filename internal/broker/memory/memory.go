@@ -25,14 +25,12 @@ const maxQueue = 100_000
 // workers is the number of messages processed concurrently per subscription.
 const workers = 16
 
-// queue is a subscription.
 type queue struct {
 	items   []*item
 	busy    map[string]bool // keys with a message that is being processed
 	changed chan struct{}   // closed and replaced on changes
 }
 
-// item is a subscription's message.
 type item struct {
 	broker.Message
 	until time.Time // while it is being processed; zero: it waits

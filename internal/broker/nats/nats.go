@@ -61,8 +61,7 @@ func Open(o Options) (*Broker, error) {
 const (
 	retention = 7 * 24 * time.Hour
 	// window is how long JetStream remembers event IDs for deduplication.
-	window = 10 * time.Minute
-	// timeout limits each request to the server.
+	window  = 10 * time.Minute
 	timeout = 5 * time.Second
 	// maxOutstanding limits unacknowledged messages per subscription.
 	maxOutstanding = 64
@@ -119,7 +118,6 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return err == nil, err
 }
 
-// jetStream returns an error unless the server supports JetStream.
 func (b *Broker) jetStream(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)

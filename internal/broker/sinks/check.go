@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// checkTime is how long Check waits for an answer.
 const checkTime = 5 * time.Second
 
 // Check connects to a configured webhook or broker without changing anything. says describes the result, without
@@ -50,7 +49,6 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	return where, nil
 }
 
-// prober is implemented by network brokers.
 type prober interface {
 	// Exists reports whether a topic, and a subscription unless it is "", exist.
 	Exists(ctx context.Context, topic, subscription string) (bool, error)

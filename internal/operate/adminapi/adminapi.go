@@ -189,7 +189,6 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	return o.send(w, value)
 }
 
-// run runs the operation, with the request body for uploads.
 func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]string) (*operate.Result, error) {
 	if o.Kind != operate.Upload {
 		return o.Run(r.Context(), values, nil)
@@ -206,7 +205,6 @@ type upload struct {
 
 func (u *upload) Read(p []byte) (int, error) { return u.errors.Read(u.Reader, p) }
 
-// start starts a background job.
 func (o *route) start(w http.ResponseWriter, r *http.Request, values map[string]string) error {
 	run, err := o.Start(r.Context(), values)
 	if err != nil {

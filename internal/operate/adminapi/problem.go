@@ -9,13 +9,11 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// document is the body of an error.
 type document struct {
 	problem.Document
 	Errors []problem.Field `json:"errors,omitempty"` // set on every 422
 }
 
-// inputError says where in the request a wrong input is.
 type inputError struct {
 	error
 	problem.Field
@@ -23,7 +21,6 @@ type inputError struct {
 
 func (e *inputError) Unwrap() error { return e.error }
 
-// wrongParameter returns the error for a query or path parameter.
 func wrongParameter(name, reason string) error {
 	return &inputError{&operate.InputError{Input: name, Reason: reason}, problem.Field{Parameter: name, Code: "invalid", Detail: reason}}
 }

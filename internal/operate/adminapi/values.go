@@ -76,7 +76,6 @@ func addParameters(all map[string]string, query url.Values, inputs []operate.Inp
 	return nil
 }
 
-// addMembers adds JSON members as text.
 func addMembers(all map[string]string, body []byte, inputs []operate.Input) error {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -118,7 +117,6 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 	return nil
 }
 
-// join joins words with spaces, if all elements are words.
 func join(list []any) (words string, ok bool) {
 	var all []string
 	for _, v := range list {

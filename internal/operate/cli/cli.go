@@ -52,7 +52,6 @@ type command struct {
 	output           string // download file; "": standard output
 }
 
-// newCommand makes a command run an operation.
 func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *command {
 	c := &command{Operation: o, sh: sh, cmd: cmd}
 	if o.More != "" {
@@ -88,7 +87,6 @@ func (c *command) optional() *operate.Input {
 	return &c.Inputs[i]
 }
 
-// check refuses unexpected arguments and missing flags.
 func (c *command) check(cmd *cobra.Command, args []string) error {
 	names := c.arguments()
 	if c.Kind == operate.Upload && (!c.MayBeStdin || len(args) > len(names)) {
@@ -130,7 +128,6 @@ func (c *command) refuseEmpty() error {
 	return nil
 }
 
-// required returns the required flags as shown in the help.
 func (c *command) required() (all []string) {
 	for _, s := range c.Subjects() {
 		if s.IsFlag {
@@ -200,7 +197,6 @@ func (c *command) arguments() (all []string) {
 	return all
 }
 
-// typedSubjects returns the subjects that are arguments.
 func (c *command) typedSubjects() []operate.Input {
 	return slices.DeleteFunc(slices.Clone(c.Subjects()), func(s operate.Input) bool { return s.IsFlag })
 }

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// rename maps a former spelling to the current command.
 type rename struct {
 	operate.Former
 	from, to []string
@@ -96,7 +95,6 @@ func (r *rename) matches(args []string) bool {
 	return r.Flag == "" || r.flagIn(rest) >= 0
 }
 
-// flagIn returns the flag's index, or -1.
 func (r *rename) flagIn(args []string) int {
 	return slices.IndexFunc(args, func(arg string) bool {
 		name, value, _ := strings.Cut(arg, "=")
@@ -104,7 +102,6 @@ func (r *rename) flagIn(args []string) int {
 	})
 }
 
-// withoutFlag removes the flag; its value may become the first argument.
 func (r *rename) withoutFlag(args []string) []string {
 	at := r.flagIn(args)
 	_, value, hasValue := strings.Cut(args[at], "=")

@@ -112,7 +112,6 @@ func (c *command) show(r *operate.Result) error {
 	return c.tables(row)
 }
 
-// tables prints a result's tables, including empty ones.
 func (c *command) tables(row *operate.Row) error {
 	for _, t := range row.Tables {
 		w := c.sh.Table()

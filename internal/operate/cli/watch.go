@@ -67,7 +67,6 @@ func (w *watch) see(u operate.Update) {
 	}
 }
 
-// found prints a row, and stops the job if printing fails.
 func (w *watch) found(row any) {
 	if w.asJSON {
 		w.err = w.sh.PrintLine(w.Found.Row(row).Value)

@@ -11,7 +11,6 @@ import (
 // Shown is a value that the console renders with more than text, e.g. a state or a bar.
 type Shown interface{ Cell() service.Cell }
 
-// cell returns a value as the console shows it.
 func cell(v any) service.Cell {
 	switch v := v.(type) {
 	case Shown:

@@ -60,7 +60,6 @@ func listed(ctx context.Context, list *operate.Operation, kind, prefix string, w
 	return all, nil
 }
 
-// begins is a case-insensitive prefix check.
 func begins(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }

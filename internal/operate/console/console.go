@@ -86,7 +86,6 @@ func changesOf(noun string, all []operate.Operation) (changes []*operate.Operati
 	return changes
 }
 
-// first returns the first operation by kind and noun, or nil.
 func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Operation {
 	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == kind && o.Noun() == noun })
 	if i < 0 {
@@ -267,7 +266,6 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 	return append(all, service.Cell{Forms: buttons(p.list, row, at, changes)})
 }
 
-// buttons returns the buttons for a row.
 func buttons(list *operate.Operation, row *operate.Row, at names, changes []*operate.Operation) (all []service.Form) {
 	for _, o := range changes {
 		if row.Offers(o.Verb()) {

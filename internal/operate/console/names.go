@@ -33,7 +33,6 @@ func namesAfter(list *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
-// with adds a row's names.
 func (n names) with(row map[string]string) names {
 	all := names{}
 	maps.Copy(all, n)
@@ -54,7 +53,6 @@ func (n names) name(o *operate.Operation) bool {
 	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
 }
 
-// link returns a link to a list's or read's page.
 func (n names) link(o *operate.Operation) string {
 	var values []string
 	for _, s := range o.Subjects() {
@@ -112,7 +110,6 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
-// parentOf returns the list whose rows own another list, or nil.
 func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
 	for _, s := range list.Subjects() {
@@ -127,7 +124,6 @@ func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operati
 	return nil
 }
 
-// listsBelow returns the lists that belong to a list's rows.
 func listsBelow(list *operate.Operation, all []operate.Operation) (below []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && parentOf(o, all) == list {
@@ -158,7 +154,6 @@ func below(read *operate.Operation, all []operate.Operation, at names) (links []
 	return append(links, downloads(read.Noun(), all, at)...)
 }
 
-// trail returns links to the pages above.
 func trail(list *operate.Operation, all []operate.Operation, at names) []service.Link {
 	parent := parentOf(list, all)
 	if parent == nil {

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// liveEvery is the refresh interval while a background job runs.
 const liveEvery = time.Second
 
 // runs shows each background job's latest run with a stop button. It returns the jobs shown as running, so that the

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// download returns the page that sends a download.
 func download(o *operate.Operation) service.Page {
 	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Private: o.Secret, Memory: o.Memory}
 	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
@@ -24,7 +23,6 @@ func download(o *operate.Operation) service.Page {
 	return p
 }
 
-// downloads returns links to a noun's downloads with known subjects.
 func downloads(noun string, all []operate.Operation, at names) (links []service.Link) {
 	for _, o := range downloadsOf(noun, all) {
 		if at.name(o) {
@@ -57,7 +55,6 @@ func downloadForm(o *operate.Operation, all []operate.Operation) *service.Form {
 	return f
 }
 
-// downloadAction shows a link to the file.
 func downloadAction(o *operate.Operation) service.Action {
 	return service.Action{Name: o.Verb(), Reads: true, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
 		if err := o.CheckValues(values(o, r)); err != nil {
@@ -74,7 +71,6 @@ func downloadAction(o *operate.Operation) service.Action {
 	}}
 }
 
-// run runs a change with form values and its file.
 func run(ctx context.Context, o *operate.Operation, r *service.PageRequest) (*operate.Result, error) {
 	if o.Kind != operate.Upload {
 		return o.Run(ctx, values(o, r), nil)

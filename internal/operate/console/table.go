@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// filter adds a list's search and sortable columns.
 func (p *page) filter(t *service.Table, columns []operate.Column, r *service.PageRequest) {
 	for _, in := range p.list.Others() {
 		switch {
@@ -52,7 +51,6 @@ func choices(in *operate.Input) []service.Option {
 	return all
 }
 
-// isForm reports whether a change needs more than a click.
 func isForm(o *operate.Operation) bool {
 	return len(o.Others()) > 0 || o.Retypes || o.Kind == operate.Upload
 }
@@ -86,7 +84,6 @@ func (p *page) findForm(read *operate.Operation) *service.Form {
 	return f
 }
 
-// findAction redirects to a read's page if the thing exists.
 func findAction(read *operate.Operation) service.Action {
 	return service.Action{Name: "find", Reads: true, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		r.Values.Set(read.Subject().Name, strings.TrimSpace(r.Value(read.Subject().Name)))

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/operate/adminapi"
 )
 
-// inJSON is the content type of inputs and results.
 const inJSON = "application/json"
 
 //go:embed admin.json
@@ -87,7 +86,6 @@ func template(path string) string {
 	return value.ReplaceAllStringFunc(path, func(s string) string { return "/{" + strings.ToLower(s[1:]) + "}" })
 }
 
-// entry describes an operation.
 func entry(o *operate.Operation) object {
 	e := object{{"operationId", operate.Camel(o.Verb() + "-" + o.Noun())}, {"tags", []any{"admin"}}, {"summary", o.Doc}}
 	if o.More != "" {
@@ -120,7 +118,6 @@ func content(media string, schema object) object {
 	return object{{"content", object{{media, object{{"schema", schema}}}}}}
 }
 
-// file describes a file's content. JSON files may contain any value.
 func file(media string) object {
 	switch {
 	case media == operate.Lines:
@@ -131,7 +128,6 @@ func file(media string) object {
 	return content(media, object{{"type", "string"}})
 }
 
-// responses describes the responses. Errors are components in the document.
 func responses(o *operate.Operation, hasBody bool) object {
 	headers, says := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
 	if o.Background {

@@ -98,7 +98,6 @@ func resultSchema(o *operate.Operation) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
-// schema describes a type, ignoring tags.
 func schema(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -142,7 +141,6 @@ func structSchema(t reflect.Type) object {
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }
 
-// described adds a field's tags to a schema.
 func described(s object, tags reflect.StructTag) object {
 	if doc := tags.Get("doc"); doc != "" {
 		s = append(s, member{"description", sentence(doc)})

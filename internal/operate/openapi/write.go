@@ -42,7 +42,6 @@ func write(b *bytes.Buffer, v any, indent string) {
 	}
 }
 
-// writeLine writes a value on one line.
 func writeLine(b *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case object:

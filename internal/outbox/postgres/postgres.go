@@ -49,7 +49,6 @@ func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// box implements outbox.Box.
 type box struct {
 	sql   *Outbox
 	db    *pgdb.DB
@@ -65,7 +64,6 @@ func (b *box) with(args ...any) []any {
 	return args
 }
 
-// array converts a set to an argument.
 func array(parts outbox.Parts) []int16 {
 	all := make([]int16, 0, parts.Len())
 	for p := range parts.All() {

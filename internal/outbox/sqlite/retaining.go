@@ -43,7 +43,6 @@ CREATE TABLE ` + name + `_relay (part INTEGER PRIMARY KEY, holder TEXT NOT NULL,
 `
 }
 
-// retaining implements outbox.Retaining.
 type retaining struct {
 	box
 

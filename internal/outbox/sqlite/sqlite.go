@@ -128,7 +128,6 @@ func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbo
 	return &topicBox{box{o, db, now, topic}}
 }
 
-// topicBox implements outbox.Counted.
 type topicBox struct{ box }
 
 // Backlog implements outbox.Counted.
@@ -153,7 +152,6 @@ func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// box implements outbox.Box.
 type box struct {
 	sql   *Outbox
 	db    *sqlitedb.DB

@@ -20,7 +20,6 @@ const (
 	crashFile  = "OUTBOX_CRASH_FILE"
 )
 
-// fatal kills its process after publishing.
 type fatal struct{ outbox.Sink }
 
 func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {

@@ -16,7 +16,6 @@ func without(events []outbox.Event, one outbox.Event) []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e outbox.Event) bool { return e.ID() == one.ID() })
 }
 
-// dead returns the events that are set aside.
 func dead(t testing.TB, b outbox.Box) []outbox.DeadEvent {
 	t.Helper()
 	list, err := b.ListDead(t.Context(), outbox.ID{}, 1000)

@@ -76,7 +76,6 @@ func sinkFails(t *testing.T, h Harness) {
 	}
 }
 
-// broken fails in Done.
 type broken struct{ outbox.Box }
 
 func (broken) Done(context.Context, string, outbox.Parts, []outbox.Event) error {
@@ -285,7 +284,6 @@ func leftBehind(t *testing.T, h Harness) {
 	}
 }
 
-// slow is a sink that blocks until its context ends.
 type slow struct{}
 
 func (slow) Publish(ctx context.Context, _ []outbox.Event) error {

@@ -113,7 +113,6 @@ func (s *sink) first() (events []outbox.Event, times map[outbox.ID]int) {
 	return events, times
 }
 
-// await waits until n different events are published.
 func (s *sink) await(t testing.TB, n int) []outbox.Event {
 	t.Helper()
 	late := time.After(time.Minute)

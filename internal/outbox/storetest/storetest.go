@@ -96,7 +96,6 @@ func RunByTopic(t *testing.T, open func(t testing.TB) Harness) {
 	}.Run(t)
 }
 
-// id returns a UUID that contains n.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
@@ -124,13 +123,11 @@ func less(a, b outbox.Event) int {
 	return slices.Compare([]string{a.Owner, a.Stream, fmt.Sprintf("%020d", a.Seq)}, []string{b.Owner, b.Stream, fmt.Sprintf("%020d", b.Seq)})
 }
 
-// waiting returns the events in the table.
 func waiting(t testing.TB, b outbox.Box) []outbox.Event {
 	t.Helper()
 	return waitingAt(t, b, time.Now())
 }
 
-// waitingAt returns the events that may be published at now.
 func waitingAt(t testing.TB, b outbox.Box, now time.Time) []outbox.Event {
 	t.Helper()
 	q := query(all, 1_000_000)
@@ -159,14 +156,12 @@ func found(t testing.TB, b outbox.Box, events ...outbox.Event) []outbox.Event {
 	return events
 }
 
-// all is the set of all partitions.
 const all outbox.Parts = 1<<outbox.Partitions - 1
 
 func query(parts outbox.Parts, limit int) outbox.Query {
 	return outbox.Query{Parts: parts, Limit: limit, Now: time.Now()}
 }
 
-// done deletes events.
 func done(t testing.TB, b outbox.Box, events ...outbox.Event) {
 	t.Helper()
 	if err := b.Done(t.Context(), "tester", 0, events); err != nil {
@@ -319,7 +314,6 @@ func lease(t *testing.T, h Harness) {
 	claim(t, one, "one", time.Hour, all, all&^low)
 }
 
-// leaseRunsOut waits until a lease expires.
 func leaseRunsOut(t *testing.T, h Harness) {
 	b := h.Box(t)
 	const length = 100 * time.Millisecond

@@ -121,7 +121,6 @@ func (d *Operation) Once() string { return d.Header["Idempotency-Key"] }
 
 func (d *Operation) String() string { return d.Writer + "'s " + d.Call.String() }
 
-// applied returns a writer's records after the operation.
 func (d *Operation) applied(before Entries) Entries {
 	after := maps.Clone(before)
 	if d.Rejected != nil {
@@ -139,7 +138,6 @@ func (d *Operation) applied(before Entries) Entries {
 	return after
 }
 
-// trail returns the operation's feed lines.
 func (d *Operation) trail(now int64) (lines []Change) {
 	if d.Rejected != nil {
 		return nil
@@ -216,7 +214,6 @@ func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	return results, err
 }
 
-// single checks the additional members in a single operation's answer.
 func (d *Operation) single(a workload.Answer, r *Result) error {
 	status := http.StatusOK
 	if d.Method != http.MethodPatch && d.Acts[0].After.Revision == 1 {

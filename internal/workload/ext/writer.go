@@ -215,7 +215,6 @@ func (w *Writer) increment() *Operation {
 	return d
 }
 
-// onlyOnce adds an idempotency key to an operation.
 func (w *Writer) onlyOnce(d *Operation) {
 	w.serial++
 	d.Header["Idempotency-Key"] = fmt.Sprintf("%s-%d", w.Name, w.serial)
@@ -238,7 +237,6 @@ func (w *Writer) bulk() *Operation {
 	return d
 }
 
-// touches reports whether an operation concerns a record.
 func (d *Operation) touches(at Place) bool {
 	for i := range d.Acts {
 		if d.Acts[i].Place == at {
@@ -264,7 +262,6 @@ func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[stri
 	return item
 }
 
-// batch does different things in several namespaces.
 func (w *Writer) batch() *Operation {
 	d := &Operation{Writer: w.Name, list: "results", Call: Call{Method: http.MethodPost, Path: "/batch", Header: map[string]string{}}}
 	var ops []any

@@ -128,7 +128,6 @@ func (g *Guest) profile() *Profile {
 	return g.Profile
 }
 
-// text returns entries as JSON, ordered by item.
 func text(wishes map[string]entry) string {
 	all, _ := json.Marshal(wishes) // strings and numbers
 	return string(all)

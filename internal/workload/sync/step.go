@@ -87,7 +87,6 @@ type Acknowledgement struct {
 	stamp Moment // 0 for records added to a batch
 }
 
-// read checks an answer that was not caused by a fault.
 func (s *Step) read(a workload.Answer, sent int) (ack Acknowledgement, err error) {
 	if a.Status != s.status {
 		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.Status, a.Body, s.status)

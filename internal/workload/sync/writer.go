@@ -97,7 +97,6 @@ func (w *Writer) collection() string { return w.among(append(Shared(), w.own()))
 
 func (w *Writer) among(names []string) string { return names[w.Random.IntN(len(names))] }
 
-// in returns the writer's record keys in a collection; "" means all.
 func (w *Writer) in(collection string) []Key {
 	return slices.DeleteFunc(w.State.Keys(), func(k Key) bool { return collection != "" && k.Collection != collection })
 }
@@ -105,7 +104,6 @@ func (w *Writer) in(collection string) []Key {
 // idsPerCollection is small, so that most writes replace something.
 const idsPerCollection = 40
 
-// records returns up to n new records for a collection.
 func (w *Writer) records(collection string, n int) State {
 	s := State{}
 	for range 1 + w.Random.IntN(n) {
@@ -172,7 +170,6 @@ func (w *Writer) stage() (*Step, int) {
 	return s, sent
 }
 
-// delete deletes a record, or some in a collection.
 func (w *Writer) delete() *Step {
 	keys := w.in("")
 	k := keys[w.Random.IntN(len(keys))]
