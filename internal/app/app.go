@@ -253,7 +253,6 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	return nil
 }
 
-// retained returns the copies that still hold data now being deleted.
 func (a *App) retained(services ...string) (service.Copies, error) {
 	for _, s := range a.opened {
 		if slices.Contains(services, s.Name) && len(s.Databases) > 0 && s.Embedded() {
@@ -319,7 +318,6 @@ func (a *App) running() (all []*service.Running) {
 	return all
 }
 
-// whole returns an error if the service's database is a partial copy.
 func (a *App) whole(ctx context.Context, name string) error {
 	for _, s := range a.opened {
 		if s.Name != name {
@@ -416,7 +414,7 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// jobs returns all sweeps. Processes that share a database share the rounds.
+// jobs returns all sweeps. Processes with a shared database share rounds.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
 		for _, j := range s.Jobs {

@@ -139,7 +139,6 @@ func (c *Config) enabled() (all []service.Service) {
 	return all
 }
 
-// aliases returns the supported environment variables from Mozilla's server.
 func (c *Config) aliases() []conf.Alias {
 	all := []conf.Alias{
 		{Env: "SYNC_MASTER_SECRET", Path: "server.master_secret"},
@@ -188,7 +187,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	var wrong *conf.Error
 	switch {
 	case errors.As(err, &wrong):
-		// Unreadable settings have their defaults, so the checks below do not report them twice.
+		// Unreadable settings keep their defaults; do not report them twice.
 		problems = wrong.Problems
 	case err != nil:
 		return nil, report, err
@@ -352,7 +351,6 @@ func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// fileError strips the operation and the path from a file system error.
 func fileError(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -360,8 +358,7 @@ func fileError(err error) error {
 	return err
 }
 
-// fits checks that the request memory fits the service's largest request. A single client cannot use the reserve, so
-// a request that needs it would never be served.
+// fits checks the request memory against the service's largest request, which cannot use the reserve.
 func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
 		problems.Addf("request_memory", "must be at least %d, for the largest request that the limits of %s allow", least, name)

@@ -56,7 +56,6 @@ func (a *App) newConsole() (c *console.Console, err error) {
 	return c, nil
 }
 
-// isOwnHost accepts IP addresses, localhost and the listen address.
 func (a *App) isOwnHost(host string) bool {
 	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -90,7 +89,7 @@ func newTail(to io.Writer) *obs.Tail {
 	return t
 }
 
-// consoleHint has a one-time sign-in link for the terminal that started the server.
+// consoleHint adds a one-time sign-in link.
 func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	at := slices.IndexFunc(listeners, func(l listener) bool { return l.name == service.Admin })
 	if a.console == nil || at < 0 {
@@ -159,8 +158,7 @@ func (a *App) settings() []conf.Setting {
 	return all
 }
 
-// recordChange returns an operation recorder for the console and the admin listener. Commands have no recorder
-// because their process does not write the server's log.
+// recordChange returns a recorder for the console and the admin listener. Commands do not write the server's log.
 func (a *App) recordChange(of string) operate.Recorder {
 	return func(ctx context.Context, done operate.Record) {
 		c := service.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// generated returns the secrets that the server can generate, for itself and the enabled services.
 func (c *Config) generated() []secrets.Secret {
 	srv := &c.Server
 	all := []secrets.Secret{
@@ -28,7 +27,6 @@ func (c *Config) generated() []secrets.Secret {
 	return all
 }
 
-// completeSecrets fills in unset secrets and prepares the guard.
 func (a *App) completeSecrets(o *Options) (err error) {
 	how := secrets.MustExist
 	switch {

@@ -159,7 +159,6 @@ func (a *App) dockerflow() *dockerflow.Handler {
 	return d
 }
 
-// adminHandler requires the admin token except for health and metrics.
 func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -187,8 +186,7 @@ func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// toConsole guides browsers to the console: it redirects from the root, and links from paths that require a token
-// header.
+// toConsole redirects browsers from the root to the console, and links to it from paths that require a token header.
 func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Path == "/" {
 		w.Header().Set("Location", console.Prefix)
@@ -242,8 +240,8 @@ func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 	return web.Charge(a.operatorMemory, need, h)
 }
 
-// errorPath always fails, so that operators can verify that errors reach the log and the metrics. It requires the
-// admin token, because it writes to the log.
+// errorPath always fails, so that operators can test error logs and metrics. It requires the admin token, because it
+// writes to the log.
 const errorPath = "/__error__"
 
 func failing() web.Service {
@@ -286,8 +284,8 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	})
 }
 
-// checkHost accepts an IP address, localhost or the listen address as Host. This prevents DNS rebinding: a web page
-// whose name resolves to 127.0.0.1 could otherwise send requests from the operator's browser.
+// checkHost accepts an IP address, localhost or the listen address as Host. It prevents DNS rebinding: a page whose
+// name resolves to 127.0.0.1 could otherwise use the operator's browser.
 func (a *App) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.isOwnHost(r.Host) {

@@ -111,8 +111,7 @@ func (l storageLink) Quotas() (counted, enforced bool) {
 	return q.Own, q.Enforce
 }
 
-// revokedBy returns the users whose tokens were revoked by this server's accounts, or by another server that shares
-// their database.
+// revokedBy returns users revoked by this server's accounts, or by another server with the same database.
 func revokedBy(a *accounts.Accounts) sync.Revocations { return revokedLink{a} }
 
 type revokedLink struct{ accounts *accounts.Accounts }
@@ -125,8 +124,8 @@ func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (s
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// ownersOf returns the service whose database names a service's owners, and a function that returns the names, for
-// copies to or from an engine with text owners (engine.Traits); "" and nil if owners are unnamed.
+// ownersOf returns the service whose database names a service's owners, and how to read the names, for copies to or
+// from an engine with text owners (engine.Traits); "" and nil if owners are unnamed.
 func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 	if name == sync.Name {
 		return accounts.Name, accounts.Owners

@@ -19,16 +19,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// notify reports the server state to the service manager (systemd Type=notify). Failures are only logged, because the
-// manager has its own timeout.
+// notify reports the state to the service manager (systemd Type=notify). Failures are only logged: the manager has
+// its own timeout.
 func (a *App) notify(state string) {
 	if err := a.manager.Notify(state); err != nil {
 		a.log.Warn("could not notify the service manager", "state", state, "error", err)
 	}
 }
 
-// watch sends watchdog notifications until ctx ends. It does not probe the listeners: many clients would delay the
-// answer, and a restart would not help them.
+// watch sends watchdog notifications until ctx ends. It does not probe the listeners: under load the answer would be
+// late, and a restart would not help.
 func (a *App) watch(ctx context.Context) {
 	if a.manager.Watchdog <= 0 {
 		return
@@ -212,7 +212,6 @@ func (a *App) settleReadOnly(ctx context.Context) {
 	}
 }
 
-// reloadFindings returns the steps left to the operator after the last reload.
 func (a *App) reloadFindings() (all []service.Finding) {
 	if refused := a.reloads.refused.Load(); refused != nil {
 		all = append(all, *refused)

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// HeapFloor is the size of an untouched buffer, which takes only address space. The garbage collector starts when
-	// the heap has doubled, and a 5 MB heap doubles every few hundred requests under load. With the buffer it runs a
-	// quarter as often and costs at most HeapFloor more memory. GOGC=400 saves as much CPU time, but needs five times
-	// the memory of a large heap.
+	// HeapFloor is the size of an untouched buffer, which only takes address space. The garbage collector starts when
+	// the heap has doubled, and a 5 MB heap doubles every few hundred requests. With the buffer it runs a quarter as
+	// often for at most HeapFloor more memory. GOGC=400 saves as much CPU time, but needs five times the memory of a
+	// large heap.
 	HeapFloor = 16 << 20
 
-	// baseMemory covers everything except budgets and caches: 10 MB when idle, 20 KB per connection, uncharged
-	// request memory, and a reserve without which the garbage collector would run constantly.
+	// baseMemory covers everything except budgets and caches: 10 MB idle, 20 KB per connection, uncharged request
+	// memory, and a reserve that prevents constant garbage collection.
 	baseMemory = 32 << 20
 )
 
-// limitMemory sets the Go runtime's memory limit unless GOMEMLIMIT is set. adjust updates it to the current cache
-// sizes, so that garbage does not fill the unused cache memory.
+// limitMemory sets the runtime's memory limit unless GOMEMLIMIT is set. adjust updates it to the cache sizes, so that
+// garbage does not fill unused cache memory.
 func (a *App) limitMemory() (adjust func()) {
 	now, most, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
@@ -130,10 +130,10 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 	return limit, limit < 1<<60 // in version 1 a large number means no limit
 }
 
-// tendMemory adjusts the memory limit, and returns memory to the system soon after a load peak. Otherwise an idle
-// server would stay large for two minutes, until the next garbage collection.
+// tendMemory adjusts the memory limit, and returns memory to the system after a load peak. Otherwise an idle server
+// stays large for two minutes, until the next collection.
 func tendMemory(ctx context.Context, b *web.Memory, adjust func()) {
-	// Use the peak: a response that the kernel accepts at once is charged only briefly, but leaves as much garbage.
+	// Use the peak: a quickly sent response is charged only briefly, but leaves as much garbage.
 	const every, much = 2 * time.Second, 64 // 1/64 of the budget
 	for busy := false; clock.Sleep(ctx, every); {
 		adjust()

@@ -184,8 +184,7 @@ func (a *App) sweep(ctx context.Context) {
 	a.sweeper.Run(ctx)
 }
 
-// countRefusals returns a function that counts a service's refused requests and returns the reason, or nil if the
-// service has no reasons.
+// countRefusals returns a function that counts refused requests and returns the reason; nil if the service has none.
 func (a *App) countRefusals(s *opened) func(error) string {
 	if s.Refusals == nil {
 		return nil

@@ -26,7 +26,6 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	return lines, err
 }
 
-// migrateAll migrates databases. failed has the errors by service.
 func migrateAll(ctx context.Context, databases []*engine.Database) (lines []string, failed map[string]error) {
 	failed = map[string]error{}
 	for _, d := range databases {
@@ -59,7 +58,7 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 	return nil
 }
 
-// settle runs the migrations enabled at startup, and every service's Settle. failed has the errors by service.
+// settle runs the startup migrations and every service's Settle. failed has the errors by service.
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {

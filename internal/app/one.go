@@ -109,8 +109,8 @@ func AfterRestore(ctx context.Context, restored []*service.Running, age time.Dur
 	return nil
 }
 
-// OpenParts opens the services that an import fills, with new databases, and their sources. urls are the
-// Service.Import flag values.
+// OpenParts opens the services that an import fills, with new databases and their sources. urls are the
+// Service.Import flags.
 func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*importing.Part, closing func() error, err error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return s.Import != nil && s.Import.Of == of })
 	o.Copies = true

@@ -134,7 +134,7 @@ type heartbeat struct {
 }
 
 // heartbeat is unready for unauthenticated requests, which hold no slot: together they query the databases at most
-// once per heartbeatAge, one at a time.
+// once per heartbeatAge.
 func (a *App) heartbeat(ctx context.Context) map[string]error {
 	h := &a.lastHeartbeat
 	h.mu.Lock()
@@ -164,8 +164,8 @@ func (a *App) start(ctx context.Context) {
 	defer both.Wait()
 	tried := make(chan struct{})
 	both.Go(func() { a.completeStart(ctx, tried) })
-	// The first attempt may fix a service, e.g. by a migration, so readiness is checked after it. A migration may
-	// take hours, hence the timeout.
+	// The first attempt may fix a service, e.g. by a migration, so check readiness afterwards. Migrations may take
+	// hours, hence the timeout.
 	patience := time.NewTimer(readyTimeout)
 	defer patience.Stop()
 	select {
@@ -190,7 +190,6 @@ func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	}
 }
 
-// watchReadiness checks the services until ctx ends, to log readiness changes.
 func (a *App) watchReadiness(ctx context.Context) {
 	for {
 		pause := readyPause

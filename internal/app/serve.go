@@ -24,8 +24,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Run opens the services, serves until ctx ends, and closes them. It logs configuration notices. With log.format json
-// it logs an error, because all output must be JSON, and returns only the exit status.
+// Run opens the services, serves until ctx ends, and closes them. With log.format json it logs errors, because all
+// output must be JSON, and returns only the exit status.
 func Run(ctx context.Context, o Options, out io.Writer, notices []string) error {
 	o.LogTo = newTail(o.LogTo)
 	log, err := obs.NewLog(o.LogTo, o.Config.Log.Level, o.Config.Log.Format)
@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 	return err
 }
 
-// Serve runs the listeners and the sweeps until ctx ends. Then it shuts down in this order: readiness, drain delay,
+// Serve runs the listeners and sweeps until ctx ends, then shuts down in this order: readiness, drain delay,
 // listeners, sweeps, services' background work. It prints the start message to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
@@ -248,7 +248,6 @@ func closed(all []listener, err error) error {
 	return err
 }
 
-// listen opens every listener with an address, or takes its systemd socket.
 func (a *App) listen() (all []listener, err error) {
 	for _, c := range a.cfg.listeners() {
 		if c.Address == "" {

@@ -93,7 +93,6 @@ func (a *App) isOnThisMachine(r *http.Request) bool {
 	return client.IsLoopback() && listen.IsLoopback(host)
 }
 
-// consoleURL returns the console's local address, or "" without a console.
 func (a *App) consoleURL() string {
 	at := a.addresses[service.Admin]
 	if a.console == nil || at == "" {

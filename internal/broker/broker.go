@@ -24,9 +24,9 @@ type Broker interface {
 	// are stored in order: if one fails, its successors fail, too. A *PermanentError means that retrying is useless.
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
-	// Subscribe calls handle for each message until ctx ends, which returns nil, or the subscription fails. handle
-	// must call Ack or Nack; otherwise the message is redelivered. Calls are concurrent, except for messages with the
-	// same key. Subscribe returns after all handle calls have returned.
+	// Subscribe calls handle for each message until ctx ends (returning nil) or the subscription fails. handle must
+	// call Ack or Nack; otherwise the message is redelivered. Calls are concurrent, except for messages with the same
+	// key. Subscribe waits for them.
 	Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *Delivery)) error
 
 	// Close disconnects.

@@ -113,7 +113,6 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 	})
 }
 
-// backupAddress returns the backup URL: an argument, or backup.url.
 func (c *command) backupAddress(args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
@@ -175,7 +174,6 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string) (
 	return backup.Verify(ctx, v)
 }
 
-// eachBody calls fn with each file that the restored databases reference.
 func (c *command) eachBody(ctx context.Context, folder string, services []string, fn func(of, name string) error) error {
 	if len(services) == 0 {
 		return nil

@@ -217,7 +217,6 @@ func (c *command) getenv(name, otherwise string) string {
 	return otherwise
 }
 
-// load reads the configuration and prints its warnings and notes.
 func (c *command) load() (*app.Config, error) {
 	cfg, report, err := c.read()
 	c.print(report)

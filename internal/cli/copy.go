@@ -91,7 +91,6 @@ func (c *command) copyService() *cobra.Command {
 	return cmd
 }
 
-// interrupted returns the error of a copy or import that a signal may have ended.
 func interrupted(ctx context.Context, writes bool, err error) error {
 	switch {
 	case err == nil || ctx.Err() == nil:
@@ -156,7 +155,6 @@ func (c *command) newCopy(source, target *app.One) (copied *copying.Copy, end fu
 	return copied, end
 }
 
-// bars returns functions that show the progress of a copy or import.
 func (c *command) bars() (report func(string), progress func(what string, done, total int64), line func(string), end func()) {
 	bar, what := c.shell().Bar("rows", 0), "rows"
 	report = func(line string) {

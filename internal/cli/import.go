@@ -152,7 +152,6 @@ const passEvery = 10 * time.Second
 var errNotStopped = errors.New("the import is not complete: everything is copied except for what changes from now on. " +
 	"Stop the other server, then run the same command with --stopped")
 
-// stopped asks whether the other server is stopped, calling pass meanwhile.
 func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass func(context.Context) error) error {
 	sh := c.shell()
 	switch {

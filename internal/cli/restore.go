@@ -137,7 +137,6 @@ func parseMoment(text string) (time.Time, error) {
 	return t, nil
 }
 
-// printPlan prints the restored services, the moment, and which writes are lost.
 func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error {
 	out := c.shell()
 	what := "the secrets file"

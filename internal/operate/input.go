@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Input is an operation's input: an argument or flag of a command, a form field, and part of a request's path, query
-// or body.
+// Input is a command's argument or flag, a form field, and part of a request's path, query or body.
 type Input struct {
 	Name     string
 	Doc      string
@@ -32,9 +31,9 @@ type Input struct {
 	Local    bool         // command only
 	Remote   bool         // not in the command
 	Secret   bool         // masked in the console
-	Names    string       // kind of named thing, as a subject of list rows; "": the equally named subject; "-": nothing listed
+	Names    string       // kind of named thing, as in list rows; "": the equally named subject; "-": nothing listed
 	Also     []string     // values that it takes besides these names; "*": any
-	Lines    int          // form height of a multiline text; 0: single line. A form on a read's page starts with the equally titled text
+	Lines    int          // form height of a multiline text; 0: single line. On a read's page it starts with the equally titled text
 
 	at         []int
 	isDuration bool
@@ -196,7 +195,6 @@ func inputsOf(t reflect.Type) (all []Input) {
 	return all
 }
 
-// fieldsOf returns a struct's fields, with embedded structs flattened.
 func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {
@@ -220,8 +218,8 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 	return in, check(v)
 }
 
-// check calls Check on each embedded struct, then on the struct itself. Go's promotion does not suffice: two embedded
-// Checks cancel each other, and the struct's own Check hides them. A promoted Check may run twice.
+// check calls Check on each embedded struct, then on the struct. Promotion does not suffice: two embedded Checks
+// cancel each other, and the struct's own Check hides them. A promoted Check may run twice.
 func check(v reflect.Value) error {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Anonymous && v.Field(i).Kind() == reflect.Struct {

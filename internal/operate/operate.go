@@ -87,8 +87,8 @@ type About struct {
 
 	Refuses func() error // why a background job cannot start now; nil: always can
 
-	// Setup, if set, returns how to configure the operation's requirements; nil: configured. The console shows it
-	// instead of an empty list and hides change buttons.
+	// Setup, if set, returns how to configure missing requirements, or nil. The console shows it instead of an empty
+	// list and hides change buttons.
 	Setup func() *Setup
 
 	// ServerOnly: no command, because the operation concerns the server process.
@@ -274,8 +274,8 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 type None struct{}
 
 // Changed is a change's result. Without a notice, its fields tagged title are shown. The tag secret marks a value
-// shown only once, e.g. a token, and holds the text that says so: the command prints it (alone if no other field has
-// title without aside), the console shows it instead of the page, with a QR code if tagged qr, and the API sends it.
+// shown only once, e.g. a token, and says so: the command prints it (alone if no other field has title without
+// aside), the console shows it instead of the page, with a QR code if tagged qr.
 type Changed interface{ Notice() string }
 
 // NewList declares a list. In's fields are the inputs, with the tags doc (help) and flag (name). The tag local
@@ -351,7 +351,6 @@ func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Cont
 	return o
 }
 
-// runner returns a function that parses inputs, calls fn and builds the result.
 func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, call) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, call) (*Result, error) {
 	return func(ctx context.Context, values map[string]string, c call) (*Result, error) {
 		in, err := parse[In](inputs, values)

@@ -68,8 +68,7 @@ type Runs struct {
 	all   []*Run // in start order
 }
 
-// InBackground connects the background jobs to their runs, and adds operations with the noun "runs" that list, show
-// and stop them.
+// InBackground connects background jobs to their runs, and adds operations that list, show and stop runs.
 func InBackground(all []Operation) []Operation {
 	runs := &Runs{}
 	all = slices.Clone(all)

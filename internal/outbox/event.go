@@ -74,9 +74,9 @@ type Box interface {
 	// Release releases those of the leases held by holder.
 	Release(ctx context.Context, holder string, parts Parts) error
 
-	// Next returns each stream's first events in order, except streams waiting for a refused event. more is the set
-	// of partitions that may have more events because the limit was reached. The batch is split among the partitions,
-	// or takes the oldest events first, so that a busy partition does not block the others for long.
+	// Next returns each stream's first events in order, except streams waiting for a refused event. more are the
+	// partitions that may have more events beyond the limit. The batch is split among partitions, or takes the oldest
+	// events first, so that a busy partition does not block the others.
 	Next(ctx context.Context, q Query) (events []Event, more Parts, err error)
 
 	// Done deletes published events returned by Next, then releases the partitions' leases. Some events may be

@@ -28,7 +28,7 @@ type Options struct {
 	Poll time.Duration
 
 	// Look is how often the polling process also looks, between polls, for events of crashed processes and of
-	// processes without a relay, e.g. commands. It only reads; 0 means never.
+	// commands, which have no relay. It only reads; 0 means never.
 	Look time.Duration
 
 	// Batch is the maximum number of events per batch; 0 means 500.
@@ -60,8 +60,8 @@ type Options struct {
 	Hint string
 }
 
-// Relay publishes a table's events. Several processes may each run a relay. They share the work by partition:
-// database leases ensure that one process at a time publishes a partition.
+// Relay publishes a table's events. Several processes may run relays: database leases ensure that one at a time
+// publishes a partition.
 type Relay struct {
 	o      Options
 	holder string

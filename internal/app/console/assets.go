@@ -68,7 +68,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// sendFile sends a file as a download, because HTML or SVG could contain scripts. Images of safe types are shown.
+// sendFile sends a download: HTML or SVG could contain scripts. Safe images are shown.
 func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	if page.Private && x.session.role != admin {
 		return errRole
@@ -87,7 +87,6 @@ func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	return web.SendFile(x.w, x.r, sent)
 }
 
-// upper capitalizes a sentence unless it begins with a name, e.g. a setting.
 func upper(s string) string {
 	if first, _, _ := strings.Cut(s, " "); strings.ContainsAny(first, "./_") {
 		return s

@@ -28,8 +28,7 @@ func (r *renderer) charts(b *service.Charts) {
 	r.close("div")
 }
 
-// chart renders an SVG, which needs no script. Its label gives the latest and greatest values for screen readers. The
-// script redraws the data with uPlot.
+// chart renders an SVG for use without scripts, labeled with the latest and greatest values for screen readers.
 func (r *renderer) chart(c *service.Chart) {
 	most := 0.0
 	for _, s := range c.Series {
@@ -91,7 +90,7 @@ func formatTime(t, first, last time.Time) string {
 // longDay is also in the script.
 const longDay = 20 * time.Hour
 
-// line returns a series' SVG path. Missing values interrupt it; an isolated value becomes a short stroke.
+// line breaks at missing values; an isolated value becomes a short stroke.
 func line(c *service.Chart, values []float64, top float64) string {
 	var b strings.Builder
 	first := c.Times[0]

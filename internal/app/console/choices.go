@@ -194,8 +194,8 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns the things of a kind with a name prefix, search hits first. Not every list supports prefixes, and
-// a database may be down; then there are fewer suggestions.
+// beginning returns things by name prefix, search hits first. Not every list supports prefixes, and a database may be
+// down; then there are fewer suggestions.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)

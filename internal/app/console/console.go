@@ -31,7 +31,7 @@ type Section struct {
 	service.Console
 }
 
-// Recorder records operators' changes, e.g. in a log. The context names the operator (service.WithOperator).
+// Recorder logs operators' changes. The context names the operator (service.WithOperator).
 type Recorder interface {
 	Add(ctx context.Context, c *service.Change)
 }
@@ -72,14 +72,14 @@ func New(o Options) (*Console, error) {
 	return c, nil
 }
 
-// SetViewerToken replaces the viewer token and ends sessions of the old token.
+// SetViewerToken replaces the viewer token and ends its sessions.
 func (c *Console) SetViewerToken(token string) {
 	if former := c.viewer.Swap(&token); *former != token {
 		c.sessions.end(func(s *session) bool { return s.role == viewer })
 	}
 }
 
-// NewLink returns the path of a one-time admin sign-in link, valid for an hour. It revokes the previous link.
+// NewLink returns a one-time admin sign-in path, valid for an hour. It revokes the previous link.
 func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.sessions.newLink() }
 
 // Owns reports whether a raw path belongs to the console.
@@ -196,8 +196,7 @@ func (x *exchange) checkOrigin() error {
 	return nil
 }
 
-// cookieName returns the session cookie's name. Over TLS, the prefix makes browsers reject cookies set by sibling
-// hosts.
+// cookieName uses a prefix over TLS that makes browsers reject cookies set by sibling hosts.
 func (x *exchange) cookieName() string {
 	if x.origin.Scheme == "https" {
 		return "__Host-holdfast-console"
@@ -268,8 +267,8 @@ func (x *exchange) signIn() error {
 	}
 	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))
 	isAdmin, isViewer := same(token, x.AdminToken), token != "" && same(token, *x.viewer.Load())
-	// A correct token is limited only by failures from its own address, so that others in the network, e.g. on the
-	// same Wi-Fi, lock nobody out. A wrong token counts against the whole network.
+	// A correct token is limited only by its own address's failures, so that neighbors in the network lock nobody
+	// out. A wrong token counts against the whole network.
 	address, source := x.address(), network
 	if isAdmin || isViewer {
 		source = address
@@ -387,7 +386,7 @@ func (x *exchange) page(path string) error {
 	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
 }
 
-// uploadHeader marks the upload script's requests, one per file. They need no page after success.
+// uploadHeader marks requests from the upload script, one per file. They need no page after success.
 const uploadHeader = "X-Upload"
 
 func (x *exchange) act(section *Section, page *service.Page) error {

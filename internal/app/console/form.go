@@ -26,7 +26,7 @@ const (
 
 var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
-// readForm reads a form without files. Browsers send Content-Length. The body is held twice: raw and decoded.
+// readForm reads a form without files. It holds the body twice: raw and decoded.
 func (x *exchange) readForm(limit int64) error {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errForm

@@ -8,13 +8,12 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// page builds HTML. Text and attribute values are always escaped, and invisible characters become visible
-// (service.Printable); element and attribute names are constants. html/template would defeat the linker's dead-code
-// elimination: the binary would grow by half.
+// page builds HTML. It always escapes text and attribute values, and makes invisible characters visible
+// (service.Printable); element and attribute names are constants. html/template would defeat dead-code elimination
+// and grow the binary by half.
 type page struct{ strings.Builder }
 
-// open writes a start tag. attrs are name-value pairs; a name that ends in ? is a boolean attribute, written if its
-// value is not "".
+// open writes a start tag. attrs are name-value pairs; name? is a boolean attribute, omitted if its value is "".
 func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('<')
 	p.WriteString(name)

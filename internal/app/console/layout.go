@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// htmxConfig lets htmx work under the policy: no inline style and no code in attributes. It keeps no
-// page in the browser's storage.
+// htmxConfig makes htmx comply with the policy (no inline style, no code in attributes) and disables its history
+// storage.
 const htmxConfig = `{"includeIndicatorStyles":false,"allowEval":false,"allowScriptTags":false,"selfRequestsOnly":true,"historyEnabled":false,"historyCacheSize":0}`
 
 func (c *Console) start(title string, blocks ...service.Block) *page {

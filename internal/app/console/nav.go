@@ -134,8 +134,7 @@ func (s *Section) first() *service.Page {
 	return everyday[0]
 }
 
-// listed returns the navigation page that a page belongs to: itself, its nearest ancestor, or the page with its noun.
-// It may be nil.
+// listed returns a page's navigation entry: itself, its nearest ancestor, or the page with its noun. It may be nil.
 func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	if at.Listed {
 		return at

@@ -9,7 +9,6 @@ import (
 
 func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
 
-// hasAnchor reports whether a link may lead to a form.
 func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
 
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }

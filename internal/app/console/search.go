@@ -80,7 +80,6 @@ func (c *Console) search(ctx context.Context, query string) []results {
 	return all
 }
 
-// pagesNamed returns the navigation pages whose section and title contain the query's words.
 func pagesNamed(s *Section, query string) (hits []service.Hit) {
 	for i := range s.Pages {
 		if pg := &s.Pages[i]; pg.Listed && service.HasWords(s.Title+" "+pg.Title, query) {
@@ -105,7 +104,7 @@ func (x *exchange) suggest() error {
 	return nil
 }
 
-// groups returns search hits by kind, pages first, at most as many as are shown. A failed service has no hits.
+// groups returns as many hits as are shown, pages first. A failed service has none.
 func (c *Console) groups(ctx context.Context, query string) []group {
 	pages, others := group{title: "Pages"}, []group(nil)
 	for i, found := range c.search(ctx, query) {
@@ -126,7 +125,7 @@ func (c *Console) groups(ctx context.Context, query string) []group {
 	return firstOfEach(all, suggestions)
 }
 
-// firstOfEach limits hits to n: the first of each group, then the second of each, and so on.
+// firstOfEach keeps n hits: the first of each group, then the second of each, etc.
 func firstOfEach(all []group, n int) []group {
 	taken := make([]int, len(all))
 	for row := 0; n > 0 && slices.ContainsFunc(all, func(g group) bool { return len(g.hits) > row }); row++ {
@@ -143,7 +142,6 @@ func firstOfEach(all []group, n int) []group {
 	return slices.DeleteFunc(all, func(g group) bool { return len(g.hits) == 0 })
 }
 
-// suggestions writes the search suggestions and their screen reader text.
 func (p *page) suggestions(all []group) {
 	n := 0
 	if len(all) > 0 {

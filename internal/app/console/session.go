@@ -85,8 +85,8 @@ func (all *sessions) prune(now time.Time) {
 	}
 }
 
-// find returns the cookie's session and takes its notice. An htmx update does not take the notice or extend the
-// session.
+// find returns the cookie's session and takes its notice, except for htmx updates, which do not extend the session
+// either.
 func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, ok bool) {
 	now := all.now()
 	all.mu.Lock()

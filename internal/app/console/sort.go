@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// order sorts a table that shows all its rows: by a column, or -1, and the query values that say so. Paged lists use
-// their indexes instead (service.Column.Sort).
+// order sorts a table with all its rows by a column, or -1. Paged lists use their indexes instead
+// (service.Column.Sort).
 type order struct {
 	column     int
 	descends   bool
@@ -133,7 +133,6 @@ func amountOf(text string) (float64, bool) {
 	return d.Seconds(), err == nil
 }
 
-// orderLink returns the link that sorts by a column, or reverses its order.
 func (r *renderer) orderLink(o *order, column int, title string) string {
 	desc := ""
 	if o.column == column && !o.descends {

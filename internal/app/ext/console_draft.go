@@ -18,8 +18,7 @@ const shownFailures = 5
 
 var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
 
-// explainDraft converts a request error to a form error: with the field, and the JSON pointer and line in the typed
-// text.
+// explainDraft converts a request error to a form error with field, JSON pointer and line.
 func explainDraft(r *service.PageRequest, err error) error {
 	if _, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return err
@@ -109,8 +108,7 @@ func placeIn(field, text, pointer string) string {
 	return where
 }
 
-// lineOf returns the line, from 1, of the value at a pointer or of its nearest parent. If the text is not JSON, it
-// returns the line of the syntax error.
+// lineOf returns the line, from 1, of the value at a pointer or its nearest parent, or of the syntax error.
 func lineOf(text, pointer string) int {
 	var all json.RawMessage
 	at := 0
@@ -126,7 +124,6 @@ func lineOf(text, pointer string) int {
 	return 1 + strings.Count(text[:min(at, len(text))], "\n")
 }
 
-// find returns the offset of the value at a pointer, or of its nearest parent.
 func find(text []byte, path canonjson.Pointer) int {
 	d := json.NewDecoder(bytes.NewReader(text))
 	next := func() int { // offset of the next value

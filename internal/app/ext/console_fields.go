@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// The record form has a field per property. A field name begins with the conversion of its text to JSON, so the form
-// is parsed without the schema, which may have changed.
+// A field name begins with how to convert its text to JSON, so parsing the form does not depend on the schema, which
+// may have changed.
 const (
 	textKind    = "text"    // a string; if it is empty, the property is absent
 	stringKind  = "string"  // a string, which may be empty
@@ -55,8 +55,8 @@ func (o *objectSchema) property(name string) *property {
 	return p
 }
 
-// propertyFields returns the fields for a value ("" for a new record), or for typed, a resubmitted form, if not nil.
-// It returns false if the schema or the value is not an object.
+// propertyFields returns a value's fields ("" for a new record), or those of a resubmitted form if typed is not nil.
+// It returns false if the schema or value is not an object.
 func propertyFields(document []byte, value canonjson.Value, typed url.Values) (all []service.Field, ok bool) {
 	var schema objectSchema
 	if json.Unmarshal(document, &schema) != nil || len(schema.Properties) == 0 || len(schema.Type) > 0 && string(schema.Type) != `"object"` {
@@ -104,8 +104,7 @@ func parseField(field string) (kind, property string, ok bool) {
 	return kind, property, err == nil && slices.Contains(fieldKinds, kind)
 }
 
-// field returns a property's field that returns the value unchanged: as JSON if no other kind can. A nil value is
-// absent.
+// field returns a field that round-trips the value: as JSON if no other kind can. A nil value is absent.
 func (p *property) field(value json.RawMessage, isNew bool) service.Field {
 	var text string
 	var list []string
@@ -162,7 +161,6 @@ func (p *property) fieldOf(kind, text string) service.Field {
 
 func linesOf(text string) int { return min(12, 2+strings.Count(text, "\n")) }
 
-// isShown reports whether a browser submits a text unchanged.
 func isShown(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }
@@ -214,8 +212,7 @@ func (p *property) line(f *service.Field) {
 	}
 }
 
-// options returns the values of an enum or boolean as JSON, or nil if there are none or the current value is not
-// among them.
+// options returns the enum or boolean values as JSON, or nil if there are none or the current value is not included.
 func (p *property) options(value json.RawMessage) (all []service.Option) {
 	values := p.Enum
 	if len(p.Const) > 0 {

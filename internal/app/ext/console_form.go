@@ -16,8 +16,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// assemble returns the value of a form with property fields, of at most limit bytes. Errors are *service.FieldErrors,
-// or canonjson's for the whole value.
+// assemble returns the form's value, of at most limit bytes. Errors are *service.FieldErrors, or canonjson's for the
+// whole value.
 func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	parts, wrong := map[string]canonjson.Value{}, map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(form)) {
@@ -105,8 +105,7 @@ func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 // browserTime matches times as browsers submit them: without zero seconds or fractions.
 var browserTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d{1,3})?$`)
 
-// timeOf converts a browser's time to its stored form. It returns other texts unchanged, e.g. from browsers without
-// time inputs.
+// timeOf converts a browser's time to its stored form. Other texts, e.g. from browsers without time inputs, stay.
 func timeOf(text string, millis bool) string {
 	parts := browserTime.FindStringSubmatch(text)
 	if parts == nil {

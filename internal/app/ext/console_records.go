@@ -78,8 +78,7 @@ func (s *Extensions) showCreate(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
-// editor returns a record's edit fields and a button to switch modes: property fields, if the schema and the value
-// are objects, or JSON.
+// editor returns edit fields and a mode switch: property fields, if the schema and the value are objects, or JSON.
 func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place, rec *ext.Record) (fields []service.Field, other *service.Trial, err error) {
 	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
 	if err != nil {
@@ -395,8 +394,7 @@ func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o se
 	return o, err
 }
 
-// conflict shows a concurrent change: the stored record, the differences, and a form that overwrites it. It also
-// returns an error.
+// conflict shows the stored record, the differences, and a form that overwrites it. It also returns an error.
 func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft canonjson.Value) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {

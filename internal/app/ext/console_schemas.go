@@ -52,8 +52,7 @@ func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o se
 	return o, plain(err)
 }
 
-// tryDraft compares an unregistered schema with the active version and validates the stored records. The form below
-// the result edits it.
+// tryDraft compares an unregistered schema with the active version and validates stored records.
 func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -94,7 +93,6 @@ func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*
 	}, nil
 }
 
-// schemaTrail returns the links to the pages above a version.
 func (p place) schemaTrail() []service.Link {
 	return append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
 }

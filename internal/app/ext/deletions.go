@@ -186,7 +186,6 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 	return out, fmt.Errorf("%w; run the command again to continue", err)
 }
 
-// deleteSteps deletes until nothing is left, or for deletionTime.
 func (s *Extensions) deleteSteps(ctx context.Context, o ext.Owner, records int64, progress operate.Progress) (ext.Deletion, error) {
 	end, before := s.deps.Clock().Add(deletionTime), int64(-1)
 	step := func(d ext.Deletion) bool {

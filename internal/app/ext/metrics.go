@@ -109,7 +109,6 @@ func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 
 const codeInvalid = "VALIDATION_FAILED"
 
-// totalsAge is the maximum age of the totals; reading them scans all installs.
 const totalsAge = time.Minute
 
 func (m *metrics) total() (inspection.Totals, bool) {

@@ -23,7 +23,6 @@ func (v activeVersion) String() string {
 	return fmt.Sprintf("version %d", int64(v))
 }
 
-// schemaCheck compares a version with the active one and lists invalid stored records.
 type schemaCheck struct {
 	schemaOutput
 	Active  activeVersion      `json:"active" title:"Active" least:"0" doc:"the version that it was compared with; 0: none"`

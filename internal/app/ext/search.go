@@ -81,7 +81,6 @@ func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []
 	return hits, nil
 }
 
-// uuidRange returns the first and last UUID with a prefix, in lower case; false if no UUID matches.
 func uuidRange(prefix string) (first, last string, ok bool) {
 	const shape = "00000000-0000-0000-0000-000000000000"
 	if prefix == "" || len(prefix) > len(shape) {

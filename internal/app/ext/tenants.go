@@ -35,8 +35,8 @@ type tenantOutput struct {
 // tenantRows is the number of installs per read when listing tenants.
 const tenantRows = 25
 
-// listTenants finds tenants by their installs. After each page it skips to the next tenant, so it reads few installs
-// of a large tenant and many small tenants at once.
+// listTenants finds tenants by their installs. It skips to the next tenant after each page, so it reads few installs
+// of large tenants and many small tenants at once.
 func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
 	span := inspection.Span{All: true}
 	if in.After != "" {
@@ -52,7 +52,6 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 // lastInstall is the greatest install ID.
 const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-// tenantsIn returns the first tenants in a span. The tenant of span.After is included only if it has a later install.
 func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit int) (all []tenantOutput, err error) {
 	var last ext.TenantID // that was found
 	if span.After.Install == lastInstall {

@@ -42,7 +42,6 @@ func (r *revocation) read(s *Extensions, token string) error {
 	return err
 }
 
-// makeToken creates a token for an install or a service.
 func (s *Extensions) makeToken(r tokenRequest) (t tokenOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return t, err

@@ -60,7 +60,6 @@ func (s *Extensions) exportInstall(ctx context.Context, in installInput, progres
 	}}, nil
 }
 
-// writeExport writes page and the following pages, reading each only after the previous one is written.
 func writeExport(to io.Writer, page ext.ExportPage, next func(cursor string) (ext.ExportPage, error), progress operate.Progress) (err error) {
 	records := page.Header.Records
 	w := bufio.NewWriterSize(to, 64<<10)

@@ -21,8 +21,8 @@ const (
 	listTimeout   = 20 * time.Second
 )
 
-// Copies lists backups and restore points for the console. Lists are read in the background, so that slow targets do
-// not delay a page. Set the exported fields before use.
+// Copies lists backups and restore points. Lists are read in the background, so that slow targets do not delay pages.
+// Set the exported fields before use.
 type Copies struct {
 	Backups *backup.Scheduler
 	Replica func() location.Settings

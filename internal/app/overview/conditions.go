@@ -71,7 +71,6 @@ func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []ale
 	return append(all, o.backlogConditions(ctx)...)
 }
 
-// certificateConditions reports a certificate that expires soon, or a new one that is unusable.
 func certificateConditions(s certificates.State, early time.Duration, now time.Time) []alerts.Condition {
 	c := alerts.Condition{Name: Certificate, State: service.Warning, Says: s.Problem, Fix: "run: holdfast check"}
 	left := s.Until.Sub(now)
@@ -97,8 +96,7 @@ type disk struct {
 	grown      float64 // bytes per day
 }
 
-// disks returns the disks with embedded databases. Databases on disks with equal size and free space are assumed to
-// share a disk.
+// disks returns the disks with embedded databases, identified by size and free space.
 func (o *Overview) disks() (all []*disk) {
 	for _, d := range o.databases() {
 		if !d.Embedded() {
@@ -119,7 +117,6 @@ func (o *Overview) disks() (all []*disk) {
 	return all
 }
 
-// diskConditions finds disks that are nearly full, or will be within days.
 func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
 	for _, d := range o.disks() {
 		if c := d.condition(days); c != nil {
@@ -153,7 +150,6 @@ func (d *disk) condition(days int) *alerts.Condition {
 	return nil
 }
 
-// backupCondition reports a latest backup that is older than the limit or the schedule.
 func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	settings := o.Backups.Settings()
 	if limit == 0 || !o.hasFiles() {

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/obs"
 )
 
-// historyEvery is the time between two points. Only every tenth point measures the database servers, because each
-// process does it, and on Citus on each node.
+// historyEvery is the time between points. Every tenth point measures the database servers, because each process does
+// it, and on Citus on each node.
 const (
 	historyEvery = time.Minute
 	historySized = 10
@@ -90,7 +90,6 @@ func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	return p
 }
 
-// run loads the file, and adds points until ctx ends.
 func (h *History) run(ctx context.Context, measure func(ctx context.Context, servers bool) Point) {
 	h.load()
 	defer h.save()
@@ -131,8 +130,8 @@ func (s *sample) count(before, p *Point) {
 	s.slow = t.Quantile(.99)
 }
 
-// add merges one into the last sample if both are in the same interval. If the clock was set back, it removes later
-// samples. Samples from a wildly wrong clock are hidden, and expire.
+// add merges one into the last sample of the same interval. If the clock was set back, it removes later samples.
+// Samples from a wildly wrong clock are hidden, and expire.
 func (s *span) add(all []sample, one sample) []sample {
 	all = slices.DeleteFunc(all, func(old sample) bool { return !old.at.Before(one.at) && old.at.Sub(one.at) < s.length() })
 	if n := len(all); n > 0 && s.every > historyEvery && all[n-1].at.Truncate(s.every).Equal(one.at.Truncate(s.every)) {

@@ -31,7 +31,6 @@ type listState struct {
 	Problem string    `json:"problem,omitempty" doc:"why the latest attempt to read it failed"`
 }
 
-// get returns the list at a URL. If the list is old, get starts a read and waits briefly.
 func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) T {
 	if reading := l.ask(ctx, of, now, read); reading != nil {
 		patience := time.NewTimer(listPatience)

@@ -92,7 +92,6 @@ func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
 	}
 }
 
-// showLog says how many lines are in memory, below them.
 func (o *Overview) showLog(context.Context, *service.PageRequest) (*service.View, error) {
 	all, size := o.Log.Lines()
 	text := "No line is in memory."

@@ -82,7 +82,6 @@ func (o *Overview) databases() (all []*engine.Database) {
 	return all
 }
 
-// hasFiles reports whether any database is a local file.
 func (o *Overview) hasFiles() bool {
 	return slices.ContainsFunc(o.databases(), (*engine.Database).Embedded)
 }
@@ -238,7 +237,6 @@ func (o *Overview) backupStat() service.Stat {
 	return c
 }
 
-// joined joins two texts with a semicolon; either may be "".
 func joined(first, second string) string {
 	if first == "" {
 		return second

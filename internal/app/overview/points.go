@@ -52,7 +52,6 @@ func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 	}).Points
 }
 
-// showBackups adds the next due backup and the replica's restore range below the list.
 func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	settings := o.Copies.Backups.Settings()
 	if settings.URL == "" { // the page says how to set it

@@ -96,7 +96,6 @@ func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]rea
 	}
 }
 
-// readOnlyRow reports whether a service accepts writes, and the copy that uses its database.
 func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.Database) readOnlyOutput {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -118,7 +118,6 @@ func latestOf(c *service.Chart) []float64 {
 	return values[max(0, len(values)-linePoints):]
 }
 
-// before returns the latest point before a time, else the first, else a zero point.
 func (h *History) before(at time.Time) (p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,7 +172,6 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []s
 	return b
 }
 
-// problemOf returns the worst state among a service's findings, and a link to them.
 func problemOf(found []service.Finding, name string) (state service.State, why *service.Link) {
 	wrong := withStates(found, service.Wrong, service.Warning)
 	wrong = slices.DeleteFunc(wrong, func(f service.Finding) bool { return f.Service != name })
@@ -187,7 +185,6 @@ func problemOf(found []service.Finding, name string) (state service.State, why *
 	return wrong[0].State, &service.Link{Text: text, To: "checks"}
 }
 
-// sizeLine describes a database's size, and its growth if known long enough.
 func sizeLine(d *engine.Database, u usage) string {
 	line := d.Target.Kind.Title()
 	if text := u.sizeText(); text != "" {

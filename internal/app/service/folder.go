@@ -12,7 +12,7 @@ import (
 const spare = 1 << 20
 
 // CheckFolder reports whether files can be created, written and read in a folder, or the folder can be created. It
-// removes what it creates. otherwise says how to choose another folder.
+// cleans up. otherwise says how to choose another folder.
 func CheckFolder(what, dir, otherwise string) Finding {
 	info, err := os.Stat(dir)
 	switch {

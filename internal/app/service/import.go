@@ -41,8 +41,8 @@ type Source interface {
 
 // Stamper is a view that detects changed owners without reading all rows.
 type Stamper interface {
-	// Stamps returns a digest per owner in a group, keyed by the owner's text. Every change by the other server
-	// changes the digest. ok is false if all rows must be read.
+	// Stamps returns a digest by owner, which every change by the other server changes. ok is false if all rows must
+	// be read.
 	Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok bool, err error)
 }
 

@@ -18,8 +18,8 @@ type Console struct {
 	Icon  string // navigation icon, named in package console; "": a box
 	Pages []Page
 
-	// Everyday lists the paths of the most used pages. The navigation shows them in this order, and the others after
-	// a click. If it is empty, all pages are shown.
+	// Everyday lists the paths of the most used pages in order. The navigation shows the others after a click. Empty:
+	// all.
 	Everyday []string
 
 	// Search, if set, finds things by name prefix: at most MaxHits per index, with one lookup each. Finds documents
@@ -75,8 +75,8 @@ func beginsWord(name, text string) bool {
 // MaxChoices limits the things that a field offers at once.
 const MaxChoices = 50
 
-// Chooser returns the things of a kind, e.g. "account", by name prefix, using an index. at holds the other form
-// values, e.g. a bucket's account. nil: unknown.
+// Chooser returns things of a kind, e.g. "account", by name prefix, using an index. at holds the other form values,
+// e.g. a bucket's account. nil: unknown.
 type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Choices, error)
 
 // Choices are things that a field offers.
@@ -92,8 +92,8 @@ type Hit struct {
 	To   string // page link within the service
 }
 
-// Page is a console page. The console knows no service: it serves the page at /console/SERVICE/PATH to signed-in
-// operators and renders its View. Pages consist of values, so user text cannot become HTML.
+// Page is a console page, served at /console/SERVICE/PATH to signed-in operators. Pages consist of values, so user
+// text cannot become HTML.
 type Page struct {
 	Path   string // below /console/SERVICE/, such as "accounts"
 	Title  string
@@ -241,8 +241,8 @@ type Table struct {
 	Grid    bool  // rows are tiles with large pictures
 }
 
-// Bulk adds row selection with actions. Its forms submit the selected keys as "key", plus Keep; their fields are
-// optional in the browser.
+// Bulk adds row selection. Its forms submit the selected keys as "key", plus Keep; fields are optional in the
+// browser.
 type Bulk struct {
 	Keys  []string // one per row
 	Names []string // row names for screen readers
@@ -387,8 +387,8 @@ type Field struct {
 	File     bool // one or more files; must be the last field
 	One      bool // a single file
 
-	// Kind makes the field choose a thing of a kind (Console.Choose): a select for few things, otherwise an input
-	// with suggestions. Also adds values; Typed forces an input.
+	// Kind makes the field choose a thing of a kind (Console.Choose): a select, or an input with suggestions. Also
+	// adds values; Typed forces an input.
 	Kind  string
 	Also  []string
 	Typed bool

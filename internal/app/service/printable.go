@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes characters that a terminal or browser does not show as themselves, e.g. line breaks, ESC, or
-// bidirectional controls: , \u001b, \u202e, as in JSON. Otherwise a client-chosen name could imitate another or alter
-// the text around it. All tables and pages escape names with it.
+// Printable escapes characters that are not displayed as themselves, e.g. line breaks, ESC, or bidirectional
+// controls, as JSON does (\\u001b). Otherwise a client-chosen name could imitate another or alter the text around it.
+// All tables and pages escape names with it.
 func Printable(s string) string { return escape(s, "") }
 
 // PrintableLines is Printable, but keeps line breaks and tabs.

@@ -284,9 +284,8 @@ type Files struct {
 	Restore func(ctx context.Context, dir string, open FileSource, progress func(done, total int64)) (Copied, error)
 }
 
-// FileSource opens a file by its name in Files.Bodies: the content in Bodies, or a file from Copy. Errors:
-// errcode.NotFound if the source lacks the file, errcode.Internal if it is damaged, errcode.Unavailable if it may be
-// readable later.
+// FileSource opens a file by its name in Files.Bodies: from Bodies, or written by Copy. Errors: errcode.NotFound if
+// missing, errcode.Internal if damaged, errcode.Unavailable if readable later.
 type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.

@@ -262,7 +262,6 @@ type record struct {
 	payload                             []byte // nil: not read
 }
 
-// wrong returns why a record cannot be imported, or "".
 func (v *mozillaView) wrong(r *record) string {
 	switch {
 	case !v.listed(r.user, r.coll, r.stamp) || !r.listed:
@@ -284,7 +283,6 @@ func (v *mozillaView) listed(user, coll, stamp int64) bool {
 	return user > 0 && v.names[coll] != "" && isTime(stamp) && tick(stamp) > 0
 }
 
-// payload returns an SQL expression that omits oversized payloads.
 func (v *mozillaView) payload() string {
 	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
 }
@@ -363,7 +361,6 @@ func length(v any) int64 {
 	return n
 }
 
-// scan calls fn with each record in a span, including its sortindex and stored expiry.
 func (v *mozillaView) scan(span rows.Span, payloads bool, fn func(r *record, sortindex any, expiry int64) error) error {
 	payload := "NULL"
 	if payloads || v.rawPayload {

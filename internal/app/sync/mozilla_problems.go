@@ -79,7 +79,6 @@ func (v *mozillaView) openBatches(report func(service.Problem)) error {
 	})
 }
 
-// alsoOf returns the remaining join condition between a batch and its records.
 func (v *mozillaView) alsoOf() string {
 	if v.db.MySQL {
 		return ""

@@ -91,7 +91,6 @@ const spannerRecords = `
 		IF(TIMESTAMP_DIFF(expiry, modified, MILLISECOND) = 2100000000000 OR expiry >= TIMESTAMP '9999-12-31T23:59:59.99Z', NULL, expiry) AS expiry, payload
 	FROM bsos`
 
-// writeRecord sets the expiry of records that never expire.
 func writeRecord(r rows.Row) {
 	if r[5] == nil {
 		r[5] = int64(syncstorage.ExpiresAt(syncstorage.Timestamp(r[4].(int64)), forever))

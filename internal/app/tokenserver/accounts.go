@@ -165,7 +165,6 @@ func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOu
 	return out, nil
 }
 
-// addUser adds a storage user, with its collections if they are local.
 func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserver.User) error {
 	user := userOutput{
 		UID: u.UID, Node: u.Node, Keys: u.KeyID().String(), Created: moment(u.CreatedAt), Replaced: moment(u.ReplacedAt), State: stateOf(u),

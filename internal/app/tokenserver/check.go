@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// inspect records for probe whether any account has ever signed in.
 func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {
 	users, err := store.ListUsers(ctx, 0, 1, true)
 	s.used.Store(len(users) > 0)

@@ -19,8 +19,8 @@ const pageRows = 500
 // mostSorted rows.
 const mostSorted = 100_000
 
-// mostServed limits the accounts that a server sorts per request. The counters are in a different database than the
-// accounts, so no index has that order, and sorting reads all counters.
+// mostServed limits the accounts that a server sorts per request. The counters are in a different database, so
+// sorting reads all of them.
 const mostServed = 2000
 
 type listInput struct {
@@ -148,7 +148,6 @@ func (s *Accounts) outputs(ctx context.Context, o order, rows []row) ([]rowOutpu
 	return all, labelled(ctx, s.opened, all, func(r *rowOutput) (string, *string) { return r.Account, &r.Label })
 }
 
-// foundAccounts returns a page of accounts by ID prefix, ordered by ID.
 func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	users, err := s.opened.FindUsers(ctx, strings.ToLower(strings.TrimSpace(in.Prefix)), in.After, in.Limit)
 	if errcode.Is(err, errcode.Invalid) {
@@ -225,7 +224,6 @@ func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 	return nil
 }
 
-// rows returns a page of accounts ordered by UID, with their local usage.
 func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bool) ([]row, error) {
 	users, err := s.opened.ListUsers(ctx, after, limit, replaced)
 	if err != nil {

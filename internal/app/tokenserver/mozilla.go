@@ -88,7 +88,6 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	return err
 }
 
-// each calls fn with every row. Texts are strings.
 func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) error) error {
 	columns := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

@@ -126,7 +126,6 @@ func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutp
 	return outputOfNode(node, fmt.Sprintf("gets new accounts, up to %d", node.Capacity)), err
 }
 
-// answers returns an error unless the URL is a healthy storage server.
 func answers(ctx context.Context, url string) error {
 	address := url + "/__heartbeat__"
 	status, err := service.Fetch(ctx, address)

@@ -243,7 +243,6 @@ func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	return accounts
 }
 
-// ensureNode adds the first node to a new database.
 func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	if err := s.opened.Ping(ctx); err != nil {
 		return err

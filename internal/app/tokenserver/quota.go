@@ -136,8 +136,8 @@ func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput,
 	return s.setQuota(ctx, users, in.quotaValue)
 }
 
-// setQuota sets the quota of all the account's storage users, if given, and returns the quota of the current user,
-// the first. Tokens of replaced users may still be valid, and a new user inherits the last user's quota.
+// setQuota sets the quota of all the account's storage users, if given, and returns the current user's (the first).
+// Replaced users' tokens may still be valid, and new users inherit the last user's quota.
 func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in quotaValue) (out quotaOutput, err error) {
 	bytes, isGiven, err := in.parse()
 	if err != nil {
@@ -167,7 +167,6 @@ func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in qu
 	return out, nil
 }
 
-// ineffective returns why a quota has no effect, or "".
 func (s *Accounts) ineffective() string {
 	switch counted, enforced := s.storage.Quotas(); {
 	case !counted:

@@ -42,7 +42,6 @@ func accountHit(id, label string) service.Hit {
 	return hit
 }
 
-// accountsWith returns account IDs by prefix, or the account with a UID.
 func (s *Accounts) accountsWith(ctx context.Context, prefix string) (ids []string, err error) {
 	id := strings.ToLower(prefix)
 	if tokenserver.IsAccountID(id) {

@@ -171,7 +171,6 @@ func (s *Accounts) imports(
 	return out, err
 }
 
-// target is the account that an import writes to.
 type target struct {
 	*Accounts
 	created string // says that its storage user was created
@@ -179,7 +178,6 @@ type target struct {
 	label   string // account label in the export
 }
 
-// setLabel gives the account the exported label, unless it already has a label.
 func (t *target) setLabel(ctx context.Context) error {
 	if l := (tokenserver.Label{Text: t.label}); t.label == "" || !l.IsValid() {
 		return nil
@@ -220,7 +218,6 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *t
 
 var errBadKeys = errcode.New(errcode.Invalid, "line 1: keys: expected the id of an account's keys")
 
-// adopt creates a storage user for an account unknown to this server.
 func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	s := t.opened
 	a, err := s.ParseAccount(name)

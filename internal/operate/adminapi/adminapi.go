@@ -126,7 +126,6 @@ func (a *API) find(path string) (found []*route) {
 	return found
 }
 
-// matches reports whether a path matches the route, and how many parts are placeholders.
 func (o *route) matches(parts []string) (values int, ok bool) {
 	if len(parts) != len(o.parts) {
 		return 0, false

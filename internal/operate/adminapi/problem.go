@@ -25,7 +25,6 @@ func wrongParameter(name, reason string) error {
 	return &inputError{&operate.InputError{Input: name, Reason: reason}, problem.Field{Parameter: name, Code: "invalid", Detail: reason}}
 }
 
-// located adds an invalid input's position in the request to an error.
 func (o *route) located(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if _, done := errors.AsType[*inputError](err); !ok || done {

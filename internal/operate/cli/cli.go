@@ -78,7 +78,6 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 	return c
 }
 
-// optional returns the input that is an optional argument, or nil.
 func (c *command) optional() *operate.Input {
 	i := slices.IndexFunc(c.Inputs, func(in operate.Input) bool { return in.Argument != "" })
 	if i < 0 {
@@ -189,7 +188,6 @@ func (c *command) jsonDoc() string {
 	return "print one line of JSON for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
-// arguments returns the arguments. Subjects may be flags instead.
 func (c *command) arguments() (all []string) {
 	for _, s := range c.typedSubjects() {
 		all = append(all, strings.ToUpper(s.Name))
@@ -273,7 +271,6 @@ func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	return nil
 }
 
-// typed names inputs in an error as the user types them.
 func (c *command) typed(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if !ok {

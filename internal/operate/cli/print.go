@@ -63,7 +63,6 @@ func titles(columns []operate.Column) (all []any) {
 	return all
 }
 
-// withoutAside returns the columns and cells that the command prints.
 func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, kept []any) {
 	for i, c := range all {
 		if !c.Aside {
@@ -73,7 +72,6 @@ func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, 
 	return columns, kept
 }
 
-// show prints a result other than a list: JSON, a notice, or facts and texts.
 func (c *command) show(r *operate.Result) error {
 	if r.Note != "" {
 		fmt.Fprintln(c.sh.Stderr, service.PrintableLines(r.Note))

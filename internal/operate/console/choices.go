@@ -94,8 +94,8 @@ func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	return found
 }
 
-// Kind returns the kind of thing that an input names, or "", and whether new names may be typed. It is the input's
-// name if a list's rows have that name.
+// Kind returns the kind of thing that an input names, or "", and whether new names may be typed. The kind is the
+// input's name if a list has it.
 func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kind string, isTyped bool) {
 	list := listOf(cmp.Or(in.Names, in.Name), all)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns a service's own pages, and a page per noun. A service page with the same noun gets the forms; a page
-// with a list's or read's path is shown below it, or replaces it.
+// Pages returns a service's own pages and a page per noun. A service page with the same noun gets the forms; a page
+// with a list's or read's path appears below it, or replaces it.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	find := func(path string) int {
@@ -167,7 +167,6 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	return view, nil
 }
 
-// showList adds the list's table, title, text and links.
 func (p *page) showList(view *service.View, at names, t *service.Table) {
 	if of := p.list.Subject(); of != nil {
 		view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
@@ -281,7 +280,6 @@ func buttons(list *operate.Operation, row *operate.Row, at names, changes []*ope
 	return all
 }
 
-// newRead returns a read's page, with the row's buttons and links to lists below.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	list := first(operate.List, o.Noun(), all)
 	var onRow, forms []*operate.Operation
@@ -371,7 +369,6 @@ func button(o *operate.Operation) service.Form {
 	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
-// form returns a change's form with the page's names as hidden values.
 func form(o *operate.Operation, at names, all []operate.Operation) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
@@ -409,7 +406,6 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 	return &f
 }
 
-// action runs a change on a list's page, or, if list is nil, on another page.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory, Recorded: true}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {

@@ -48,7 +48,6 @@ func (n names) of(o *operate.Operation) map[string]string {
 	return all
 }
 
-// name reports whether the names include an operation's subjects.
 func (n names) name(o *operate.Operation) bool {
 	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
 }
@@ -61,7 +60,6 @@ func (n names) link(o *operate.Operation) string {
 	return service.PageLink(o.Path, values...)
 }
 
-// linkTo returns a link with the names to another page.
 func (n names) linkTo(path string, names []string) string {
 	var values []string
 	for _, name := range names {
@@ -96,7 +94,6 @@ func namesRow(list, o *operate.Operation) bool {
 	return isRow
 }
 
-// readOf returns the read for the things named in a column, or nil.
 func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]

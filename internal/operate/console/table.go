@@ -55,7 +55,6 @@ func isForm(o *operate.Operation) bool {
 	return len(o.Others()) > 0 || o.Retypes || o.Kind == operate.Upload
 }
 
-// offered returns other nouns' changes offered on a list's or read's page.
 func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.Operation) {
 	for i := range all {
 		if slices.Contains(o.Offers, all[i].Path) {
@@ -95,8 +94,8 @@ func findAction(read *operate.Operation) service.Action {
 	}}
 }
 
-// tables returns the tables in a read's result or part. Subjects link to the page in Opens. Changes with the read's
-// and the table's subjects become row buttons, or a form below that row links fill.
+// tables returns a read's tables. Subjects link to the page in Opens. Changes with the read's and the table's
+// subjects become row buttons, or a form below that row links fill.
 func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, isPart bool, all []operate.Operation) (blocks []service.Block) {
 	at := namesOf(read, r).with(row.Subjects)
 	for _, t := range row.Tables {
@@ -138,7 +137,6 @@ func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, i
 	return blocks
 }
 
-// onPage sets the page of buttons whose actions are elsewhere, unless set.
 func onPage(page string, all []service.Form) []service.Form {
 	for i := range all {
 		all[i].Page = cmp.Or(all[i].Page, page)

@@ -16,7 +16,6 @@ type member struct {
 // width is the maximum line length of a one-line value, in bytes.
 const width = 150
 
-// write formats a value like the handwritten descriptions: on one line if it fits, otherwise a line per member.
 func write(b *bytes.Buffer, v any, indent string) {
 	var line bytes.Buffer
 	writeLine(&line, v)

@@ -67,7 +67,6 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", id, func(*pgdb.Tx, outbox.Event) error { return nil })
 }
 
-// dead removes a dead event and calls to with it.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*pgdb.Tx, outbox.Event) error) (found bool, err error) {
 	err = b.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
 		e := outbox.Event{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq}

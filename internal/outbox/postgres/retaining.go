@@ -15,8 +15,8 @@ import (
 // RetainingDDL returns the statements that create a retaining table and its lease table. A service's migration
 // contains a copy, with its own indexes and checks.
 //
-// Each publication leaves a dead row, and the table may have millions of rows: vacuum must not be delayed until a
-// fixed fraction is dead, or the relay has to skip dead index entries.
+// Each publication leaves a dead row in a table of possibly millions: vacuum must not wait for a fraction of them, or
+// the relay skips many dead index entries.
 func RetainingDDL(name string) string {
 	digit := `(ascii(right(ordering_key, 1)) & 15) + 9 * (ascii(right(ordering_key, 1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (

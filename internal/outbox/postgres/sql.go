@@ -61,8 +61,7 @@ func New(t outbox.Table) *Outbox {
 			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])
 			AND part = $4::smallint`},
 		// Use the database server's clock. A lease that ends later than a new one was granted before the clock was
-		// set back. A claim that waited for another's lock checks the new row at the new time. The order prevents
-		// deadlocks.
+		// set back. A claim that waited checks the new row at the new time. The order prevents deadlocks.
 		claim: pgdb.Statement{Name: "outbox.claim", SQL: topics.claim},
 		release: pgdb.Statement{Name: "outbox.release", SQL: `
 			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])` + topics.release},
@@ -85,7 +84,6 @@ func New(t outbox.Table) *Outbox {
 	}
 }
 
-// byTopic is the SQL that depends on Table.ByTopic: topic conditions and the claim statement.
 type byTopic struct{ next, nextOfOwner, done, release, claim string }
 
 func topicSQL(t outbox.Table) byTopic {

@@ -286,7 +286,6 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 // Append calls Outbox.Append.
 func (b *box) Append(c *sqlite.Conn, e outbox.Event) error { return b.sql.Append(c, e) }
 
-// dead removes a dead event and calls to with it.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*sqlite.Conn, outbox.Event) error) (found bool, err error) {
 	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		var e outbox.Event

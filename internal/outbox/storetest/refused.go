@@ -28,7 +28,6 @@ func dead(t testing.TB, b outbox.Box) []outbox.DeadEvent {
 	return list
 }
 
-// died expects want to be the only dead event.
 func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason string) {
 	t.Helper()
 	list := dead(t, b)

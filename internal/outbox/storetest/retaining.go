@@ -67,7 +67,6 @@ func (a adapted) Next(ctx context.Context, q outbox.Query) ([]outbox.Event, outb
 	return events, more, err
 }
 
-// dead returns all dead events in suite order, and their IDs.
 func (a adapted) dead(ctx context.Context) (list []outbox.DeadEvent, ids map[outbox.ID]outbox.ID, err error) {
 	ids = map[outbox.ID]outbox.ID{}
 	for after := (outbox.ID{}); ; {

@@ -100,7 +100,6 @@ func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *out
 	}
 }
 
-// first returns the published events without repetitions, and their publication counts.
 func (s *sink) first() (events []outbox.Event, times map[outbox.ID]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +149,6 @@ func relay(b outbox.Box, s outbox.Sink, o outbox.Options) *outbox.Relay {
 	return outbox.NewRelay(o)
 }
 
-// run runs a relay until end is called or the test ends.
 func run(t testing.TB, r *outbox.Relay) (end func()) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -12,9 +12,9 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// LoadSigner signs load generator requests. A Client derives the key and hashes the body for every request, which
-// costs as much as the measured server on the same cores. LoadSigner derives the key once, looks up body hashes by
-// length, and signs only its own headers. Path and query must be canonical.
+// LoadSigner signs load generator requests. A Client derives the key and hashes the body every time, which costs as
+// much as the measured server. LoadSigner derives the key once, looks up body hashes by length, and signs only its
+// own headers. Path and query must be canonical.
 type LoadSigner struct {
 	id, scope string
 	key       []byte

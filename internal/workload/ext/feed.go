@@ -117,7 +117,6 @@ func (w *Writer) Saw(at Place, a workload.Answer) error {
 	return nil
 }
 
-// is compares a record with an expected record, whose change number may be unknown.
 func (e Entry) is(expected Entry) bool {
 	if expected.Seq = e.Seq; e.Seq == 0 {
 		return false

@@ -109,7 +109,6 @@ func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 	return RecordOp{Op: "put", Place: at, Before: before, After: after}, item
 }
 
-// choosePrecondition chooses a precondition as an item member, and the error if it fails.
 func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Rejection) {
 	current := before.Revision
 	wrong := w.Random.IntN(8) == 0

@@ -67,7 +67,6 @@ func (s *Step) applied(before State, stamp Moment) State {
 	return after
 }
 
-// stampIn returns the step's timestamp if any of its records is there.
 func (s *Step) stampIn(there State) Moment {
 	for k, r := range s.puts {
 		if there[k].payload == r.payload {
