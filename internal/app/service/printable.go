@@ -14,7 +14,7 @@ import (
 )
 
 // Printable escapes characters that are not displayed as themselves, e.g. line breaks, ESC, or bidirectional
-// controls, as JSON does (\\u001b). Otherwise a client-chosen name could imitate another or alter the text around it.
+// controls, as JSON does (\u001b). Otherwise a client-chosen name could imitate another or alter the text around it.
 // All tables and pages escape names with it.
 func Printable(s string) string { return escape(s, "") }
 
