@@ -16,12 +16,12 @@ import (
 
 // Broker is a message broker. It is safe for concurrent use.
 type Broker interface {
-	// Ensure creates a topic, and a subscription unless it is "", if missing. A subscription gets messages published
+	// Ensure creates a missing topic, and a subscription unless it is "". A subscription gets messages published
 	// after its creation.
 	Ensure(ctx context.Context, topic, subscription string) error
 
-	// Publish returns a result for each message, in order: nil if the broker stored it. Messages with the same key
-	// are stored in order: if one fails, its successors fail, too. A *PermanentError means that retrying is useless.
+	// Publish returns a result for each message: nil if stored. Messages with the same key are stored in order: if
+	// one fails, its successors fail, too. After a *PermanentError, retrying is useless.
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
 	// Subscribe calls handle for each message until ctx ends (returning nil) or the subscription fails. handle must

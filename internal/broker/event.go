@@ -210,7 +210,6 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return e.check()
 }
 
-// attribute returns an attribute's canonical text, or nil for null.
 func attribute(raw json.RawMessage) (*string, error) {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {

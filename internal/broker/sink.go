@@ -40,8 +40,7 @@ func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	return refusals(results)
 }
 
-// refusals converts results to a sink error. If all failed, the broker counts as unavailable unless a reason is
-// permanent.
+// refusals converts results to a sink error. If all failed, the broker is unavailable unless a reason is permanent.
 func refusals(results []error) error {
 	var refused outbox.RefusedError
 	permanent := false

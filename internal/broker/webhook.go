@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. A 2xx status means that
-// the server stored all events.
+// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. 2xx means that all events
+// are stored.
 type Webhook struct {
 	URL    string
 	Secret string // signing key; "": unsigned

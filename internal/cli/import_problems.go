@@ -16,8 +16,8 @@ import (
 
 const printedRows = 5
 
-// problems prints skipped and questionable rows, and writes all of them to the file list if there are more. It
-// returns the kinds that need action, to be printed last.
+// problems prints skipped and questionable rows, writing all to the file list if there are more. It returns the kinds
+// that need action.
 func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {

@@ -16,8 +16,7 @@ import (
 	"holdfast/internal/conf"
 )
 
-// usage prints a command's usage in place of cobra's. It is not a template, because with text/template the linker
-// cannot remove unused methods: 10 MB.
+// usage replaces cobra's template, because with text/template the linker cannot remove unused methods: 10 MB.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())

@@ -108,8 +108,7 @@ func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Erro
 // MaxLimit is the maximum number of rows per request.
 const MaxLimit = 1000
 
-// Page is embedded in a paged list's input. The row field tagged cursor continues the list: a page begins after the
-// row with cursor After.
+// Page is embedded in a paged list's input. After is the cursor of the previous page's last row.
 type Page[Cursor int64 | string] struct {
 	After Cursor `flag:"after" doc:"next of the page before" least:"0"`
 	Limit int    `flag:"limit" doc:"rows of the page" default:"100" least:"1"`
@@ -140,7 +139,7 @@ type Lifetime struct {
 	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
 }
 
-// Within requires a lifetime from a second to most. setting, if not empty, names the setting for most.
+// Within requires a lifetime from a second to most. setting, if not empty, names most's setting.
 func (l Lifetime) Within(most time.Duration, setting string) error {
 	if l.TTL >= time.Second && l.TTL <= most {
 		return nil

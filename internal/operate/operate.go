@@ -31,8 +31,8 @@ func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
 // About describes an operation to people.
 type About struct {
-	// Path is a list's noun, e.g. "keys", or another operation's noun and verb, e.g. "keys/retire". It names the
-	// command, the page or button, and the route.
+	// Path is a list's noun, e.g. "keys", or a noun and verb, e.g. "keys/retire". It names the command, the page or
+	// button, and the route.
 	Path string
 	Doc  string // command help: a sentence without a full stop
 	More string // more command help, printed with its line breaks
@@ -63,7 +63,7 @@ type About struct {
 
 	// Of a change: the button.
 	Button   string // "": the verb
-	Ask      string // warning about an irreversible change, shown after the first click, and before the command asks
+	Ask      string // warning shown before an irreversible change
 	Confirm  string // the words that the operator types first
 	Retypes  bool   // the operator types the subject first
 	Stays    bool   // the thing continues to exist, so its page is shown again
@@ -75,12 +75,12 @@ type About struct {
 	// Of a download or an upload.
 	Media   string
 	Memory  int64 // bytes that a server needs meanwhile
-	Secret  bool  // for a download: contains secrets, so it is recorded and hidden from read-only operators
+	Secret  bool  // download with secrets: recorded, and hidden from read-only operators
 	Largest int64 // maximum upload size in bytes
 
-	MayBeStdin bool // for an upload: the command reads standard input if no file is given
+	MayBeStdin bool // for an upload: may come from standard input
 
-	// Background: the job may take longer than a request, so a server runs it in the background; see InBackground.
+	// Background runs the job in the background of a server; see InBackground.
 	Background bool
 	Begun      string // console notice when a background job starts; "": the job has begun
 	Stop       string // the button that stops it; "": stop the job
@@ -189,8 +189,8 @@ func Sentence(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")
 }
 
-// Subjects returns the inputs that name the thing shown or changed. They come first: the last is the thing itself,
-// the others its containers.
+// Subjects returns the leading inputs, which name the thing shown or changed: the last is the thing, the others its
+// containers.
 func (o *Operation) Subjects() []Input {
 	n := 0
 	for n < len(o.Inputs) && o.Inputs[n].Subject {
@@ -241,7 +241,7 @@ func (o *Operation) RowsMember() string {
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
 // Run runs the operation with input values by name. It returns an *InputError for an invalid value. A job may return
-// both a partial result and an error.
+// a partial result with an error.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress: progress})
 }
@@ -369,8 +369,7 @@ func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context
 	}
 }
 
-// declare parses the tags, and returns a function that makes rows. It panics on an invalid declaration, i.e. at
-// program start and in every test.
+// declare parses the tags, and returns a function that makes rows. It panics on invalid declarations.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {
 	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
 	switch _, _, hasVerb := strings.Cut(o.Path, "/"); {

@@ -61,8 +61,8 @@ type Found struct {
 // Row converts a reported value.
 func (f *Found) Row(found any) Row { return f.fields.row(found) }
 
-// WithFound declares a job's rows (Progress.Find). T has list row tags. With --json the command prints a line per
-// row; the console and the API show the first MaxFound.
+// WithFound declares a job's rows (Progress.Find), tagged like list rows. With --json the command prints them as
+// lines; the console and the API show the first MaxFound.
 func WithFound[T any](o Operation, title, empty string) Operation {
 	f := &Found{Title: title, Empty: empty, fields: outputsOf(reflect.TypeFor[T]())}
 	f.Columns = f.fields.columns

@@ -16,7 +16,7 @@ type Record struct {
 // Logged is an input value.
 type Logged struct{ Name, Value string }
 
-// Recorder is called after each change, even a failed one, when a background job starts, and after sending a file
+// Recorder is called after each change, even if it failed, when a background job starts, and after sending a file
 // with secrets.
 type Recorder func(context.Context, Record)
 

@@ -56,8 +56,8 @@ const (
 	maxRuns  = 50
 )
 
-// Runs keeps a service's background jobs in this process, which run between Begin and End. The service stores their
-// progress, so a restarted job continues.
+// Runs keeps a service's background jobs, which run between Begin and End. The service stores their progress, so a
+// restarted job continues.
 type Runs struct {
 	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run

@@ -57,8 +57,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// NewDownload declares a download: fn finds and checks the file, which is written afterwards. In is as for NewRead.
-// Media is required.
+// NewDownload declares a download: fn checks the file, which is written afterwards. In is as for NewRead. Media is
+// required.
 func NewDownload[In any](about About, fn func(context.Context, In, Progress) (File, error)) Operation {
 	o, _ := declare[In, struct{}](Download, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, c call) (File, error) { return fn(ctx, in, c.progress) }, func(_ In, f File) *Result {
@@ -73,8 +73,8 @@ type Body struct {
 	Size int64 // bytes; 0: unknown
 }
 
-// NewUpload declares an upload. It is like NewJob, with a file as an additional input. A read error fails the upload
-// even if fn ignores it. Media and Largest are required.
+// NewUpload declares an upload: a job with a file as input. A read error fails it even if fn ignores the error. Media
+// and Largest are required.
 func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
 	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {
 		if c.body == nil {

@@ -23,15 +23,14 @@ type Event struct {
 	// Stream is the unit of order within an owner: owner and stream form the ordering key.
 	Stream string
 	// Seq numbers the stream's events from 1. The service assigns it under a stream lock held until commit, so that
-	// numbers become visible in order. Gaps are harmless; numbers must not be reused.
+	// numbers become visible in order. Gaps are allowed, duplicates are not.
 	Seq     int64
 	Topic   string
 	Key     string          // subject; its form depends on the topic
 	Payload json.RawMessage // any JSON; small, because batches are in memory
 	At      time.Time       // to the microsecond
 
-	// Position is the event's location in the box. Next sets it; Done and Refuse use it. It is 0 elsewhere and in
-	// boxes that do not need it.
+	// Position locates the event in the box: Next sets it for Done and Refuse. Some boxes do not need it.
 	Position int64
 
 	// Only set by boxes that keep published events.
@@ -40,7 +39,7 @@ type Event struct {
 	Class   string          // retention class
 }
 
-// ClassAudit is the retention class of events that are retried until published, and never become dead letters.
+// ClassAudit is the retention class of events that never become dead letters.
 const ClassAudit = "audit"
 
 // ID identifies an event.
@@ -52,23 +51,22 @@ type ID struct {
 // ID returns the event ID.
 func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 
-// Table names a service's event table and its owner and stream columns, e.g. tenant_id. The names are constants,
-// inserted into SQL unescaped.
+// Table names a service's event table and its owner and stream columns, e.g. tenant_id. Names are inserted into SQL
+// unescaped.
 type Table struct {
 	Name, Owner, Stream string
 
 	// Type is the PostgreSQL type of owner and stream: uuid or text.
 	Type string
 
-	// ByTopic gives each topic its own leases, so that topics' relays do not wait for each other. If a stream's topic
-	// changes, its events are not ordered across topics.
+	// ByTopic gives each topic its own leases, so that topics do not wait for each other. A stream's events with
+	// different topics are unordered.
 	ByTopic bool
 }
 
 // Box is the event table and its leases, as used by Relay.
 type Box interface {
-	// Claim leases unheld partitions, renews the holder's leases, and returns both. It never takes another holder's
-	// unexpired lease.
+	// Claim renews the holder's leases and takes free or expired ones. It returns all.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
 	// Release releases those of the leases held by holder.
@@ -79,19 +77,19 @@ type Box interface {
 	// events first, so that a busy partition does not block the others.
 	Next(ctx context.Context, q Query) (events []Event, more Parts, err error)
 
-	// Done deletes published events returned by Next, then releases the partitions' leases. Some events may be
-	// deleted even if the error is not nil.
+	// Done deletes published events, then releases the partitions' leases. After an error, some events may be
+	// deleted.
 	Done(ctx context.Context, holder string, parts Parts, events []Event) error
 
-	// Refuse counts a refusal by the sink and applies the Decision for the number of refusals, including this one:
-	// the event and its successors in the stream wait, or the event becomes a dead letter.
+	// Refuse counts a refusal and applies the Decision for this count: the event and its stream wait, or the event
+	// becomes a dead letter.
 	Refuse(ctx context.Context, e Event, reason string, decide func(attempts int) Decision) error
 
 	Dead
 }
 
-// Distributed is a Box whose database may be distributed: a Query without owners then reads on every server. Relays
-// poll it less often.
+// Distributed is a Box whose database may be distributed. Relays poll it less often, because a Query without owners
+// reads on every server.
 type Distributed interface {
 	Box
 
@@ -103,13 +101,12 @@ type Distributed interface {
 type Counted interface {
 	Box
 
-	// Backlog returns the number of events neither published nor dead, at most MaxBacklog, and the oldest event's
-	// time, zero without events.
+	// Backlog counts the events neither published nor dead, up to MaxBacklog, and returns the oldest one's time.
 	Backlog(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
-// Retaining is a Box that keeps published events until they are dropped. Its events have the ordering key as Owner,
-// no Stream, and their position as Seq.
+// Retaining is a Box that keeps published events until they are dropped. An event's Owner is its ordering key, Stream
+// is empty, and Seq is its position.
 type Retaining interface {
 	Counted
 
@@ -122,14 +119,14 @@ type Retaining interface {
 	// FindDead returns a dead event's ID by name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
-	// ListPublished returns the next published events after a name, ordered by name. If names begin with a timestamp,
-	// this is chronological.
+	// ListPublished returns the next published events after a name, ordered by name, which is chronological if names
+	// begin with a timestamp.
 	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
 
-	// Republish requeues the named events that are published, in position order, and returns their number.
+	// Republish requeues published events in position order, and returns their number.
 	Republish(ctx context.Context, names []string) (int, error)
 
-	// DropPublished deletes at most limit events of a class published before a time, and returns their number.
+	// DropPublished deletes up to limit events of a class published before a time, and returns their number.
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
 }
 
@@ -175,14 +172,13 @@ type Dead interface {
 	// CountDead returns their number, up to MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
-	// ListDead returns the next dead events after one, ordered by owner, stream and number; the zero ID starts at the
-	// beginning.
+	// ListDead returns the dead events after one, ordered by owner, stream and number; start with the zero ID.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
-	// RetryDead requeues an event behind later events. It returns false if the event does not exist.
+	// RetryDead requeues an event behind later ones, and returns false if it does not exist.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
-	// DropDead deletes an event without publishing it. It returns false if the event does not exist.
+	// DropDead deletes an event, and returns false if it does not exist.
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 

@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Partitions is the number of partitions. Each has its own lease, and each stream belongs to one partition, so one
-// process at a time publishes a stream.
+// Partitions is the number of partitions. A stream belongs to one partition, whose lease lets one process at a time
+// publish it.
 const Partitions = 16
 
-// watch is the polling lease. Polling finds events left by other processes. No stream belongs to it.
+// watch is the lease for polling for events left by other processes. No stream belongs to it.
 const watch = Partitions
 
 // Leases counts one lease per partition and the polling lease.
 const Leases = Partitions + 1
 
-// Partition returns a stream's partition: the sum of owner's and stream's last characters as hex digits, which are
-// random in identifiers. PostgreSQL computes the same in a generated column, where few hash functions are allowed.
+// Partition adds owner's and stream's last characters as hex digits, which are random in identifiers. PostgreSQL
+// computes the same in a generated column, where few hash functions are allowed.
 func Partition(owner, stream string) int {
 	return (digit(owner) + digit(stream)) % Partitions
 }
@@ -61,5 +61,5 @@ func (s Parts) All() iter.Seq[int] {
 	}
 }
 
-// Split returns the maximum events per partition in a batch, so that a busy partition does not exclude the others.
+// Split limits the events per partition in a batch, so that a busy partition does not exclude others.
 func Split(limit int, parts Parts) int { return max(limit/max(parts.Len(), 1), 1) }

@@ -10,15 +10,14 @@ import (
 
 // Sink receives events. Publish returns nil when all are stored safely.
 //
-// A sink that rejects some events returns a *RefusedError. The others are safe, except those behind a rejected event
-// in its stream, which are sent again after it. Rejected events are retried with backoff, then become dead letters.
+// For rejected events it returns a *RefusedError. The others are safe, except those behind a rejected event in its
+// stream, which are sent again after it. Rejected events are retried with backoff, then become dead letters.
 //
-// After any other error all events are sent again, even if the sink stored some. The relay then tries a few
-// individually, to tell an unavailable sink from a sink that fails for an event without naming it: an event that
-// fails alone counts as rejected if the sink accepts others.
+// After any other error all events are sent again. The relay then tries a few individually, to tell an unavailable
+// sink from a sink that fails for an event without naming it: an event that fails alone counts as rejected if others
+// succeed.
 //
-// The context ends before another process may take over. A sink that continues may publish concurrently with that
-// process.
+// The context ends before another process may take over.
 type Sink interface {
 	Publish(ctx context.Context, events []Event) error
 }
@@ -69,8 +68,7 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 		return result{}, err
 	}
 	res := r.isolate(ctx, events, err)
-	// One success shows that the event is at fault, not the sink: when a sink becomes unavailable, only a few events
-	// count as rejected.
+	// One success shows that the event is at fault, not the sink.
 	if !r.works && len(res.taken) == 0 {
 		return result{}, &sinkError{err}
 	}

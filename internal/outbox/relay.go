@@ -23,8 +23,8 @@ type Options struct {
 	// Waker reports this process's new events. Without it, the relay relies on polling.
 	Waker *Waker
 
-	// Poll is how often one of the processes looks for events left by crashed processes; 0 means 30 s. It is
-	// multiplied by four if the box is Distributed.
+	// Poll is how often one process looks for events left by crashed processes; 0 means 30 s. Distributed boxes are
+	// polled a quarter as often.
 	Poll time.Duration
 
 	// Look is how often the polling process also looks, between polls, for events of crashed processes and of
@@ -34,8 +34,8 @@ type Options struct {
 	// Batch is the maximum number of events per batch; 0 means 500.
 	Batch int
 
-	// Share is the maximum number of partitions that a relay leases, so that relays work in parallel; 0 means a
-	// quarter. Use all if no other process publishes.
+	// Share is the maximum number of leased partitions, so that relays work in parallel; 0 means a quarter. Use all
+	// if no other process publishes.
 	Share int
 
 	// Lease limits a batch's duration, and so the delay after a crash; 0 means 20 s.
@@ -52,8 +52,8 @@ type Options struct {
 	// ObserveDead, if set, is called by the polling process with the number of dead events.
 	ObserveDead func(n int)
 
-	// ObserveBacklog, if set, is called by the polling process with the number of waiting events and the oldest
-	// event's time, if the box is Counted.
+	// ObserveBacklog, if set, is called by the polling process with the number of waiting events and the oldest one's
+	// time, if the box is Counted.
 	ObserveBacklog func(n int, oldest time.Time)
 
 	// Hint is logged with a new dead letter: what the operator can do.
@@ -125,8 +125,7 @@ const (
 	maxRetry = 2 * time.Second
 )
 
-// pause doubles with every failure, with up to a quarter of jitter, so that processes that failed together do not
-// retry together.
+// pause doubles with every failure, with up to a quarter of jitter.
 func pause(least, most time.Duration, failures int) time.Duration {
 	p := min(least<<min(failures, 20), most)
 	return p + rand.N(p/4+1)
@@ -202,7 +201,7 @@ func earliest(t, other time.Time) time.Time {
 	return t
 }
 
-// due returns the partitions that may have events and are not known to be leased elsewhere.
+// due returns partitions with possible events that are not known to be leased elsewhere.
 func (r *Relay) due(now time.Time) (due Parts) {
 	r.wakeRefused(allParts, now)
 	for p := range r.o.Waker.waiting().All() {
@@ -223,8 +222,8 @@ func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	}
 }
 
-// poll looks for crashed processes' events if due and if the relay holds the polling lease, which is exclusive. It
-// always looks at startup, so that a restarted process does not wait for its own old lease to expire.
+// poll looks for crashed processes' events if due and if the relay holds the polling lease. It always looks at
+// startup, without waiting for the process's previous lease to expire.
 func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	if now := time.Now(); now.Before(*next) {
 		return nil
@@ -275,7 +274,7 @@ func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	return r.o.Poll, err
 }
 
-// look looks for events between polls if due and if the relay polls; otherwise it zeroes next.
+// look looks for events between polls if the relay polls; otherwise it zeroes next.
 func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	if !r.polls || r.o.Look <= 0 {
 		*next = time.Time{}
@@ -308,8 +307,8 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	return r.round(ctx, found)
 }
 
-// round publishes the partitions' events, some partitions at a time. If the sink fails for some, it tries others, and
-// if those succeed, retries the first.
+// round publishes the partitions' events, some at a time. If the sink fails for some, it tries others, and if those
+// succeed, retries the first.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
 		failed  Parts
@@ -341,8 +340,7 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 	return published, nil
 }
 
-// choose returns as many partitions as the relay may lease. It starts at a random partition, so that relays with the
-// same work choose differently.
+// choose returns as many partitions as the relay may lease, beginning at random, so that relays choose differently.
 func (r *Relay) choose(todo Parts) (chosen Parts) {
 	first := rand.IntN(Partitions)
 	for i := range Partitions {
@@ -353,8 +351,8 @@ func (r *Relay) choose(todo Parts) (chosen Parts) {
 	return chosen
 }
 
-// turn publishes a batch from the partitions that it can lease, and returns those with more events. The leases
-// outlast the batch.
+// turn publishes a batch from the partitions it can lease, and returns those with more events. The leases outlast the
+// batch.
 func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
 	defer cancel()
@@ -389,7 +387,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	return published, more, err
 }
 
-// lasting returns a context for completing a batch. If a process stopped midway, the batch would be published again.
+// lasting returns a context for completing a batch, which would otherwise be published again.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }
@@ -443,7 +441,6 @@ const (
 	maxRefused = 5 * time.Minute
 )
 
-// refuse counts a refusal. The event waits, or is set aside.
 func (r *Relay) refuse(ctx context.Context, no refused) error {
 	var (
 		d        Decision

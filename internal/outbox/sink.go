@@ -34,10 +34,10 @@ func (l Log) Publish(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// Lines is a sink that appends events as JSON lines to a file readable only by its owner.
+// Lines is a sink that appends JSON lines to a file readable only by its owner.
 //
-// The file may be renamed at any time for rotation; later events go to a new file. A line truncated by a crash or a
-// full disk remains, and its event follows on a new line.
+// The file may be renamed at any time for rotation. A line truncated by a crash or a full disk remains, and its event
+// follows on a new line.
 type Lines struct {
 	path string
 	mu   sync.Mutex
@@ -121,7 +121,6 @@ func (l *Lines) append(text []byte) error {
 	return l.file.Sync()
 }
 
-// current reports whether the path still refers to the open file.
 func (l *Lines) current() bool {
 	if l.file == nil {
 		return false
@@ -134,7 +133,6 @@ func (l *Lines) current() bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// open opens the file and makes its name durable.
 func (l *Lines) open() error {
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// Waker notifies the relay about its process's new events. A store calls Wake after commit. It is created before
-// both, so that neither depends on the other.
+// Waker notifies the relay about its process's new events. A store calls Wake after commit.
 type Waker struct {
 	mu      sync.Mutex
 	pending [Partitions]pending
@@ -21,8 +20,7 @@ type pending struct {
 	owners []string // unless all
 }
 
-// maxOwners is the maximum number of owners queried individually, which runs on one Citus node, rather than by
-// partition.
+// maxOwners limits individually queried owners (one Citus node each); beyond, partitions are queried.
 const maxOwners = 8
 
 // NewWaker returns a Waker without pending events.

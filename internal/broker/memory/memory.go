@@ -22,7 +22,6 @@ func New() *Broker { return &Broker{topics: map[string]map[string]*queue{}} }
 // maxQueue limits a subscription's messages. If it is full, nothing is published.
 const maxQueue = 100_000
 
-// workers is the number of messages processed concurrently per subscription.
 const workers = 16
 
 type queue struct {
@@ -132,7 +131,6 @@ func (m *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 	}
 }
 
-// await waits for a deliverable message. It returns nil if ctx ended.
 func (m *Broker) await(ctx context.Context, q *queue) *item {
 	for ctx.Err() == nil {
 		m.mu.Lock()

@@ -82,8 +82,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return created(err)
 }
 
-// Exists reports whether a topic, and a subscription unless it is "", exist. If the account lacks the permission to
-// check, it returns true.
+// Exists reports whether a topic, and a subscription unless it is "", exist, or true if the account may not check.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	_, err := b.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: "projects/" + b.project + "/topics/" + topic})
 	if err == nil && subscription != "" {
@@ -102,8 +101,8 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return false, errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
 }
 
-// created ignores errors if the resource exists, and if permission is denied: an account may be limited to
-// publishing. If the topic does not exist, publishing fails.
+// created ignores errors if the resource exists, or if the account may only publish; for a missing topic, publishing
+// fails.
 func created(err error) error {
 	switch status.Code(err) {
 	case codes.AlreadyExists, codes.PermissionDenied:

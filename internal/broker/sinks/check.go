@@ -17,8 +17,8 @@ import (
 
 const checkTime = 5 * time.Second
 
-// Check connects to a configured webhook or broker without changing anything. says describes the result, without
-// secrets. A missing topic or subscription is not an error, because the server creates it.
+// Check connects to a configured webhook or broker without changing anything. says has no secrets. Missing topics and
+// subscriptions are fine: the server creates them.
 func Check(ctx context.Context, setting string) (says string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

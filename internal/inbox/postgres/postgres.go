@@ -39,7 +39,7 @@ func New(name string) *Inbox {
 }
 
 // Receive calls apply in a transaction if the event is new. The caller must return its error to roll back. apply
-// returns false if the event is outdated and changes nothing.
+// returns false for an outdated event.
 func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	n, err := tx.Exec(b.insert, e.Source, e.ID, e.Type, now, digest[:])
@@ -101,8 +101,8 @@ func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []
 	return all, err
 }
 
-// Drop deletes at most limit events processed Keep before now, and as many from quarantine after KeepQuarantine. It
-// returns their number.
+// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine. It returns
+// their number.
 func (b *Inbox) Drop(tx *pgdb.Tx, now time.Time, limit int) (int, error) {
 	n, err := tx.Exec(b.drop, now.Add(-inbox.Keep), limit)
 	if err != nil || int(n) == limit {

@@ -31,7 +31,7 @@ func New(name string) *Inbox {
 }
 
 // Receive calls apply in a write transaction if the event is new. The caller must return its error to roll back.
-// apply returns false if the event is outdated and changes nothing.
+// apply returns false for an outdated event.
 func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	if err := sqlitedb.Exec(c, b.insert, e.Source, e.ID, e.Type, now.UnixMicro(), digest[:]); err != nil {
@@ -74,8 +74,8 @@ func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, erro
 	}, limit)
 }
 
-// Drop deletes at most limit events processed Keep before now, and as many from quarantine after KeepQuarantine. It
-// returns their number.
+// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine. It returns
+// their number.
 func (b *Inbox) Drop(c *sqlite.Conn, now time.Time, limit int) (n int, err error) {
 	if err := sqlitedb.Exec(c, b.drop, now.Add(-inbox.Keep).UnixMicro(), limit); err != nil {
 		return 0, err

@@ -28,8 +28,7 @@ func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
 
-// Update replaces the operations' entries in an API description and keeps the rest. Entries reference responses and
-// schemas in the document by name.
+// Update replaces only the operations' entries. Entries reference the document's responses and schemas by name.
 func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
 	const begin, end = "\n  \"paths\": {", "\n  },\n"
 	head, rest, ok := bytes.Cut(document, []byte(begin))

@@ -22,11 +22,11 @@ import (
 // DDL returns the CREATE TABLE statements. A service's migration contains a copy, because migrations never change.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Open returns a relay's box. If Citus distributes the tables, db is from pgdb.DB.Distributed, so that a hanging
-// worker does not take all connections.
+// Open returns a relay's box. On Citus, db is from pgdb.DB.Distributed, so that a hanging worker does not take all
+// connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
-// OpenTopic returns a relay's box for one topic of a table with Table.ByTopic. It lists all topics' dead events.
+// OpenTopic returns a relay's box for one topic (Table.ByTopic). It lists all topics' dead events.
 func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
 	return &topicBox{box{sql: o, db: db, topic: topic}}
 }
@@ -56,7 +56,7 @@ type box struct {
 	citus atomic.Pointer[bool]
 }
 
-// with appends the topic to the statement arguments if Table.ByTopic is set.
+// with appends the topic to the arguments if Table.ByTopic is set.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)
@@ -89,7 +89,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return err
 }
 
-// Next implements outbox.Box. It uses one statement, or on Citus one per owner, which runs on a single node.
+// Next implements outbox.Box. On Citus it uses one statement per owner, each on a single node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 	return events, full, err
 }
 
-// Done implements outbox.Box. It uses one statement, or on Citus one per stream, which runs on a single node.
+// Done implements outbox.Box. On Citus it uses one statement per stream, each on a single node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {

@@ -108,7 +108,7 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 // DDL returns the CREATE TABLE statements. A service's migration contains a copy, because migrations never change.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Append adds an event in a write transaction. The caller must return its error to roll back. It fails if the payload
+// Append adds an event in a write transaction, which the caller must roll back on an error. It fails if the payload
 // is not JSON or the number exists.
 func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
@@ -123,7 +123,7 @@ func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
 	return &box{sql: o, db: db, now: now}
 }
 
-// OpenTopic returns a relay's box for one topic of a table with Table.ByTopic. It lists all topics' dead events.
+// OpenTopic returns a relay's box for one topic (Table.ByTopic). It lists all topics' dead events.
 func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
 	return &topicBox{box{o, db, now, topic}}
 }
@@ -159,7 +159,7 @@ type box struct {
 	topic string // with Table.ByTopic
 }
 
-// with appends the topic to the statement arguments if Table.ByTopic is set.
+// with appends the topic to the arguments if Table.ByTopic is set.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)

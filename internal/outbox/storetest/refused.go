@@ -87,8 +87,7 @@ func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration,
 	return b.Box.Claim(ctx, holder, lease, parts)
 }
 
-// refusedAfterPoll: an event whose pause ends during a poll, and that is refused again, is retried after the second
-// pause.
+// refusedAfterPoll: an event due during a poll, and refused again, is retried after the second pause.
 func refusedAfterPoll(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(1, 2)
@@ -147,7 +146,7 @@ func permanent(t *testing.T, h Harness) {
 	died(t, b, no, 1, "the name of the topic is not valid")
 }
 
-// isolated: an event that makes the sink fail or panic without naming it is found and becomes a dead letter.
+// isolated: an event that makes the sink fail or panic without naming it becomes a dead letter.
 func isolated(t *testing.T, h Harness) {
 	for name, fail := range map[string]func() (int, error){
 		"an error": func() (int, error) { return 0, errors.New("too large") },

@@ -38,8 +38,7 @@ func order(t *testing.T, h Harness) {
 	claim(t, b, "whoever", time.Second, all, all)
 }
 
-// sinkFails: events that an unavailable sink does not accept, or accepts in part, are published again in order, and
-// never become dead letters.
+// sinkFails: events not accepted by an unavailable sink are published again in order, and never become dead letters.
 func sinkFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	away := true
@@ -97,8 +96,7 @@ func doneFails(t *testing.T, h Harness) {
 	same(t, "published twice", s.published, slices.Concat(want, want))
 }
 
-// twoRelays: several processes write and publish concurrently. All events are published once and in order, and no
-// partition concurrently.
+// twoRelays: concurrent processes publish all events once and in order, and no partition concurrently.
 func twoRelays(t *testing.T, h Harness) {
 	const writers, rounds = 6, 25
 	s := newSink()
@@ -158,7 +156,6 @@ func (m meeting) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// meet returns a function that waits until it is called twice concurrently, or over is closed.
 func meet(together, over chan struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -255,8 +252,8 @@ func wake(t *testing.T, h Harness) {
 	s.await(t, 45)
 }
 
-// wakeWhileHeld: a relay woken while another holds the lease retries until it gets it. It does not steal the lease,
-// and publishes other partitions meanwhile.
+// wakeWhileHeld: a relay woken while another holds the lease retries without stealing it, and publishes other
+// partitions meanwhile.
 func wakeWhileHeld(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	mine, other := event(1, 1, 1), event(1, 2, 1)

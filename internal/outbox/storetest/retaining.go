@@ -129,8 +129,7 @@ func RunRetaining(t *testing.T, open func(t testing.TB) (Harness, outbox.Retaini
 	})
 }
 
-// keptEvents: published events stay until dropped by class, others are never dropped; waiting events are listed and
-// counted.
+// keptEvents: published events stay until dropped by class; waiting events are listed and counted.
 func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	audit := event(1, 1, 3)
 	audit.Class = outbox.ClassAudit
@@ -199,8 +198,8 @@ func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	}
 }
 
-// publishedAgain lists the first three events, which are published, and requeues the first two. The fourth waits for
-// its retry, and the fifth is dead.
+// publishedAgain requeues the first two of three published events. The fourth waits for its retry, and the fifth is
+// dead.
 func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	t.Helper()
 	var want, got []string
@@ -243,8 +242,7 @@ func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	}
 }
 
-// auditIsNotSkipped: a rejected audit event never becomes a dead letter, and its successors are not published before
-// it.
+// auditIsNotSkipped: a rejected audit event never becomes a dead letter, and blocks its successors.
 func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Retaining) {
 	s := newSink()
 	audit, after, other := event(1, 1, 1), event(1, 1, 2), event(1, 2, 1)

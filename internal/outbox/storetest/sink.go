@@ -128,7 +128,6 @@ func (s *sink) await(t testing.TB, n int) []outbox.Event {
 	}
 }
 
-// inOrder expects each stream to be ordered and complete, and returns all events sorted.
 func inOrder(t testing.TB, events []outbox.Event) []outbox.Event {
 	t.Helper()
 	last := map[string]int64{}

@@ -140,7 +140,6 @@ func waitingAt(t testing.TB, b outbox.Box, now time.Time) []outbox.Event {
 	return events
 }
 
-// found replaces events in the table with Next's result.
 func found(t testing.TB, b outbox.Box, events ...outbox.Event) []outbox.Event {
 	t.Helper()
 	in := map[outbox.ID]outbox.Event{}
@@ -227,8 +226,8 @@ func rolledBack(t *testing.T, h Harness) {
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// pages: a limited batch has each stream's first events, only from the requested partitions, and reports the
-// partitions with more.
+// pages: a limited batch has each stream's first events from the requested partitions, and reports the partitions
+// with more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// storyOf returns n events per stream with a topic, in order.
 func storyOf(topic string, streams, n int) []outbox.Event {
 	events := story(streams, n)
 	for i := range events {
@@ -57,8 +56,7 @@ func separateTopics(t *testing.T, h Harness) {
 	same(t, "queued again", waiting(t, third), []outbox.Event{refused})
 }
 
-// unavailableTopic: while one topic's sink is unavailable, other topics' events are published; later its own follow
-// in order.
+// unavailableTopic: while one topic's sink is unavailable, other topics are published.
 func unavailableTopic(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	want, others := story(3, 3), storyOf("third", 3, 3)

@@ -68,8 +68,8 @@ func (c *Client) Send(ctx context.Context, method, target, body string, headers 
 	return workload.Do(c.HTTP, r)
 }
 
-// SendAgain is Send for a server with a leaping clock. Like the SDKs, it retries if the server reports clock skew,
-// and if the clock leaped while the body was stored.
+// SendAgain is Send for a server with a leaping clock. Like the SDKs, it retries after clock skew errors, and if the
+// clock leaped while the body was stored.
 func (c *Client) SendAgain(ctx context.Context, method, target, body string, headers ...string) (workload.Answer, error) {
 	for tries := 1; ; tries++ {
 		a, err := c.Send(ctx, method, target, body, headers...)

@@ -39,7 +39,7 @@ type Sizes struct {
 	Parts bool // several parts
 }
 
-// version is an object that became current between the clock ticks sent and acknowledged.
+// version became current between the clock ticks sent and acknowledged.
 type version struct {
 	md5                string
 	sent, acknowledged int64
@@ -212,7 +212,7 @@ func (w *Writer) Found(md5 string, now int64) (done bool, err error) {
 	return false, fmt.Errorf("%s was not answered, and there is %q", d, md5)
 }
 
-// Possible returns the MD5s that an object may have had between two clock ticks.
+// Possible returns an object's possible MD5s between two clock ticks.
 func (w *Writer) Possible(path string, begun, ended int64) []string {
 	all := []string{""} // before the first write
 	for _, v := range w.history[path] {

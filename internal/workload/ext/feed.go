@@ -64,7 +64,7 @@ func (f *Feed) After(since int64) (lines []Change, err error) {
 	return lines, nil
 }
 
-// Followed checks the changes after since, given a previously known change, and returns the number to continue with.
+// Followed checks the changes after since, and returns the number to continue with.
 func Followed(a workload.Answer, since, known int64) (int64, error) {
 	var f Feed
 	if err := json.Unmarshal([]byte(a.Body), &f); err != nil || a.Status != http.StatusOK {
@@ -97,7 +97,7 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 	return all, nil
 }
 
-// Saw checks a record read while an operation's outcome is unknown: it must have its state before or after.
+// Saw checks a record read while an operation's outcome is unknown.
 func (w *Writer) Saw(at Place, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {
@@ -145,8 +145,7 @@ func (c Change) Like(known Change) bool {
 	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
 }
 
-// Follow applies changes to records, and returns an error for each revision out of sequence: a key's revisions start
-// at 1 without gaps.
+// Follow applies changes to records, and returns an error for each revision out of sequence.
 func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
 	for _, line := range lines {
 		before := rows[line.Place]
@@ -172,8 +171,8 @@ func (w *Writer) Own(all []Change) (some []Change) {
 	return some
 }
 
-// Found compares all of an install's records with the writer's. An unanswered operation happened entirely or not at
-// all, and affects no other records.
+// Found compares an install's records with the writer's. An unanswered operation happened entirely or not at all, and
+// affects no other records.
 func (w *Writer) Found(all Entries, now int64) (done bool, err error) {
 	there := Entries{}
 	for at, e := range all {

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Writer writes its own records sequentially, so it knows the expected state. An install's writers share the row that
-// assigns change numbers, the namespaces, and a counter.
+// Writer writes its own records sequentially, so it knows the expected state. Writers share the row that assigns
+// change numbers, the namespaces, and a counter.
 type Writer struct {
 	N       int
 	Name    string
@@ -125,8 +125,7 @@ func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Re
 	return "", nil, nil
 }
 
-// single returns an operation on one record. Its precondition is a revision, in the body if there is one, otherwise
-// in the query.
+// single returns an operation on one record, with a revision as precondition: in the body, or else in the query.
 func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery bool) *Operation {
 	d := &Operation{Writer: w.Name, Call: Call{Method: method, Path: a.Path(), Header: map[string]string{}}, Acts: []RecordOp{a}}
 	name, value, refused := w.choosePrecondition(a.Before)
@@ -192,8 +191,8 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// increment increments a private or the shared record. The shared one needs an idempotency key, because reading a
-// record with many writers does not show whether the increment happened.
+// increment increments a private or the shared record. The shared one needs an idempotency key, because reading it
+// does not show whether the increment happened.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
 	shared := w.Random.IntN(2) == 0
@@ -245,8 +244,7 @@ func (d *Operation) touches(at Place) bool {
 	return false
 }
 
-// addItem adds an item with a precondition. The first failing precondition refuses the whole operation; there are
-// never two.
+// addItem adds an item with a precondition. A failing precondition refuses the whole operation; there are never two.
 func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[string]any {
 	name, value, refused := w.choosePrecondition(a.Before)
 	if name != "" && (a.Op != "delete" || a.Before.Revision > 0) && (refused == nil || d.Rejected == nil) {

@@ -90,7 +90,7 @@ func (v *Visitor) Session() string {
 	return id
 }
 
-// IsInFlight reports whether a change was refused because a request with the same key is in progress.
+// IsInFlight reports whether a request with the same key was in progress.
 func IsInFlight(a workload.Answer) bool {
 	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
 }
@@ -106,7 +106,7 @@ type Handoff struct {
 type Site struct {
 	HTTP    *http.Client // nil: http.DefaultClient
 	Token   string
-	Browser string // JSON member guest, which describes the guest's browser; "" to omit it
+	Browser string // JSON member guest with the guest's browser; "" to omit it
 }
 
 // Ask returns a handoff request's path and body. operation is "verify" or "consume".

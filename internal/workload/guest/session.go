@@ -190,7 +190,7 @@ func (g *Guest) Found(got State, now int64) (done bool, err error) {
 // Changes reports whether a change has a visible effect.
 func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
 
-// isAfter reports whether a change leads to a state; it may have created a handoff with an unknown ID.
+// isAfter reports whether a change leads to a state, possibly with a new handoff whose ID is unknown.
 func (d *Change) isAfter(before, got State) bool {
 	if d.Kind == "mint" {
 		return got.Wishes == before.Wishes && got.Handoff != before.Handoff && strings.HasSuffix(got.Handoff, " open")

@@ -16,8 +16,8 @@ import (
 // Shared are the collections that all of a user's writers write to.
 func Shared() []string { return []string{"bookmarks", "history", "addons-of-a-fault"} }
 
-// Writer writes its own records sequentially, so it knows the expected state. A user's writers share the collections
-// and the row that assigns timestamps; each has a private collection, which it may delete.
+// Writer writes its own records sequentially, so it knows the expected state. Writers share the collections and the
+// row that assigns timestamps; each has a private collection, which it may delete.
 type Writer struct {
 	N      int
 	Name   string
@@ -51,7 +51,7 @@ func NewWriter(u *User, n int) *Writer {
 	return w
 }
 
-// Took checks and records an acknowledgement, at the latest now. If the clock leaps, an open batch may have ended.
+// Took checks and records an acknowledgement, at the latest now. A clock leap may end an open batch.
 func (w *Writer) Took(s *Step, a workload.Answer, sent int, leaps bool, now int64) error {
 	if leaps && w.batch != nil && (s.staged || s.commits) && a.Status == http.StatusBadRequest {
 		w.batch = nil // never committed, so none of it may exist
@@ -234,7 +234,7 @@ func Listed(a workload.Answer, known Moment) error {
 	return nil
 }
 
-// Saw checks a record read while a write's outcome is unknown: it must have its state before or after.
+// Saw checks a record read while a write's outcome is unknown.
 func (w *Writer) Saw(k Key, a workload.Answer) error {
 	if a.Status == http.StatusNotFound && slices.Contains(w.Lost.deletes, k) {
 		return nil
@@ -271,7 +271,7 @@ func (w *Writer) Was(there State, newest Moment, begun, ended int64) bool {
 }
 
 // Found compares the writer's records with the expected ones. An unanswered write happened entirely or not at all,
-// and affects no other records. decided is false if the outcome is unknown.
+// and affects no other records. decided is false if unknown.
 func (w *Writer) Found(there State) (decided, done bool, err error) {
 	lost, before := w.Lost, w.State
 	w.Lost, w.State = nil, there
