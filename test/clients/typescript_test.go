@@ -82,10 +82,13 @@ func (c *typescript) serve(t *testing.T) {
 	c.env = append(c.env, "INSTALL="+install,
 		"BASE_URL="+free.URL, "TOKEN="+token(free),
 		"LIMITED_URL="+limited.URL, "LIMITED_TOKEN="+token(limited),
-		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t).URL)
+		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t).URL, "USER_SECRET="+userSecret)
 }
 
-// startShop starts a server with the profile shop of the guide.
+// userSecret signs the tokens of the shop's users.
+var userSecret = strings.Repeat("u", 32)
+
+// startShop starts a server with the profile shop of the guide, and users.
 func startShop(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	_, text, _ := strings.Cut(read(t, "../../docs/guest-reference.md"), "A shop with a cart and a checkout:\n\n```toml\n")
@@ -95,6 +98,7 @@ func startShop(t *testing.T, vars ...string) *binary.Server {
 	}
 	data := t.TempDir()
 	config := filepath.Join(data, "holdfast.toml")
+	text = strings.Replace(text, "\npayload =", "\nuser_keys = [\""+userSecret+"\"]\npayload =", 1)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import { EdgeRuntime } from "edge-runtime";
 import { build } from "esbuild";
 import { Miniflare } from "miniflare";
 
-const env = Object.fromEntries(["SHOP_URL", "SIGNED_URL", "BASE_URL", "INSTALL", "TOKEN"].map((name) => [name, process.env[name] ?? ""]));
+const env = Object.fromEntries(["SHOP_URL", "USER_SECRET", "SIGNED_URL", "BASE_URL", "INSTALL", "TOKEN"].map((name) => [name, process.env[name] ?? ""]));
 
 /** @param {"esm" | "iife"} format @param {string} contents */
 async function bundle(format, contents) {

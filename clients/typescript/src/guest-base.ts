@@ -4,6 +4,7 @@ import { GuestError } from "./guest-error.js";
 import { newKey } from "./key.js";
 import { exchange, type Untyped, type Values, type Wire } from "./raw.js";
 import { isLost, retry } from "./send.js";
+import { sendWithToken, type TokenStore } from "./tokens.js";
 import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
@@ -18,6 +19,11 @@ export interface GuestOptions {
   request?: { headers: RequestHeaders };
   /** On a server, the address of the guest's browser, for rate limits. `server.trusted_proxies` of Holdfast must name the server. */
   address?: string;
+  /**
+   * For apps and for pages of another site than the server: where the token of the session is kept, instead of a cookie. Requests do
+   * not have cookies then.
+   */
+  tokens?: TokenStore;
   /** Maximum number of retries of a request; default 3. */
   retries?: number;
   /** Longest Retry-After, in seconds, that the client waits for; default 60. If the server asks for more, the error is thrown. */
@@ -39,6 +45,15 @@ export interface Sent extends CallOptions {
   keyed?: boolean;
   /** The answer is the same for all guests. */
   public?: boolean;
+  /** Repeated after a lost response, the request would be refused. */
+  once?: boolean;
+  headers?: Record<string, string>;
+}
+
+/** The attributes of a session with their entity tag. */
+export interface Tagged<T> {
+  attributes: T;
+  etag: string;
 }
 
 /** The types by which profiles differ. */
@@ -64,19 +79,24 @@ export class GuestBase<K extends Kinds> {
   #first: Promise<unknown> | undefined;
 
   /** @internal */
-  constructor({ baseUrl, request, address, retries = 3, maxWait = 60, fetch = (r) => globalThis.fetch(r) }: GuestOptions) {
+  constructor({ baseUrl, request, address, tokens, retries = 3, maxWait = 60, fetch = (r) => globalThis.fetch(r) }: GuestOptions) {
     if (typeof baseUrl !== "string" || !/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl) || baseUrl.includes(root)) {
       throw new TypeError(`baseUrl ${JSON.stringify(baseUrl)}: expected http:// or https:// and a host, without ${root}`);
     }
-    if (!request && !keepsCookies()) {
+    if (request && tokens) {
+      throw new TypeError("request and tokens: expected one of them, because the session is proven by a cookie or by a token");
+    }
+    if (!request && !tokens && !keepsCookies()) {
       throw new TypeError("request: on a server, expected the request of the guest's browser, or { headers: {} } for a guest without one. Make a client for each request");
     }
     this.#limits = { retries, maxWait };
     const visit = request && new Visit(request.headers, address);
     this.#visit = visit;
     this.#known = visit?.hasSession ?? false;
-    this.wire = { baseUrl, credentials: "include", stringify: JSON.stringify, fetch };
-    if (visit) {
+    this.wire = { baseUrl, credentials: tokens ? "omit" : "include", stringify: JSON.stringify, fetch };
+    if (tokens) {
+      this.wire.fetch = (r) => sendWithToken(tokens, r, fetch);
+    } else if (visit) {
       this.wire.fetch = async (r) => {
         const response = await fetch(visit.dress(r));
         visit.keep(response);
@@ -90,7 +110,7 @@ export class GuestBase<K extends Kinds> {
     return this.#visit?.setCookies() ?? [];
   }
 
-  /** Begins a session, or returns that of the cookie. */
+  /** Begins a session, or returns the session of the cookie or the token. */
   begin({ signal }: CallOptions = {}): Promise<Schemas["Session"]> {
     return this.send("POST", "/session", { ...withSignal(signal) });
   }
@@ -107,6 +127,50 @@ export class GuestBase<K extends Kinds> {
   /** Deletes the data of the session and begins another one. */
   async clear({ signal }: CallOptions = {}): Promise<void> {
     await this.send("POST", "/session/clear", { keyed: true, ...withSignal(signal) });
+  }
+
+  /** Returns what the front end keeps with the session, with the entity tag for patchAttributes. */
+  attributes<T extends object = Schemas["Attributes"]>({ signal }: CallOptions = {}): Promise<Tagged<T>> {
+    return this.#tagged("GET", { ...withSignal(signal) });
+  }
+
+  /**
+   * Changes the attributes by RFC 7396: members replace those of the same name, null removes them. With ifMatch, attributes that have
+   * changed since are refused with attributes-changed; a lost response is not repeated then, because the change may have been made.
+   */
+  patchAttributes<T extends object = Schemas["Attributes"]>(patch: Patch<T>, { ifMatch, signal }: CallOptions & { ifMatch?: string } = {}): Promise<Tagged<T>> {
+    const condition = ifMatch === undefined ? {} : { once: true, headers: { "If-Match": ifMatch } };
+    return this.#tagged("PATCH", { body: patch, ...condition, ...withSignal(signal) });
+  }
+
+  async #tagged<T>(method: string, sent: Sent): Promise<Tagged<T>> {
+    const { data, response } = await this.#deliver<T>(method, "/session/attributes", sent);
+    return { attributes: data, etag: response.headers.get("ETag") ?? "" };
+  }
+
+  /** Signs a user of the site in: what the guest has is merged with what the user keeps. The site has signed the token. */
+  signIn(token: string, { signal }: CallOptions = {}): Promise<Schemas["Linked"]> {
+    return this.send("POST", "/session/link", { body: { token }, keyed: true, ...withSignal(signal) });
+  }
+
+  /** Signs the user out in this browser, and begins a session of a guest. */
+  async signOut({ signal }: CallOptions = {}): Promise<void> {
+    await this.send("DELETE", "/session/link", { ...withSignal(signal) });
+  }
+
+  /** Returns the sessions of the user who has signed in, at most 100. */
+  async userSessions({ signal }: CallOptions = {}): Promise<Schemas["UserSession"][]> {
+    return (await this.send<Schemas["UserSessionList"]>("GET", "/user/sessions", { ...withSignal(signal) })).items;
+  }
+
+  /** Ends a session of the user, such as in a lost phone. */
+  async endUserSession(sessionId: string, { signal }: CallOptions = {}): Promise<void> {
+    await this.send("DELETE", "/user/sessions/{sessionId}", { path: { sessionId }, ...withSignal(signal) });
+  }
+
+  /** Ends all sessions of the user but this one. */
+  async endOtherSessions({ signal }: CallOptions = {}): Promise<void> {
+    await this.send("DELETE", "/user/sessions", { ...withSignal(signal) });
   }
 
   /** Returns the items that the guest has looked at, the last one first. */
@@ -155,23 +219,27 @@ export class GuestBase<K extends Kinds> {
   }
 
   /**
-   * Sends a request, and again after a temporary refusal or a lost connection. All requests are safe to repeat: if they are not
-   * by themselves, they have an idempotency key, which stays the same. Without a session, it begins one first.
+   * Sends a request, and again after a temporary refusal or a lost connection. Requests are safe to repeat: if they are not
+   * by themselves, they have an idempotency key, which stays the same, or are sent `once`. Without a session, it begins one first.
    *
    * @internal
    */
-  protected send<T>(method: string, path: string, sent: Sent): Promise<T> {
-    const header: Record<string, string> = sent.keyed ? { "Idempotency-Key": newKey() } : {};
+  protected async send<T>(method: string, path: string, sent: Sent): Promise<T> {
+    return (await this.#deliver<T>(method, path, sent)).data;
+  }
+
+  #deliver<T>(method: string, path: string, sent: Sent): Promise<{ data: T; response: Response }> {
+    const header: Record<string, string> = { ...sent.headers, ...(sent.keyed ? { "Idempotency-Key": newKey() } : {}) };
     const init: Untyped = { params: { path: sent.path, query: sent.query, header }, signal: sent.signal ?? null };
     if (sent.body !== undefined) {
       init.body = sent.body;
     }
     let begins = path !== "/session" || method !== "POST";
-    const attempt = async (): Promise<T> => {
+    const attempt = async (): Promise<{ data: T; response: Response }> => {
       for (;;) {
         const { data, error, response } = await exchange(this.wire, method, root + path, init);
         if (response.ok) {
-          return data as T;
+          return { data: data as T, response };
         }
         const e = new GuestError(response, error);
         if (e.code === "session-required" && begins) {
@@ -188,12 +256,12 @@ export class GuestBase<K extends Kinds> {
         }
       }
     };
-    const run = (): Promise<T> =>
+    const run = (): Promise<{ data: T; response: Response }> =>
       retry(this.#limits, sent.signal, attempt, (e) => {
         if (e instanceof GuestError) {
-          return e.retriable ? (e.retryAfter ?? 0) : undefined;
+          return e.retriable && (!sent.once || e.code === "rate-limited") ? (e.retryAfter ?? 0) : undefined;
         }
-        return isLost(e) ? 0 : undefined;
+        return isLost(e) && !sent.once ? 0 : undefined;
       });
     return sent.public ? run() : this.#inTurn(run);
   }
@@ -217,6 +285,9 @@ export class GuestBase<K extends Kinds> {
     }
   }
 }
+
+/** A merge patch of T. */
+export type Patch<T> = { [K in keyof T]?: (NonNullable<T[K]> extends unknown[] ? T[K] : NonNullable<T[K]> extends object ? Patch<NonNullable<T[K]>> : T[K]) | null };
 
 export function withSignal(signal: AbortSignal | undefined): CallOptions {
   return signal ? { signal } : {};

@@ -2,14 +2,17 @@ import { GuestBase, withSignal, type CallOptions, type GuestOptions } from "./gu
 import { createRaw, type Raw } from "./raw.js";
 import type { components, operations, paths } from "./guest-schema.js";
 
-export { GuestBase, type CallOptions, type GuestOptions, type Kinds } from "./guest-base.js";
+export { GuestBase, type CallOptions, type GuestOptions, type Kinds, type Patch, type Tagged } from "./guest-base.js";
 export { GuestError, type ErrorCode } from "./guest-error.js";
 export type { RequestHeaders } from "./cookies.js";
+export type { TokenStore } from "./tokens.js";
 export { SiteClient, createSiteClient, type ItemHandoff, type ItemWish, type ItemWishRequest, type PayloadRequest, type ViewedItem } from "./site.js";
 export type { components, operations, paths } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
 export type Session = Schemas["Session"];
+export type Linked = Schemas["Linked"];
+export type UserSession = Schemas["UserSession"];
 export type Viewed = Schemas["Viewed"];
 export type Searched = Schemas["Searched"];
 export type SearchQuery = Schemas["SearchQuery"];

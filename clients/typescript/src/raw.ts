@@ -63,7 +63,7 @@ export interface Wire {
   baseUrl: string;
   fetch: (request: Request) => Promise<Response>;
   stringify: (value: unknown) => string;
-  credentials?: "include";
+  credentials?: "include" | "omit";
 }
 
 /** Sends one request. */

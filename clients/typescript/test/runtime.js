@@ -106,6 +106,103 @@ async function hotel(baseUrl) {
   equal(refused instanceof GuestError && refused.code, "not-found", "refusal");
 }
 
+/**
+ * Returns the token of a user as a site signs it.
+ * @param {string} secret
+ * @param {string} user
+ */
+async function userToken(secret, user) {
+  const encode = (/** @type {Uint8Array} */ bytes) => btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+  const text = (/** @type {string} */ s) => new TextEncoder().encode(s);
+  const iat = Math.floor(Date.now() / 1000);
+  const claims = [{ alg: "HS256" }, { sub: user, aud: "holdfast-guest", iat, exp: iat + 60 }].map((part) => encode(text(JSON.stringify(part)))).join(".");
+  const key = await crypto.subtle.importKey("raw", text(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return `${claims}.${encode(new Uint8Array(await crypto.subtle.sign("HMAC", key, text(claims))))}`;
+}
+
+/** An app: it keeps a token, and may lose the next response. */
+class App {
+  /** @type {string | null} */
+  token = null;
+  loses = false;
+  sent = 0;
+
+  /** @param {string} baseUrl */
+  client(baseUrl) {
+    const tokens = { load: async () => this.token, save: async (/** @type {string} */ token) => void (this.token = token) };
+    return createSiteClient({
+      baseUrl,
+      tokens,
+      fetch: async (request) => {
+        this.sent++;
+        if (request.headers.has("Cookie")) throw new Error("an app has sent a cookie");
+        const response = await fetch(request);
+        if (response.headers.has("Set-Cookie")) throw new Error("an app has got a cookie");
+        if (!this.loses) return response;
+        this.loses = false;
+        await response.arrayBuffer();
+        throw new TypeError("lost");
+      },
+    });
+  }
+}
+
+/**
+ * A user signs in on a phone and in a browser, which share what the front end keeps.
+ * @param {string} baseUrl
+ * @param {string} secret
+ */
+async function account(baseUrl, secret) {
+  const phone = new App();
+  const app = phone.client(baseUrl);
+  await Promise.all(["p", "q"].map((itemId) => app.addWish({ itemId })));
+  const asGuest = phone.token;
+  equal((await collect(app.wishlist())).length, 2, "wishlist of the app");
+
+  /** @typedef {{ theme?: string, seen?: string[] }} Kept */
+  /** @type {import("@holdfast/ext-storage/guest").Tagged<Kept>} */
+  const first = await app.patchAttributes({ theme: "dark", seen: ["b-7"] });
+  equal(first.attributes, { seen: ["b-7"], theme: "dark" }, "attributes");
+  equal(await app.attributes(), first, "attributes and tag");
+  equal((await app.patchAttributes({ seen: null }, { ifMatch: first.etag })).attributes, { theme: "dark" }, "attributes after a patch");
+  const refused = await app.patchAttributes({ theme: "light" }, { ifMatch: first.etag }).catch((e) => e);
+  equal(refused instanceof GuestError && [refused.code, refused.status], ["attributes-changed", 412], "patch of changed attributes");
+  const { etag: ifMatch } = await app.attributes();
+  const sent = phone.sent;
+  phone.loses = true;
+  const lost = await app.patchAttributes({ seen: ["x"] }, { ifMatch }).catch((e) => e);
+  equal([lost instanceof TypeError || lost, phone.sent - sent], [true, 1], "lost patch");
+  equal((await app.session()).attributes, { seen: ["x"], theme: "dark" }, "attributes of the session");
+
+  const user = `u-${crypto.randomUUID()}`;
+  phone.loses = true;
+  equal(await app.signIn(await userToken(secret, user)), { added: 2, changed: 0, dropped: 0 }, "sign-in");
+  if (!phone.token?.startsWith("gus_") || phone.token === asGuest) throw new Error("the token was not replaced");
+  equal((await app.session()).userId, user, "user");
+  const wrong = await app.signIn(await userToken("x".repeat(32), user)).catch((e) => e);
+  equal(wrong instanceof GuestError && wrong.code, "user-token-invalid", "wrong token");
+
+  const laptop = new Browser();
+  const page = createSiteClient({ baseUrl, request: laptop });
+  await page.addWish({ itemId: "q" });
+  equal(await page.signIn(await userToken(secret, user)), { added: 0, changed: 0, dropped: 1 }, "sign-in in a browser");
+  laptop.take(page.setCookies());
+  const again = createSiteClient({ baseUrl, request: laptop });
+  equal((await collect(again.wishlist())).map((w) => w.itemId).sort(), ["p", "q"], "wishlist of the user");
+  equal((await again.attributes()).attributes, { seen: ["x"], theme: "dark" }, "attributes of the user");
+  const sessions = await again.userSessions();
+  equal(sessions.map((s) => s.current).sort(), [false, true], "sessions of the user");
+  await again.endUserSession(sessions.find((s) => !s.current)?.sessionId ?? "");
+  const ended = await app.userSessions().catch((e) => e);
+  equal(ended instanceof GuestError && ended.code, "not-signed-in", "an ended session");
+  equal(await collect(app.wishlist()), [], "wishlist after the end");
+  await app.signIn(await userToken(secret, user));
+  await again.endOtherSessions();
+  equal((await again.userSessions()).length, 1, "sessions after the end of the others");
+  await again.signOut();
+  equal((await again.session()).userId, undefined, "user after the sign-out");
+}
+
 /** Without a request, guests of a server would share a session. */
 function refuse() {
   try {
@@ -121,10 +218,11 @@ function refuse() {
  * Runs everything, and throws if something is wrong.
  * @param {Record<string, string | undefined>} env
  */
-export async function run({ SHOP_URL = "", SIGNED_URL = "", BASE_URL = "", INSTALL = "", TOKEN = "" }) {
+export async function run({ SHOP_URL = "", USER_SECRET = "", SIGNED_URL = "", BASE_URL = "", INSTALL = "", TOKEN = "" }) {
   refuse();
   await render(SHOP_URL);
   await shop(SHOP_URL);
+  await account(SHOP_URL, USER_SECRET);
   await hotel(SIGNED_URL);
   const records = createClient({ baseUrl: BASE_URL, install: INSTALL, token: TOKEN }).namespace("life");
   const key = crypto.randomUUID();
