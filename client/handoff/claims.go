@@ -197,7 +197,7 @@ func decode(payload []byte) (c Claims, err error) {
 	return c, err
 }
 
-// split returns a token's fields, or false if their number is wrong.
+// split returns a token's fields, or false if it is malformed.
 func split(token string) (key, signed, payload, mac string, ok bool) {
 	if len(token) > MaxToken {
 		return "", "", "", "", false
