@@ -35,10 +35,13 @@ const guide = "docs/guest.md"
 // demo reports whether there is a demo: that of a hotel search with the built-in catalogue.
 func (s *Guest) demo() bool { return s.cfg.Profile == guest.Hotel.Name && s.cfg.Upstreams.BuiltIn() }
 
-// mountDemo adds the demo, if the catalogue is the built-in one.
+// mountDemo describes the service on the status page and at the start, and adds the demo, if the catalogue is the built-in one.
 func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
-		return service.Client{Title: "Guest", Text: "Serves the guests of booking sites", Guide: guide}
+		return service.Client{Title: "Guest", Text: "Serves sessions, lists and handoffs for the guests of your site", Guide: guide}
+	}
+	opened.Hint = func(base string) service.Hint {
+		return service.Hint{Text: "For guests, the API describes itself at", Lines: []string{base + "/bff/consumer/v1/openapi.json"}}
 	}
 	if !s.demo() {
 		return
