@@ -72,10 +72,15 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
-// writeRootError answers paths that no service owns: browsers get a page, sync clients Mozilla's error format.
+// writeRootError answers paths that no service owns: browsers get a page, services on the wrong listener a hint, sync clients
+// Mozilla's error format.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))
+		return
+	}
+	if errcode.Is(err, errcode.NotFound) && strings.HasPrefix(r.URL.Path, "/internal/") {
+		sendError(w, http.StatusNotFound, "no such path: /internal/ is served at server.internal_listen only")
 		return
 	}
 	dockerflow.WriteError(w, r, err)

@@ -86,6 +86,9 @@ func TestStatusPage(t *testing.T) {
 		t.Errorf("POST: %d", a.Status)
 	}
 	c.Want(t, http.StatusOK, "GET", "/storage/hiddencollection/hiddenname", "")
+	if a := page(t, "GET", s.URL+"/internal/handoff/bhd_1/consume", "*/*", ""); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "server.internal_listen") {
+		t.Errorf("a path of another listener: %d %s", a.Status, a.Body)
+	}
 	if a := page(t, "GET", s.URL+"/elsewhere", browser, ""); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "There is no such page") {
 		t.Errorf("another path: %d %s", a.Status, a.Body)
 	}
