@@ -33,6 +33,7 @@ type Config struct {
 	report conf.Report // where the settings were set
 }
 
+// Only keeps a single service.
 func (c *Config) Only(name string) *Config {
 	return c.with(func(s *service.Service) bool { return s.Name == name })
 }

@@ -23,6 +23,7 @@ import (
 	"holdfast/internal/web/rate"
 )
 
+// Prefix is the root of all console paths.
 const Prefix = "/console/"
 
 // Section is the server's section, whose Name is "", or a service's.
@@ -51,6 +52,7 @@ type Options struct {
 	Changes     Recorder // nil: nobody records changes
 }
 
+// Console serves the pages of all services.
 type Console struct {
 	Options
 	sessions *sessions
@@ -85,6 +87,7 @@ func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.session
 // Owns reports whether a raw path belongs to the console.
 func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
 
+// Service mounts the console on a listener.
 func (c *Console) Service() web.Service {
 	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route}
 }
