@@ -17,7 +17,7 @@ import (
 
 // Client is the browser of one guest. It is safe for concurrent use once its fields are
 // set.
-type Client struct{ transport }
+type Client struct{ browser }
 
 // exampleBase is the base URL in errors.
 const exampleBase = "https://shop.example.com"
@@ -26,46 +26,28 @@ const exampleBase = "https://shop.example.com"
 // https://shop.example.com, without /bff/consumer/v1. A request that needs a session begins
 // one.
 func New(baseURL string) (*Client, error) {
-	t, err := browser(baseURL)
+	b, err := newBrowser(baseURL)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{t}, nil
+	return &Client{b}, nil
 }
 
-// browser returns a transport with a cookie jar of its own.
-func browser(baseURL string) (transport, error) {
+// newBrowser returns a browser with a cookie jar of its own.
+func newBrowser(baseURL string) (browser, error) {
 	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
 	if err != nil {
-		return transport{}, err
+		return browser{}, err
 	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {
-		return transport{}, err
+		return browser{}, err
 	}
-	return transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}, nil
+	return browser{transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}}, nil
 }
 
 // NewKey returns a new idempotency key.
 func NewKey() string { return rand.Text() }
-
-// Begin begins a session, or returns that of the cookie.
-func (c *Client) Begin(ctx context.Context) (Session, error) { return c.begin(ctx) }
-
-// Session returns the session.
-func (c *Client) Session(ctx context.Context) (s Session, err error) {
-	return s, c.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &s)
-}
-
-// SetPreferences changes those preferences that are not nil.
-func (c *Client) SetPreferences(ctx context.Context, p PreferencesPatch) (s Session, err error) {
-	return s, c.do(ctx, call{method: http.MethodPatch, path: "/session/preferences", body: p, idempotent: true}, &s)
-}
-
-// Clear deletes what the session has and begins another one.
-func (c *Client) Clear(ctx context.Context) error {
-	return c.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
-}
 
 // Viewed returns the properties that the guest has looked at, the last one first.
 func (c *Client) Viewed(ctx context.Context) ([]Viewed, error) {

@@ -9,6 +9,8 @@
 //
 // A Site is the browser of a guest of any other site, such as a shop: its items are texts, and its handoffs have a payload.
 //
+// Both keep attributes of a front end with the session, and sign users of the site in and out.
+//
 // A Receiver is a booking site, which consumes handoffs at the internal listener:
 //
 //	receiver, err := guest.NewReceiver("http://holdfast.internal:8002", guest.StaticToken(token))

@@ -39,7 +39,9 @@ type call struct {
 	body   any    // nil: none
 	key    string // idempotency key; "": none
 
-	solution string // of a challenge; "": none
+	solution string  // of a challenge; "": none
+	ifMatch  string  // entity tag; "": none
+	tag      *string // gets the entity tag of the answer; may be nil
 
 	// idempotent requests are safe to repeat without a key if the result of the first is
 	// unknown.
@@ -108,6 +110,9 @@ func (t *transport) once(ctx context.Context, r call, body []byte, into any) err
 	if err != nil {
 		return &retry.NetworkError{Err: err}
 	}
+	if r.tag != nil {
+		*r.tag = resp.Header.Get("ETag")
+	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
 			return fmt.Errorf("read response: %w", err)
@@ -133,6 +138,9 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	}
 	if r.solution != "" {
 		req.Header.Set("X-Challenge-Token", r.solution)
+	}
+	if r.ifMatch != "" {
+		req.Header.Set("If-Match", r.ifMatch)
 	}
 	if t.tokens != nil {
 		token, err := t.tokens(ctx)

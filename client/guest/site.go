@@ -11,15 +11,15 @@ import (
 
 // Site is the browser of one guest of a server with another profile than hotel, such as a shop. P is
 // the type of the payload that a handoff hands over. It is safe for concurrent use once its fields are set.
-type Site[P any] struct{ transport }
+type Site[P any] struct{ browser }
 
 // NewSite returns a client without a session of the server at a base URL, as New does.
 func NewSite[P any](baseURL string) (*Site[P], error) {
-	t, err := browser(baseURL)
+	b, err := newBrowser(baseURL)
 	if err != nil {
 		return nil, err
 	}
-	return &Site[P]{t}, nil
+	return &Site[P]{b}, nil
 }
 
 // ItemWish is an entry of the wishlist.
@@ -93,24 +93,6 @@ type ItemFunnelEvent struct {
 	ItemID     string          `json:"itemId,omitempty"`
 	HandoffID  string          `json:"handoffId,omitempty"`
 	OccurredAt *string         `json:"occurredAt,omitempty"`
-}
-
-// Begin begins a session, or returns the session of the cookie.
-func (s *Site[P]) Begin(ctx context.Context) (Session, error) { return s.begin(ctx) }
-
-// Session returns the session.
-func (s *Site[P]) Session(ctx context.Context) (v Session, err error) {
-	return v, s.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &v)
-}
-
-// SetPreferences changes those preferences that are not nil.
-func (s *Site[P]) SetPreferences(ctx context.Context, p PreferencesPatch) (v Session, err error) {
-	return v, s.do(ctx, call{method: http.MethodPatch, path: "/session/preferences", body: p, idempotent: true}, &v)
-}
-
-// Clear deletes the data of the session and begins another one.
-func (s *Site[P]) Clear(ctx context.Context) error {
-	return s.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
 }
 
 // Viewed returns the items that the guest has looked at, the last one first.

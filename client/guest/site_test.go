@@ -1,12 +1,17 @@
 package guest_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/client/guest"
 	"holdfast/test/binary"
@@ -21,9 +26,12 @@ handoff_url = "https://checkout.example/?token={token}"
 event_prefix = "shop.guest."
 items = "text"
 max_quantity = 99
+user_keys = ["` + userSecret + `"]
 tenant = "` + tenant + `"
 payload = '{"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "minItems": 1}}}'
 `
+
+const userSecret = "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"
 
 // cart is what the shop hands over.
 type cart struct {
@@ -74,6 +82,8 @@ func TestSite(t *testing.T) {
 		t.Errorf("funnel events %q: %v", ids, err)
 	}
 	handOver(t, s, site)
+	testAttributes(t, site)
+	testUser(t, s)
 	if err := site.RemoveWish(ctx, "sku-4711"); err != nil {
 		t.Error(err)
 	}
@@ -129,5 +139,87 @@ func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 		if err != nil || h.HandoffID != minted.HandoffID || h.Status != guest.StatusConsumed || !slices.Equal(h.Payload.Items, items) {
 			t.Errorf("handoff %+v: %v", h, err)
 		}
+	}
+}
+
+func testAttributes(t *testing.T, site *guest.Site[cart]) {
+	t.Helper()
+	ctx := t.Context()
+	a, first, err := site.PatchAttributes(ctx, guest.AttributesPatch{"theme": "dark", "step": 1}, "")
+	if err != nil || a["theme"] != "dark" || first == "" {
+		t.Fatalf("attributes %v, tag %s: %v", a, first, err)
+	}
+	if a, tag, err := site.Attributes(ctx); err != nil || len(a) != 2 || tag != first {
+		t.Errorf("attributes %v, tag %s, want %s: %v", a, tag, first, err)
+	}
+	a, tag, err := site.PatchAttributes(ctx, guest.AttributesPatch{"step": nil}, first)
+	if err != nil || len(a) != 1 || tag == first {
+		t.Errorf("patched %v, tag %s: %v", a, tag, err)
+	}
+	if _, _, err := site.PatchAttributes(ctx, guest.AttributesPatch{"theme": "light"}, first); !errors.Is(err, guest.CodeAttributesChanged) {
+		t.Errorf("a patch of changed attributes: %v", err)
+	}
+	if v, err := site.Session(ctx); err != nil || v.Attributes == nil || (*v.Attributes)["theme"] != "dark" {
+		t.Errorf("session %+v: %v", v, err)
+	}
+}
+
+// userToken returns the token of a user as a site signs it.
+func userToken(user string) string {
+	now := time.Now().Unix()
+	claims := fmt.Sprintf(`{"sub":%q,"aud":"holdfast-guest","iat":%d,"exp":%d}`, user, now, now+60)
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	mac := hmac.New(sha256.New, []byte(userSecret))
+	mac.Write([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// testUser drives two browsers of one user.
+func testUser(t *testing.T, s *binary.Server) {
+	t.Helper()
+	ctx, user := t.Context(), "u-4711"
+	var browsers [2]*guest.Site[cart]
+	for i := range browsers {
+		site, err := guest.NewSite[cart](s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := site.AddWish(ctx, guest.ItemWishRequest{ItemID: fmt.Sprint("sku-", i)}); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := site.SignIn(ctx, userToken(user)); err != nil || l.Added != 1 {
+			t.Fatalf("signed in %+v: %v", l, err)
+		}
+		browsers[i] = site
+	}
+	one, two := browsers[0], browsers[1]
+	if v, err := one.Session(ctx); err != nil || v.UserID == nil || *v.UserID != user {
+		t.Errorf("session %+v: %v", v, err)
+	}
+	sessions, err := two.UserSessions(ctx)
+	if err != nil || len(sessions) != 2 {
+		t.Fatalf("sessions %+v: %v", sessions, err)
+	}
+	other := sessions[slices.IndexFunc(sessions, func(u guest.UserSession) bool { return !u.Current })]
+	if err := two.EndUserSession(ctx, other.SessionID); err != nil {
+		t.Error(err)
+	}
+	if _, err := one.UserSessions(ctx); !errors.Is(err, guest.CodeNotSignedIn) {
+		t.Errorf("an ended session: %v", err)
+	}
+	if _, err := one.SignIn(ctx, userToken(user)); err != nil {
+		t.Error(err)
+	}
+	if err := two.EndOtherSessions(ctx); err != nil {
+		t.Error(err)
+	}
+	if left, err := two.UserSessions(ctx); err != nil || len(left) != 1 || !left[0].Current {
+		t.Errorf("sessions %+v: %v", left, err)
+	}
+	if err := two.SignOut(ctx); err != nil {
+		t.Error(err)
+	}
+	if v, err := two.Session(ctx); err != nil || v.UserID != nil {
+		t.Errorf("after the sign-out %+v: %v", v, err)
 	}
 }
