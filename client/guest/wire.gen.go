@@ -884,6 +884,9 @@ type UserSession struct {
 	SessionID  string    `json:"sessionId"`
 }
 
+// UserSessionID defines model for UserSessionID.
+type UserSessionID = string
+
 // UserSessionList defines model for UserSessionList.
 type UserSessionList struct {
 	Items []UserSession `json:"items"`

@@ -28,7 +28,7 @@ var typed = map[string]string{
 // short are the lists that are read whole, because they have few rows.
 var short = map[string]string{
 	"read-only": "services", "backup": "a schedule keeps few", "sweeps": "a sweep of each table", "runs": "the latest fifty", "tokenserver nodes": "servers",
-	"buckets nodes": "servers", "buckets keys": "of one account", "guest keys": "of booking sites", "guest jobs": "fixed", "guest tenants": "its rows have the buttons, so no field asks", "extstorage schemas": "of one namespace",
+	"buckets nodes": "servers", "buckets keys": "of one account", "guest keys": "of booking sites", "guest jobs": "fixed", "guest event-schemas": "fixed", "guest tenants": "its rows have the buttons, so no field asks", "extstorage schemas": "of one namespace",
 }
 
 // TestInputsHaveChoices: each input of an operation that names what a list of the service has offers it, and no list is read whole for that.

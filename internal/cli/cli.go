@@ -38,11 +38,26 @@ type Env struct {
 
 // Main runs a command and returns the exit status: 0, 1 on failure, 2 on wrong usage or invalid configuration.
 func Main(env Env) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	// The first signal shuts down gracefully; the second kills the process.
-	context.AfterFunc(ctx, stop)
 	return Run(ctx, env)
+}
+
+// untilSignal returns a context that ends with the first signal. The second signal kills the process: it gets the
+// signals back before the context ends, so nobody sees a shutdown that a second signal does not cut short.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // Run is Main without signals: it ends when ctx does.

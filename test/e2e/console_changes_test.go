@@ -307,7 +307,7 @@ func (c *consolePages) submit(s step) string {
 				field.value = fields[i + 1];
 			}
 			const to = b => b.getAttribute('formaction') || b.form.getAttribute('action'), offered = buttons.map(to);
-			button.click();
+			setTimeout(() => button.click()); // the next page must not take the answer away
 			return [to(button), ...offered]`, s.button, append([]string{}, s.fields...))
 		c.submitted[to[0]] = true
 		c.note(to)

@@ -1212,7 +1212,7 @@ export interface paths {
             header?: never;
             path: {
                 /** @description ID of the session. */
-                session: string;
+                session: components["schemas"]["UserSessionID"];
             };
             cookie?: never;
         };
@@ -1251,6 +1251,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         SessionID: string;
+        UserSessionID: string;
         SearchID: string;
         WishID: string;
         HandoffID: string;
@@ -5729,7 +5730,7 @@ export interface operations {
             header?: never;
             path: {
                 /** @description ID of the session. */
-                session: string;
+                session: components["schemas"]["UserSessionID"];
             };
             cookie?: never;
         };

@@ -62,7 +62,7 @@ func (s *Guest) listUserSessions(ctx context.Context, in userSessionsInput) (all
 }
 
 type userSessionInput struct {
-	Session string `subject:"session" doc:"ID of the session"`
+	Session string `subject:"session" doc:"ID of the session" schema:"UserSessionID"`
 }
 
 // Check refuses what is not the ID of a session of a user.

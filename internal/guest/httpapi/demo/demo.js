@@ -255,7 +255,7 @@ const show = guarded(async () => {
   drawer.hotel = null;
   if (page === 'hotel') await showHotel(rest[0]);
   if (page === 'wishlist') {
-    await call('GET', api + '/wishlist?limit=1'); // says that cookies are blocked
+    await call('GET', api + '/session'); // says that cookies are blocked
     await loadWishes();
   }
   drawer.update();
