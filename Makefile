@@ -176,18 +176,18 @@ fuzz: ## run every fuzz target for FUZZTIME each (30s)
 
 check: lint test ## all that must pass before a change lands
 
-BENCH = $(GO) run ./bench -binary $(BIN) -out docs/performance.md
+BENCH = $(GO) run ./bench -binary $(BIN) -out docs/measurements.md
 
-bench: build ## measure the server beside the bare limit, into docs/performance.md (BENCHFLAGS='-out= -window 1s')
+bench: build ## measure the server beside the bare limit, into docs/measurements.md (BENCHFLAGS='-out= -window 1s')
 	$(BENCH) $(BENCHFLAGS)
 
-bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into docs/performance.md
+bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into docs/measurements.md
 	$(BENCH) -parts rows,extrows $(BENCHFLAGS)
 
 # PocketBase is built from its source, to be measured beside extension storage.
 POCKETBASE = v0.36.8
 
-bench-peers: build bin/pocketbase-$(POCKETBASE) bench-peers-s3 ## measure the server beside PocketBase, MinIO and versitygw, into docs/performance.md
+bench-peers: build bin/pocketbase-$(POCKETBASE) bench-peers-s3 ## measure the server beside PocketBase, MinIO and versitygw, into docs/measurements.md
 	$(BENCH) -pocketbase bin/pocketbase-$(POCKETBASE) -engines sqlite -connections 1,16,64 $(BENCHFLAGS)
 
 # MinIO has no releases in Go's module proxy, only commits. Both take minutes to compile.
@@ -197,7 +197,7 @@ VERSITYGW = v1.8.0
 bench-peers-s3: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) #: buckets beside MinIO and versitygw
 	$(BENCH) -minio bin/minio-$(MINIO) -versitygw bin/versitygw-$(VERSITYGW) -engines sqlite -runs 3 -window 2s $(BENCHFLAGS)
 
-compare-servers: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) ## write which features MinIO and versitygw have into docs/buckets.md
+compare-servers: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) ## write which features MinIO and versitygw have into docs/buckets-reference.md
 	env -u TEST_WITHOUT_SOAK $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) WRITE_TABLE=1 $(GO) test -count=1 -run TestServers ./test/s3clients
 
 bin/minio-$(MINIO):

@@ -134,13 +134,13 @@ func TestGuide(t *testing.T) {
 // test/s3clients has.
 func TestBucketsGuide(t *testing.T) {
 	t.Parallel()
-	commands := sessions(guide(t, "buckets.md"))
+	commands := sessions(guide(t, "buckets.md") + guide(t, "buckets-reference.md") + guide(t, "buckets-operate.md"))
 	if len(commands) < 20 {
 		t.Fatalf("%d commands", len(commands))
 	}
 	folder := t.TempDir()
 	hook := newGuideHook(t)
-	settings := blocks(guide(t, "buckets.md"), "toml")
+	settings := blocks(guide(t, "buckets-reference.md"), "toml")
 	at := slices.IndexFunc(settings, func(text string) bool { return strings.HasPrefix(text, "[buckets.destinations.") })
 	config := filepath.Join(folder, "holdfast.toml")
 	if err := os.WriteFile(config, []byte(strings.Replace(settings[at], "https://hooks.example.org/s3", hook.url, 1)), 0o600); err != nil {

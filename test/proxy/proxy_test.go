@@ -32,7 +32,7 @@ type guide struct {
 
 var (
 	ofMain = guide{"https.md", "example.org", "http://127.0.0.1:8000"}
-	ofS3   = guide{"buckets.md", "s3.example.org", "http://127.0.0.1:9000"}
+	ofS3   = guide{"buckets-operate.md", "s3.example.org", "http://127.0.0.1:9000"}
 )
 
 // block returns the only fenced block of a language in the guide.

@@ -72,7 +72,7 @@ func (s *s3Site) want(t *testing.T, status int, method, url, body string) string
 
 const unsigned = "UNSIGNED-PAYLOAD"
 
-// TestS3 runs signed requests through each proxy of docs/buckets.md: a bucket in the path
+// TestS3 runs signed requests through each proxy of docs/buckets-operate.md: a bucket in the path
 // and in the host name, keys that a proxy might change, and an object of 100 MiB, which no
 // proxy stores.
 func TestS3(t *testing.T) {

@@ -56,11 +56,11 @@ func other(b binary.Bucket) *buckets.Client {
 	return &buckets.Client{URL: "http://" + b.Address, Signer: buckets.Key(b.ID, b.Secret)}
 }
 
-// TestServers compares the table in docs/buckets.md with the answers of each server to the same requests. With WRITE_TABLE=1 it writes
+// TestServers compares the table in docs/buckets-reference.md with the answers of each server to the same requests. With WRITE_TABLE=1 it writes
 // the table: make compare-servers.
 func TestServers(t *testing.T) {
 	t.Parallel()
-	const guide, begin, end = "../../docs/buckets.md", "<!-- make compare-servers -->\n", "<!-- end of make compare-servers -->"
+	const guide, begin, end = "../../docs/buckets-reference.md", "<!-- make compare-servers -->\n", "<!-- end of make compare-servers -->"
 	text := string(read(t, filepath.FromSlash(guide)))
 	before, rest, found := strings.Cut(text, begin)
 	table, after, closed := strings.Cut(rest, end)
