@@ -4,6 +4,10 @@ package clients
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,7 +92,24 @@ func (c *typescript) serve(t *testing.T) {
 // userSecret signs the tokens of the shop's users.
 var userSecret = strings.Repeat("u", 32)
 
-// startShop starts a server with the profile shop of the guide, and users.
+// products is the catalogue of the shop: two products, and what it is asked for.
+func products(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		fmt.Fprintf(w, `{"itemId":"sku-1","name":"%s %s"}`, r.URL.Path, r.FormValue("locale"))
+		return
+	}
+	var q struct {
+		Criteria struct{ Category string }
+		Page     int
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(w, `{"total":2,"items":[{"itemId":"sku-%d","name":"%s %[1]d"}]}`, q.Page, q.Criteria.Category)
+}
+
+// startShop starts a server with the profile shop of the guide, users and a catalogue.
 func startShop(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	_, text, _ := strings.Cut(read(t, "../../docs/guest-reference.md"), "A shop with a cart and a checkout:\n\n```toml\n")
@@ -99,6 +120,9 @@ func startShop(t *testing.T, vars ...string) *binary.Server {
 	data := t.TempDir()
 	config := filepath.Join(data, "holdfast.toml")
 	text = strings.Replace(text, "\npayload =", "\nuser_keys = [\""+userSecret+"\"]\npayload =", 1)
+	catalogue := httptest.NewServer(http.HandlerFunc(products))
+	t.Cleanup(catalogue.Close)
+	text = strings.ReplaceAll(text, "http://127.0.0.1:9000", catalogue.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,9 @@ export interface Kinds {
   wish: unknown;
   wishRequest: unknown;
   viewed: unknown;
+  searchQuery: unknown;
+  results: unknown;
+  searched: unknown;
   handoff: unknown;
   pageView: unknown;
   funnelEvent: unknown;
@@ -176,6 +179,21 @@ export class GuestBase<K extends Kinds> {
   /** Returns the items that the guest has looked at, the last one first. */
   async viewed({ signal }: CallOptions = {}): Promise<K["viewed"][]> {
     return (await this.send<{ items: K["viewed"][] }>("GET", "/session/recently-viewed", { ...withSignal(signal) })).items;
+  }
+
+  /** Begins a search session and returns its first page. */
+  search(body: K["searchQuery"], { signal }: CallOptions = {}): Promise<K["results"]> {
+    return this.send("POST", "/search", { body, ...withSignal(signal) });
+  }
+
+  /** Returns a page of a search session, from 1. */
+  continueSearch(srsId: string, page: number, { signal }: CallOptions = {}): Promise<K["results"]> {
+    return this.send("GET", "/search/{srsId}", { path: { srsId }, query: { page }, ...withSignal(signal) });
+  }
+
+  /** Returns the searches of the guest, the last one first. */
+  async history({ signal }: CallOptions = {}): Promise<K["searched"][]> {
+    return (await this.send<{ items: K["searched"][] }>("GET", "/session/history", { ...withSignal(signal) })).items;
   }
 
   /** Yields the wishlist, newest first. */

@@ -6,7 +6,20 @@ export { GuestBase, type CallOptions, type GuestOptions, type Kinds, type Patch,
 export { GuestError, type ErrorCode } from "./guest-error.js";
 export type { RequestHeaders } from "./cookies.js";
 export type { TokenStore } from "./tokens.js";
-export { SiteClient, createSiteClient, type ItemHandoff, type ItemWish, type ItemWishRequest, type PayloadRequest, type ViewedItem } from "./site.js";
+export {
+  SiteClient,
+  createSiteClient,
+  type AnyCatalogue,
+  type Catalogue,
+  type CriteriaQuery,
+  type ItemHandoff,
+  type ItemResults,
+  type ItemWish,
+  type ItemWishRequest,
+  type PayloadRequest,
+  type SearchedItems,
+  type ViewedItem,
+} from "./site.js";
 export type { components, operations, paths } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
@@ -41,6 +54,9 @@ interface HotelKinds {
   wish: Wish;
   wishRequest: WishRequest;
   viewed: Viewed;
+  searchQuery: SearchQuery;
+  results: SearchResults;
+  searched: Searched;
   handoff: Handoff;
   pageView: PageView;
   funnelEvent: FunnelEvent;
@@ -58,21 +74,6 @@ export class GuestClient extends GuestBase<HotelKinds> {
 
   addViewed(tenantId: string, propertyId: string, { signal }: CallOptions = {}): Promise<Viewed> {
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, propertyId }, ...withSignal(signal) });
-  }
-
-  /** Returns the searches of the guest, the last one first. */
-  async history({ signal }: CallOptions = {}): Promise<Searched[]> {
-    return (await this.send<{ items: Searched[] }>("GET", "/session/history", { ...withSignal(signal) })).items;
-  }
-
-  /** Begins a search session and returns its first page. */
-  search(body: SearchQuery, { signal }: CallOptions = {}): Promise<SearchResults> {
-    return this.send("POST", "/search", { body, ...withSignal(signal) });
-  }
-
-  /** Returns a page of a search session, from 1. */
-  continueSearch(srsId: string, page: number, { signal }: CallOptions = {}): Promise<SearchResults> {
-    return this.send("GET", "/search/{srsId}", { path: { srsId }, query: { page }, ...withSignal(signal) });
   }
 
   /** Returns the properties in a part of the map. */

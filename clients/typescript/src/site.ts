@@ -37,7 +37,47 @@ export interface PayloadRequest<Payload> extends OfItem<Schemas["MintRequest"]> 
   payload: Payload;
 }
 
-interface SiteKinds<Payload> {
+/** The types of a profile's search and catalogue. */
+export interface Catalogue {
+  /** By what guests search: the schema `criteria` of the profile. */
+  criteria: object;
+  /** What the upstream `search` finds. */
+  item: object;
+  /** The answers of the other upstreams, by their names. */
+  answers: object;
+}
+
+/** A catalogue of which the front end has no types. */
+export interface AnyCatalogue {
+  criteria: Record<string, unknown>;
+  item: Record<string, unknown>;
+  answers: Record<string, Record<string, unknown>>;
+}
+
+export interface CriteriaQuery<Criteria> {
+  criteria: Criteria;
+  /** 1 if absent. */
+  page?: number;
+  /** 20 if absent. */
+  pageSize?: number;
+  /** Those of the session or of the browser if absent. */
+  locale?: string;
+  currency?: string;
+}
+
+export interface SearchedItems<Criteria> extends Omit<Schemas["Searched"], "query"> {
+  query: Required<CriteriaQuery<Criteria>>;
+}
+
+export interface ItemResults<C extends Catalogue> extends Omit<Schemas["SearchResults"], "query" | "items"> {
+  query: Required<CriteriaQuery<C["criteria"]>>;
+  items: C["item"][];
+}
+
+interface SiteKinds<Payload, C extends Catalogue> {
+  searchQuery: CriteriaQuery<C["criteria"]>;
+  results: ItemResults<C>;
+  searched: SearchedItems<C["criteria"]>;
   wish: ItemWish;
   wishRequest: ItemWishRequest;
   viewed: ViewedItem;
@@ -47,15 +87,27 @@ interface SiteKinds<Payload> {
 }
 
 /**
- * Returns a client of a server with another profile than hotel, such as a shop. Payload is the type of what a handoff hands over.
- * Throws a TypeError if an option is not valid.
+ * Returns a client of a server with another profile than hotel, such as a shop. Payload is the type of what a handoff hands over, C
+ * has those of the catalogue. Throws a TypeError if an option is not valid.
  */
-export function createSiteClient<Payload = unknown>(options: GuestOptions): SiteClient<Payload> {
-  return new SiteClient<Payload>(options);
+export function createSiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue>(options: GuestOptions): SiteClient<Payload, C> {
+  return new SiteClient<Payload, C>(options);
 }
 
 /** The browser of one guest of a site with items. */
-export class SiteClient<Payload = unknown> extends GuestBase<SiteKinds<Payload>> {
+export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> extends GuestBase<SiteKinds<Payload, C>> {
+  /** Returns the answer of an upstream to the values of its path and parameters. It is the same for all guests. */
+  catalogue<Name extends keyof C["answers"] & string>(
+    name: Name,
+    path: readonly string[] = [],
+    parameters: Record<string, string | undefined> = {},
+    { signal }: CallOptions = {},
+  ): Promise<C["answers"][Name]> {
+    const values = Object.fromEntries([name, ...path].map((value, i) => [`v${i}`, value]));
+    const template = Object.keys(values).map((key) => `/{${key}}`).join("");
+    return this.send("GET", `/catalogue${template}`, { path: values, query: parameters, public: true, ...withSignal(signal) });
+  }
+
   /** Puts an item first among those that the guest has looked at. The tenant may be absent if the profile has one. */
   addViewed(itemId: string, { tenantId, signal }: CallOptions & { tenantId?: string } = {}): Promise<ViewedItem> {
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, itemId }, ...withSignal(signal) });

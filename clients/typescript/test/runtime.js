@@ -92,6 +92,29 @@ async function shop(baseUrl) {
 }
 
 /**
+ * A shop with a catalogue.
+ * @param {string} baseUrl
+ */
+async function browse(baseUrl) {
+  /** @typedef {{ itemId: string, name: string }} Product */
+  /** @type {import("@holdfast/ext-storage/guest").SiteClient<unknown, { criteria: { text?: string, category?: string }, item: Product, answers: { product: Product } }>} */
+  const client = createSiteClient({ baseUrl, request: new Browser() });
+  const found = await client.search({ criteria: { category: "toys" }, pageSize: 1 });
+  equal([found.items.map((i) => i.name), found.total, found.page, found.nextPage], [["toys 1"], 2, 1, 2], "results");
+  equal(found.query.criteria, { category: "toys" }, "query");
+  const second = await client.continueSearch(found.searchId, 2);
+  equal([second.items.map((i) => i.name), second.nextPage], [["toys 2"], null], "the second page");
+  equal((await client.history()).map((h) => [h.searchId, h.query.criteria.category]), [[found.searchId, "toys"]], "history");
+  // @ts-expect-error: a member that the criteria do not have
+  const refused = await client.search({ criteria: { color: "red" } }).catch((e) => e);
+  equal(refused instanceof GuestError && refused.errors[0]?.pointer, "/criteria/color", "criteria that do not match the schema");
+  equal((await client.catalogue("product", ["sku-1"], { locale: "de" })).name, "/products/sku-1 de", "product");
+  // @ts-expect-error: an upstream that the profile does not have
+  const missing = await client.catalogue("shelf", ["a/b"]).catch((e) => e);
+  equal(missing instanceof GuestError && missing.code, "not-found", "an upstream that does not exist");
+}
+
+/**
  * A hotel search hands a guest over; the booking site verifies the token.
  * @param {string} baseUrl
  */
@@ -222,6 +245,7 @@ export async function run({ SHOP_URL = "", USER_SECRET = "", SIGNED_URL = "", BA
   refuse();
   await render(SHOP_URL);
   await shop(SHOP_URL);
+  await browse(SHOP_URL);
   await account(SHOP_URL, USER_SECRET);
   await hotel(SIGNED_URL);
   const records = createClient({ baseUrl: BASE_URL, install: INSTALL, token: TOKEN }).namespace("life");
