@@ -30,10 +30,10 @@ func (s *Guest) userOperations() []operate.Operation {
 // userSessionOutput is a session of a user.
 type userSessionOutput struct {
 	ID     guest.ID  `json:"id" title:"Session" subject:"session" cursor:"" example:"gus_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
-	User   string    `json:"user" title:"User" example:"u-4711"`
+	User   string    `json:"user" title:"User" main:"" example:"u-4711"`
 	List   guest.ID  `json:"list" title:"List" aside:"" doc:"the session that has what the user keeps" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Linked time.Time `json:"linkedAt" aside:"" doc:"when the user has signed in"`
-	Seen   time.Time `json:"lastSeenAt" title:"Last seen" doc:"up to a day before the last request"`
+	Seen   time.Time `json:"lastSeenAt" title:"Last seen" aside:"" doc:"up to a day before the last request"`
 }
 
 type userSessionsInput struct {

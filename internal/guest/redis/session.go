@@ -25,10 +25,8 @@ var (
 	scriptSession = rueidis.NewLuaScript(`
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
 local attributes, version = '', ''
-if ARGV[4] ~= '' then
-	version = redis.call('HGET', KEYS[1], 'attributesVersion') or ''
-	if version ~= ARGV[4] then attributes = redis.call('HGET', KEYS[1], 'attributes') or '' end
-end
+if ARGV[4] ~= '' then version = redis.call('HGET', KEYS[1], 'attributesVersion') or '' end
+if version ~= ARGV[4] then attributes = redis.call('HGET', KEYS[1], 'attributes') or '' end
 local set = {'lastSeenAt', ARGV[2]}
 if not s[1] then
 	set[3], set[4] = 'createdAt', ARGV[3]
