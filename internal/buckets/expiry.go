@@ -77,7 +77,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 		case !v.Current && n != nil && (n.Keep == nil || newer >= *n.Keep):
 			at = AfterDays(v.Superseded, n.Days)
 		case v.Current && x != nil && x.removesMarkers():
-			at = v.Modified
+			at = 0 // no age: a marker that hides nothing goes, also one made while the clock was ahead
 		case v.Current && x != nil && x.Days > 0:
 			at = AfterDays(v.Modified, x.Days)
 		default:

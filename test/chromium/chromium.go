@@ -182,7 +182,7 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 		t.Fatal(err)
 	}
 	var answer struct {
-		Result           struct{ Value T }
+		Result           struct{ Value json.RawMessage } // of an error, too
 		ExceptionDetails *exception
 	}
 	err = p.conn.call(p.session, "Runtime.evaluate", map[string]any{
@@ -192,10 +192,14 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 	if err == nil && answer.ExceptionDetails != nil {
 		err = answer.ExceptionDetails
 	}
+	var value T
+	if err == nil && answer.Result.Value != nil {
+		err = json.Unmarshal(answer.Result.Value, &value)
+	}
 	if err != nil {
 		t.Fatalf("%s\n%v\n%s", body, err, p.state())
 	}
-	return answer.Result.Value
+	return value
 }
 
 func (p *Page) state() string {

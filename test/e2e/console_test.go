@@ -75,7 +75,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	}
 	s.Verb("sync", "user", "import", consoleUser, export)
 	alter(t, filepath.Join(s.Data, "guest.db"), `INSERT INTO bff_consumer_user_sessions (session_id, user_id, list_id, linked_at, seen_at)
-		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', 1700000000000000, 1700000000000000)`)
+		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', '`+hostileText+`', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // a sweep deletes older ones
 	c.p = b.Open(t, c.base)
 	c.p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	c.p.Go(t, c.base)

@@ -131,10 +131,12 @@ func TestSweepMarkers(t *testing.T) {
 	for _, name := range []string{"m/kept", "m/1", "m/2", "x", "y"} {
 		u.remove(markers, name)
 	}
+	u.store.now = 20_010 * day
+	u.remove(markers, "m/ahead") // while the clock is ahead
 	u.store.now = 20_002 * day
 	r := u.runner()
 	u.sweep(r, 1, 1)
-	u.sweep(r, 1000, 2)
+	u.sweep(r, 1000, 3)
 	u.versions(b, "a 1", "a- 1")
 	u.versions(markers, "m/kept 1", "m/kept- 1", "x 1", "x- 1", "y- 1")
 	u.store.now = 20_004 * day

@@ -218,7 +218,7 @@ func (x *exchange) proofs() []*http.Cookie {
 
 const (
 	hostCookie  = "__Host-gms"   // browsers refuse it from other hosts and over plain HTTP
-	siteCookie  = "__Secure-gms" // over plain HTTP only
+	siteCookie  = "__Secure-gms" // of a domain; browsers refuse it over plain HTTP
 	plainCookie = "gms"
 )
 
