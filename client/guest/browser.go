@@ -6,64 +6,64 @@ import (
 	"net/url"
 )
 
-// browser is what the guests of every profile can do.
+// browser implements the operations shared by all profiles.
 type browser struct{ transport }
 
-// Begin begins a session, or returns the session of the cookie.
+// Begin starts a session, or returns the cookie's session.
 func (b *browser) Begin(ctx context.Context) (Session, error) { return b.begin(ctx) }
 
-// Session returns the session.
+// Session returns the current session.
 func (b *browser) Session(ctx context.Context) (s Session, err error) {
 	return s, b.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &s)
 }
 
-// SetPreferences changes those preferences that are not nil.
+// SetPreferences changes the preferences that are not nil.
 func (b *browser) SetPreferences(ctx context.Context, p PreferencesPatch) (s Session, err error) {
 	return s, b.do(ctx, call{method: http.MethodPatch, path: "/session/preferences", body: p, idempotent: true}, &s)
 }
 
-// Clear deletes the data of the session and begins another one.
+// Clear deletes the session's data and starts a new session.
 func (b *browser) Clear(ctx context.Context) error {
 	return b.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
 }
 
-// Attributes returns what the front end keeps with the session, with the entity tag for PatchAttributes.
+// Attributes returns the front end's session attributes, and their entity tag for PatchAttributes.
 func (b *browser) Attributes(ctx context.Context) (a Attributes, tag string, err error) {
 	return a, tag, b.do(ctx, call{method: http.MethodGet, path: "/session/attributes", tag: &tag, idempotent: true}, &a)
 }
 
-// PatchAttributes changes the attributes by RFC 7396: members replace those of the same name, nil removes them. If ifMatch is
-// not "", attributes with another entity tag are refused with CodeAttributesChanged; a lost response is not repeated then,
-// because the change may have been made.
+// PatchAttributes merges members into the attributes (RFC 7396); nil removes a member. If ifMatch is set and the
+// entity tag differs, it returns CodeAttributesChanged. A request with ifMatch is not retried after a lost response,
+// because it may have succeeded.
 func (b *browser) PatchAttributes(ctx context.Context, p AttributesPatch, ifMatch string) (a Attributes, tag string, err error) {
 	return a, tag, b.do(ctx, call{
 		method: http.MethodPatch, path: "/session/attributes", body: p, ifMatch: ifMatch, tag: &tag, idempotent: ifMatch == "",
 	}, &a)
 }
 
-// SignIn signs a user of the site in: what the guest has is merged with what the user keeps. The site has signed the token.
+// SignIn signs in the site's user with a token that the site signed, and merges the guest's data into the user's.
 func (b *browser) SignIn(ctx context.Context, token string) (l Linked, err error) {
 	return l, b.do(ctx, call{method: http.MethodPost, path: "/session/link", body: LinkRequest{Token: token}, key: NewKey()}, &l)
 }
 
-// SignOut signs the user out in this browser, and begins a session of a guest.
+// SignOut signs the user out of this browser and starts a guest session.
 func (b *browser) SignOut(ctx context.Context) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/session/link", idempotent: true}, nil)
 }
 
-// UserSessions returns the sessions of the user who has signed in, at most 100.
+// UserSessions returns up to 100 sessions of the signed-in user.
 func (b *browser) UserSessions(ctx context.Context) ([]UserSession, error) {
 	var l UserSessionList
 	err := b.do(ctx, call{method: http.MethodGet, path: "/user/sessions", idempotent: true}, &l)
 	return l.Items, err
 }
 
-// EndUserSession ends a session of the user, such as in a lost phone.
+// EndUserSession ends a session of the user, e.g. on a lost phone.
 func (b *browser) EndUserSession(ctx context.Context, id string) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/user/sessions/" + url.PathEscape(id), idempotent: true}, nil)
 }
 
-// EndOtherSessions ends all sessions of the user but this one.
+// EndOtherSessions ends all the user's sessions except this session.
 func (b *browser) EndOtherSessions(ctx context.Context) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/user/sessions", idempotent: true}, nil)
 }

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// looksAtContext is after how many hashes solve looks whether ctx has ended.
+// looksAtContext is the number of hashes between checks of ctx.
 const looksAtContext = 4096
 
-// solve solves a challenge: it finds a text after which the SHA-256 of the challenge, a dot and the
-// text begins with so many zero bits.
+// solve finds a text for which the SHA-256 of challenge, a dot and the text starts with the given number of zero
+// bits.
 func solve(ctx context.Context, challenge string, zeros int) (string, error) {
 	for n := 0; ; n++ {
 		if n%looksAtContext == 0 && ctx.Err() != nil {

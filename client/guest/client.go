@@ -15,16 +15,14 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// Client is the browser of one guest. It is safe for concurrent use once its fields are
-// set.
+// Client is a guest's browser. It is safe for concurrent use once its fields are set.
 type Client struct{ browser }
 
-// exampleBase is the base URL in errors.
+// exampleBase is the base URL shown in errors.
 const exampleBase = "https://shop.example.com"
 
-// New returns a client without a session of the server at a base URL, such as
-// https://shop.example.com, without /bff/consumer/v1. A request that needs a session begins
-// one.
+// New returns a client without a session. The base URL is e.g. https://shop.example.com, without /bff/consumer/v1.
+// The first request that needs a session starts it.
 func New(baseURL string) (*Client, error) {
 	b, err := newBrowser(baseURL)
 	if err != nil {
@@ -33,7 +31,7 @@ func New(baseURL string) (*Client, error) {
 	return &Client{b}, nil
 }
 
-// newBrowser returns a browser with a cookie jar of its own.
+// newBrowser returns a browser with its own cookie jar.
 func newBrowser(baseURL string) (browser, error) {
 	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
 	if err != nil {
@@ -49,40 +47,39 @@ func newBrowser(baseURL string) (browser, error) {
 // NewKey returns a new idempotency key.
 func NewKey() string { return rand.Text() }
 
-// Viewed returns the properties that the guest has looked at, the last one first.
+// Viewed returns the viewed properties, latest first.
 func (c *Client) Viewed(ctx context.Context) ([]Viewed, error) {
 	var l ViewedList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/session/recently-viewed", idempotent: true}, &l)
 	return l.Items, err
 }
 
-// AddViewed puts a property first among those that the guest has looked at.
+// AddViewed puts a property at the front of the viewed properties.
 func (c *Client) AddViewed(ctx context.Context, tenant TenantID, property PropertyID) (v Viewed, err error) {
 	return v, c.do(ctx, call{
 		method: http.MethodPost, path: "/session/recently-viewed", body: ViewedRequest{TenantID: tenant, PropertyID: property}, idempotent: true,
 	}, &v)
 }
 
-// History returns the searches of the guest, the last one first.
+// History returns the guest's searches, latest first.
 func (c *Client) History(ctx context.Context) ([]Searched, error) {
 	var l HistoryList
 	err := c.do(ctx, call{method: http.MethodGet, path: "/session/history", idempotent: true}, &l)
 	return l.Items, err
 }
 
-// Search begins a search session and returns its first page. Further pages are those of
-// Continue.
+// Search starts a search session and returns its first page. Use Continue for further pages.
 func (c *Client) Search(ctx context.Context, q SearchQuery) (r SearchResults, err error) {
 	return r, c.do(ctx, call{method: http.MethodPost, path: "/search", body: q, idempotent: true}, &r)
 }
 
-// Continue returns a page of a search session, from 1.
+// Continue returns a page of a search session, counted from 1.
 func (c *Client) Continue(ctx context.Context, id SearchID, page int) (r SearchResults, err error) {
 	query := url.Values{"page": {strconv.Itoa(page)}}
 	return r, c.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), query: query, idempotent: true}, &r)
 }
 
-// SearchMap returns the properties in a part of the map.
+// SearchMap returns the properties in a map section.
 func (c *Client) SearchMap(ctx context.Context, q MapQuery) (p Pins, err error) {
 	return p, c.do(ctx, call{method: http.MethodPost, path: "/search/map", body: q, idempotent: true}, &p)
 }
@@ -99,13 +96,13 @@ func (c *Client) Hotel(ctx context.Context, id PropertyID, locale Locale, curren
 	return h, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id), query: query, idempotent: true}, &h)
 }
 
-// Nights are the dates of a stay and who stays.
+// Nights are the dates and guests of a stay.
 type Nights struct {
 	From, To                string // YYYY-MM-DD
-	Adults, Children, Rooms int    // 0: 2 adults, no children, one room
+	Adults, Children, Rooms int    // default: 2 adults, no children, 1 room
 }
 
-// Availability returns what a property offers for a stay.
+// Availability returns a property's offers for a stay.
 func (c *Client) Availability(ctx context.Context, id PropertyID, n Nights) (a Availability, err error) {
 	query := url.Values{"from": {n.From}, "to": {n.To}}
 	for name, count := range map[string]int{"adults": n.Adults, "children": n.Children, "rooms": n.Rooms} {
@@ -116,17 +113,17 @@ func (c *Client) Availability(ctx context.Context, id PropertyID, n Nights) (a A
 	return a, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id) + "/availability", query: query, idempotent: true}, &a)
 }
 
-// Facets returns by what a search in a region can be limited.
+// Facets returns the search filters for a region.
 func (c *Client) Facets(ctx context.Context, country, region string) (f Facets, err error) {
 	return f, c.do(ctx, call{method: http.MethodGet, path: "/facets/" + url.PathEscape(country) + "/" + url.PathEscape(region), idempotent: true}, &f)
 }
 
-// Brand returns how a tenant presents itself.
+// Brand returns a tenant's brand.
 func (c *Client) Brand(ctx context.Context, tenant TenantID) (b Brand, err error) {
 	return b, c.do(ctx, call{method: http.MethodGet, path: "/brands/" + url.PathEscape(tenant) + "/peek", idempotent: true}, &b)
 }
 
-// Wishlist iterates over the wishlist, newest first. After an error it ends.
+// Wishlist iterates over the wishlist, newest first, until the first error.
 func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
 	return pages(func(cursor url.Values) ([]Wish, *string, error) {
 		var p WishPage
@@ -135,30 +132,30 @@ func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
 	})
 }
 
-// AddWish adds a property to the wishlist. One that is there already does not change.
+// AddWish adds a property to the wishlist, or returns the existing entry unchanged.
 func (c *Client) AddWish(ctx context.Context, r WishRequest) (w Wish, err error) {
 	return w, c.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
 
-// SetNote replaces the note of a property on the wishlist. An empty one removes it.
+// SetNote replaces a wishlist entry's note; "" removes it.
 func (c *Client) SetNote(ctx context.Context, property PropertyID, note string) (w Wish, err error) {
 	return w, c.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(property), body: NoteRequest{Note: note}, key: NewKey()}, &w)
 }
 
-// RemoveWish removes a property from the wishlist, if it is there.
+// RemoveWish removes a property from the wishlist, if present.
 func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to the booking site of a tenant. If the server takes the browser for a bot,
-// Mint solves its challenge, which takes some milliseconds of CPU time.
+// Mint mints a handoff to a tenant's booking site. If the server suspects a bot, Mint solves its challenge, which
+// takes some milliseconds of CPU time.
 func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, r MintRequest) (m Minted, err error) {
 	return m, c.do(ctx, call{
 		method: http.MethodPost, path: "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(property), body: r, key: NewKey(),
 	}, &m)
 }
 
-// Handoffs iterates over the handoffs of the session, newest first. After an error it ends.
+// Handoffs iterates over the session's handoffs, newest first, until the first error.
 func (c *Client) Handoffs(ctx context.Context) iter.Seq2[Handoff, error] {
 	return pages(func(cursor url.Values) ([]Handoff, *string, error) {
 		var p HandoffPage
@@ -174,14 +171,14 @@ func (c *Client) RecordPageViews(ctx context.Context, items []PageView) ([]strin
 	return ids.Ids, err
 }
 
-// RecordFunnelEvents publishes 1 to 50 steps towards a booking and returns their IDs.
+// RecordFunnelEvents publishes 1 to 50 funnel steps and returns their IDs.
 func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([]string, error) {
 	var ids FunnelIDs
 	err := c.do(ctx, call{method: http.MethodPost, path: "/telemetry/funnel", body: FunnelBatch{Items: items}, key: NewKey()}, &ids)
 	return ids.Ids, err
 }
 
-// pages iterates over the items of pages. read reads the page of a cursor.
+// pages iterates over paginated items. read reads the page at a cursor.
 func pages[T any](read func(cursor url.Values) ([]T, *string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for query := url.Values(nil); ; {
@@ -204,20 +201,20 @@ func pages[T any](read func(cursor url.Values) ([]T, *string, error)) iter.Seq2[
 	}
 }
 
-// Receiver is a booking site, which consumes handoffs at the internal listener. It is safe
-// for concurrent use once its fields are set.
+// Receiver is a booking site that consumes handoffs at the internal listener. It is safe for concurrent use once its
+// fields are set.
 type Receiver struct{ transport }
 
-// TokenSource returns the token of a service for a request.
+// TokenSource returns a service token for a request.
 type TokenSource func(context.Context) (string, error)
 
-// StaticToken returns a TokenSource that always returns this token.
+// StaticToken returns a TokenSource that always returns token.
 func StaticToken(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// NewReceiver returns a receiver at the internal listener of a server, such as
-// http://holdfast.internal:8002. holdfast guest tokens create makes the tokens.
+// NewReceiver returns a receiver for the internal listener, e.g. http://holdfast.internal:8002. Create tokens with
+// holdfast guest tokens create.
 func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
 	t, err := receiver(internalURL, tokens)
 	if err != nil {
@@ -234,14 +231,13 @@ func receiver(internalURL string, tokens TokenSource) (transport, error) {
 	return transport{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base + "/internal/handoff/", tokens: tokens}, err
 }
 
-// Consume consumes a handoff before anything that its guest can see. Exactly one attempt
-// succeeds. key names the attempt: repeated with the same key, it gets the same answer, even
-// by another process of the site.
+// Consume consumes a handoff. Call it before showing anything to the guest. Exactly one attempt succeeds. key
+// identifies the attempt: repeating it with the same key returns the same answer, even from another process.
 func (r *Receiver) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h Received, err error) {
 	return h, r.send(ctx, consume(handoff, key, request), &h)
 }
 
-// Verify checks whether a handoff can be consumed, and changes nothing.
+// Verify checks whether a handoff can be consumed, without side effects.
 func (r *Receiver) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h Received, err error) {
 	return h, r.send(ctx, verify(handoff, request), &h)
 }
@@ -254,12 +250,12 @@ func verify(handoff HandoffID, request ConsumeRequest) call {
 	return call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}
 }
 
-// Error is an error response of the server.
+// Error is an error response.
 type Error struct {
 	Status int
 	Problem
 
-	// RetryAfter is the wait that the server asks for before a retry; 0: none.
+	// RetryAfter is the delay requested by the server; 0 if none.
 	RetryAfter time.Duration
 }
 
@@ -271,7 +267,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", e.Detail, e.Code)
 }
 
-// Is makes errors.Is(err, guest.CodeNotFound) compare the code of an error.
+// Is lets errors.Is(err, guest.CodeNotFound) compare error codes.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(ErrorCode)
 	return ok && e.Code == code

@@ -15,46 +15,42 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// transport sends requests to a server.
 type transport struct {
-	// HTTP sends the requests. That of a Client has a cookie jar.
+	// HTTP sends the requests. A Client's has a cookie jar.
 	HTTP *http.Client
 
-	// Retries is the maximum number of retries of a request; 4 if it is not set otherwise.
+	// Retries is the maximum number of retries per request; default 4.
 	Retries int
 
-	// MaxWait is the longest wait before a retry. If the server asks for a longer one, the
-	// error is returned. One minute if it is not set otherwise.
+	// MaxWait is the maximum delay before a retry, by default one minute. If the server asks for a longer delay, the
+	// error is returned.
 	MaxWait time.Duration
 
 	base   string
-	tokens TokenSource // nil: none
+	tokens TokenSource // may be nil
 }
 
-// call is a request.
 type call struct {
 	method string
-	path   string // escaped, after that of the base
+	path   string // escaped, relative to the base path
 	query  url.Values
-	body   any    // nil: none
-	key    string // idempotency key; "": none
+	body   any    // may be nil
+	key    string // idempotency key, may be ""
 
-	solution string  // of a challenge; "": none
-	ifMatch  string  // entity tag; "": none
-	tag      *string // gets the entity tag of the answer; may be nil
+	solution string  // challenge solution, may be ""
+	ifMatch  string  // entity tag, may be ""
+	tag      *string // receives the response's entity tag; may be nil
 
-	// idempotent requests are safe to repeat without a key if the result of the first is
-	// unknown.
+	// idempotent requests are safe to retry without a key.
 	idempotent bool
 }
 
-// begin begins a session, or returns the session of the cookie.
+// begin starts a session, or returns the cookie's session.
 func (t *transport) begin(ctx context.Context) (s Session, err error) {
 	return s, t.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
 }
 
-// do sends a request. If the server requires a session, it begins one, and if it takes the browser
-// for a bot, it solves the challenge; then it sends the request again.
+// do sends a request. If the server requires a session or a solved challenge, it gets it and sends the request again.
 func (t *transport) do(ctx context.Context, r call, into any) error {
 	for begun := false; ; {
 		err := t.send(ctx, r, into)
@@ -74,8 +70,7 @@ func (t *transport) do(ctx context.Context, r call, into any) error {
 	}
 }
 
-// send sends a request, retries it if that is safe, and decodes the response into the value
-// that into points to, unless into is nil.
+// send sends a request, retries it if safe, and decodes the response into into, unless into is nil.
 func (t *transport) send(ctx context.Context, r call, into any) error {
 	var body []byte
 	if r.body != nil {
@@ -152,9 +147,8 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	return req, nil
 }
 
-// isRetryable reports whether a request may succeed if it is sent again, and whether that is
-// safe. The server has not done a request that a rate limit refused. After other failures it
-// may have.
+// isRetryable reports whether retrying is useful and safe. A rate-limited request was not executed; after other
+// failures it may have been.
 func isRetryable(err error, r call) bool {
 	safe := r.idempotent || r.key != ""
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -169,7 +163,7 @@ func isRetryable(err error, r call) bool {
 	return retry.IsNetwork(err) && safe
 }
 
-// asked returns the wait that the server asks for before a retry.
+// asked returns the delay requested by the server.
 func asked(err error) time.Duration {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.RetryAfter
@@ -177,8 +171,8 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// readError reads an error response, also a nested one (guest.nested_errors). One that is not
-// from Holdfast, for example from a proxy, has no code.
+// readError reads an error response, possibly nested (guest.nested_errors). Errors from elsewhere, e.g. a proxy,
+// carry no code.
 func readError(resp *http.Response) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Site is the browser of one guest of a server with another profile than hotel, such as a shop. P is
-// the type of the payload that a handoff hands over. It is safe for concurrent use once its fields are set.
+// Site is a guest's browser for profiles other than hotel, e.g. a shop. P is the handoff payload. It is safe for
+// concurrent use once its fields are set.
 type Site[P any] struct{ browser }
 
-// NewSite returns a client without a session of the server at a base URL, as New does.
+// NewSite returns a client without a session; see New.
 func NewSite[P any](baseURL string) (*Site[P], error) {
 	b, err := newBrowser(baseURL)
 	if err != nil {
@@ -22,40 +22,40 @@ func NewSite[P any](baseURL string) (*Site[P], error) {
 	return &Site[P]{b}, nil
 }
 
-// ItemWish is an entry of the wishlist.
+// ItemWish is a wishlist entry.
 type ItemWish struct {
 	ID       WishID    `json:"id"`
 	TenantID Tenant    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`
-	Quantity int       `json:"quantity"` // 0: the profile has no quantities
+	Quantity int       `json:"quantity"` // 0 if the profile uses no quantities
 	Source   Source    `json:"source"`
 	Note     *string   `json:"note,omitempty"`
 	AddedAt  time.Time `json:"addedAt"`
 }
 
-// ItemWishRequest adds an item to the wishlist. Only ItemID is required, and TenantID if the profile has no tenant.
+// ItemWishRequest adds an item to the wishlist. ItemID is required, and TenantID if the profile sets no tenant.
 type ItemWishRequest struct {
 	ItemID   string  `json:"itemId"`
 	TenantID string  `json:"tenantId,omitempty"`
-	Quantity int     `json:"quantity,omitempty"` // 0: 1
+	Quantity int     `json:"quantity,omitempty"` // 0 means 1
 	Source   Source  `json:"source,omitempty"`
 	Note     *string `json:"note,omitempty"`
 }
 
-// WishChange changes the note, the quantity, or both.
+// WishChange changes a note, a quantity, or both.
 type WishChange struct {
-	Note     *string `json:"note,omitempty"`     // nil: unchanged; "": none
+	Note     *string `json:"note,omitempty"`     // nil: unchanged; "": removed
 	Quantity int     `json:"quantity,omitempty"` // 0: unchanged
 }
 
-// ViewedItem is an item that the guest has looked at.
+// ViewedItem is a viewed item.
 type ViewedItem struct {
 	TenantID Tenant    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// PayloadRequest is what a handoff hands over. Other members are those of the session if they are nil.
+// PayloadRequest requests a handoff with a payload. Other members default to the session's.
 type PayloadRequest[P any] struct {
 	Payload  P               `json:"payload"`
 	Currency *string         `json:"currency,omitempty"`
@@ -77,7 +77,7 @@ type ItemHandoff[P any] struct {
 	ConsumedAt *time.Time    `json:"consumedAt,omitempty"`
 }
 
-// ItemPageView is a page that the guest has looked at.
+// ItemPageView is a viewed page.
 type ItemPageView struct {
 	Page       PageViewPage `json:"page"`
 	TenantID   string       `json:"tenantId,omitempty"`
@@ -95,7 +95,7 @@ type ItemFunnelEvent struct {
 	OccurredAt *string         `json:"occurredAt,omitempty"`
 }
 
-// Viewed returns the items that the guest has looked at, the last one first.
+// Viewed returns the viewed items, latest first.
 func (s *Site[P]) Viewed(ctx context.Context) ([]ViewedItem, error) {
 	var l struct {
 		Items []ViewedItem `json:"items"`
@@ -104,7 +104,7 @@ func (s *Site[P]) Viewed(ctx context.Context) ([]ViewedItem, error) {
 	return l.Items, err
 }
 
-// AddViewed puts an item first among those that the guest has looked at. tenant may be "" if the profile has one.
+// AddViewed puts an item at the front of the viewed items. tenant may be "" if the profile sets one.
 func (s *Site[P]) AddViewed(ctx context.Context, tenant, item string) (v ViewedItem, err error) {
 	body := struct {
 		TenantID string `json:"tenantId,omitempty"`
@@ -113,7 +113,7 @@ func (s *Site[P]) AddViewed(ctx context.Context, tenant, item string) (v ViewedI
 	return v, s.do(ctx, call{method: http.MethodPost, path: "/session/recently-viewed", body: body, idempotent: true}, &v)
 }
 
-// Wishlist iterates over the wishlist, newest first. After an error it ends.
+// Wishlist iterates over the wishlist, newest first, until the first error.
 func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
 	return pages(func(cursor url.Values) ([]ItemWish, *string, error) {
 		var p struct {
@@ -125,28 +125,28 @@ func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
 	})
 }
 
-// AddWish adds an item to the wishlist. An item that is there already does not change.
+// AddWish adds an item to the wishlist, or returns the existing entry unchanged.
 func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest) (w ItemWish, err error) {
 	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
 
-// ChangeWish changes an entry of the wishlist.
+// ChangeWish changes a wishlist entry.
 func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange) (w ItemWish, err error) {
 	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}, &w)
 }
 
-// RemoveWish removes an item from the wishlist, if it is there.
+// RemoveWish removes an item from the wishlist, if present.
 func (s *Site[P]) RemoveWish(ctx context.Context, item string) error {
 	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to a tenant, as Client.Mint does. item names what is handed over, such as cart-1.
+// Mint mints a handoff to a tenant like Client.Mint. item names the payload, e.g. cart-1.
 func (s *Site[P]) Mint(ctx context.Context, tenant TenantID, item string, r PayloadRequest[P]) (m Minted, err error) {
 	path := "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(item)
 	return m, s.do(ctx, call{method: http.MethodPost, path: path, body: r, key: NewKey()}, &m)
 }
 
-// Handoffs iterates over the handoffs of the session, newest first. After an error it ends.
+// Handoffs iterates over the session's handoffs, newest first, until the first error.
 func (s *Site[P]) Handoffs(ctx context.Context) iter.Seq2[ItemHandoff[P], error] {
 	return pages(func(cursor url.Values) ([]ItemHandoff[P], *string, error) {
 		var p struct {
@@ -163,7 +163,7 @@ func (s *Site[P]) RecordPageViews(ctx context.Context, items []ItemPageView) ([]
 	return s.record(ctx, "page-view", items)
 }
 
-// RecordFunnelEvents publishes 1 to 50 steps towards a handoff and returns their IDs.
+// RecordFunnelEvents publishes 1 to 50 funnel steps and returns their IDs.
 func (s *Site[P]) RecordFunnelEvents(ctx context.Context, items []ItemFunnelEvent) ([]string, error) {
 	return s.record(ctx, "funnel", items)
 }
@@ -176,19 +176,19 @@ func (s *Site[P]) record(ctx context.Context, kind string, items any) ([]string,
 	return ids.IDs, err
 }
 
-// ReceivedItem is a handoff at the site that consumes it.
+// ReceivedItem is a handoff as received by the consuming site.
 type ReceivedItem[P any] struct {
 	ItemHandoff[P]
 
 	SessionID SessionID        `json:"sessionId"`
 	Campaign  *json.RawMessage `json:"campaign,omitempty"`
-	Suspect   bool             `json:"suspect"` // another browser or address than it was minted for
+	Suspect   bool             `json:"suspect"` // the browser or address differs from the minted handoff's
 }
 
-// SiteReceiver is a Receiver of handoffs with a payload, such as a checkout.
+// SiteReceiver is a Receiver for handoffs with a payload, e.g. a checkout.
 type SiteReceiver[P any] struct{ transport }
 
-// NewSiteReceiver returns a receiver at the internal listener of a server, as NewReceiver does.
+// NewSiteReceiver is like NewReceiver.
 func NewSiteReceiver[P any](internalURL string, tokens TokenSource) (*SiteReceiver[P], error) {
 	t, err := receiver(internalURL, tokens)
 	if err != nil {
@@ -197,12 +197,12 @@ func NewSiteReceiver[P any](internalURL string, tokens TokenSource) (*SiteReceiv
 	return &SiteReceiver[P]{t}, nil
 }
 
-// Consume consumes a handoff, as Receiver.Consume does.
+// Consume consumes a handoff like Receiver.Consume.
 func (r *SiteReceiver[P]) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h ReceivedItem[P], err error) {
 	return h, r.send(ctx, consume(handoff, key, request), &h)
 }
 
-// Verify checks whether a handoff can be consumed, and changes nothing.
+// Verify checks whether a handoff can be consumed, without side effects.
 func (r *SiteReceiver[P]) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h ReceivedItem[P], err error) {
 	return h, r.send(ctx, verify(handoff, request), &h)
 }
