@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/obs"
 )
 
-// openBots returns what scores requests, or nil if the configuration does not want it.
+// openBots returns the bot scorer, or nil if it is disabled.
 func (s *Guest) openBots(p *parts, st bots.Store, hasher *guest.Hasher, m *obs.Metrics) (*bots.Service, error) {
 	c := s.cfg.Bots
 	evaluated := countEvaluations(m)

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/guest/catalogue/upstream"
 )
 
-// openCatalogue returns the catalogue that the configuration selects: of a hotel search, and of other profiles.
+// openCatalogue returns the configured hotel catalogue and the fetcher for other profiles.
 func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	if s.demo() {
 		return builtin.New(), nil
@@ -22,7 +22,7 @@ func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	return client, client
 }
 
-// upstreams returns the upstreams of the profile, also those without a URL.
+// upstreams returns the profile's upstreams, including those without a URL.
 func (c *Config) upstreams() []guest.Upstream {
 	if c.Profile == guest.Hotel.Name {
 		return c.Upstreams.Hotel()
@@ -47,7 +47,7 @@ func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
-// probeUpstream checks one service with a setting: any answer but that of a server that fails will do.
+// probeUpstream checks one service: any answer except a server error will do.
 func probeUpstream(ctx context.Context, u guest.Upstream, setting string) service.Finding {
 	f := service.Finding{State: service.OK, What: whatCatalogue, Says: u.Name + " at " + u.URL}
 	if u.URL == "" {

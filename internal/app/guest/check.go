@@ -17,8 +17,7 @@ import (
 
 const whatHot = "guest hot state"
 
-// probe checks what `holdfast check` cannot know of the databases: Redis, the catalogue, and
-// where events are published and received.
+// probe runs the parts of `holdfast check` beyond the database: Redis, the catalogue, and the brokers for events.
 func (s *Guest) probe(ctx context.Context) []service.Finding {
 	return slices.Concat(s.probeHot(ctx), s.probeCatalogue(ctx), s.probeEvents(ctx))
 }
@@ -71,7 +70,6 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	return found
 }
 
-// inspectRedis checks one server.
 func inspectRedis(s redisdb.Server) service.Finding {
 	f := service.Finding{State: service.OK, What: whatHot, Says: "Redis " + s.Version + " at " + s.Address}
 	if s.Cluster {

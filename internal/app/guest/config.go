@@ -45,24 +45,23 @@ type Config struct {
 	NestErrors bool        `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
 
-	isPublic bool // other machines reach the server, so it is off, unless the operator has turned it on
+	isPublic bool // off unless explicitly enabled, because other machines reach the server
 }
 
 const (
 	minHotMemory = 1 << 20
 
-	// hotMemory is the value of hot that keeps hot state in the process.
+	// hotMemory selects hot state in process memory.
 	hotMemory = "memory"
 	// maxRate is one request in 60 microseconds.
 	maxRate = 1_000_000
-	// maxHotTimeout keeps requests fast while Redis does not respond.
+	// maxHotTimeout keeps requests fast while Redis is unresponsive.
 	maxHotTimeout = 250 * time.Millisecond
 )
 
-// hotPrefix has no braces, which Redis Cluster gives a meaning.
+// hotPrefix excludes braces, which are special in Redis Cluster.
 var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
-// defaultConfig returns the section's defaults.
 func defaultConfig() Config {
 	return Config{
 		Enabled: true, Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: defaultEvents(), Profiles: defaultProfiles(), Config: handoffs.DefaultConfig(), SampleRates: telemetry.DefaultSampleRates(), Types: tenants.DefaultTypes(), Bots: bots.DefaultConfig(),
@@ -71,7 +70,7 @@ func defaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is configured to be served.
+// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // WhyOff implements service.Explained.

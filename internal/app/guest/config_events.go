@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Events are the settings of events. They are part of the section [guest].
+// Events holds the event settings in the section [guest].
 type Events struct {
 	Sink      string        `toml:"events" secret:"true" doc:"Where events are published. memory: nowhere, they only stay in the database for keep_events. log: the server's log. file:PATH: a file, a line of JSON for each. An http or https URL: a webhook that gets CloudEvents. pubsub://PROJECT/TOPIC: Google Pub/Sub. nats://HOST:PORT/TOPIC: NATS JetStream."`
 	Source    string        `toml:"event_source" doc:"The source of the events, a URI reference. Servers of one front end have the same."`
@@ -24,7 +24,6 @@ const (
 	minKeepAudit  = 30 * 24 * time.Hour
 )
 
-// defaultEvents returns the defaults.
 func defaultEvents() Events {
 	return Events{Sink: "memory", Source: "/bff/consumer", Keep: minKeepAudit, KeepAudit: minKeepAudit, Attempts: 10}
 }

@@ -10,13 +10,13 @@ import (
 	"holdfast/internal/guest"
 )
 
-// consoleRows is how many entries of a wishlist are shown.
+// consoleRows limits the wishlist entries shown.
 const consoleRows = 100
 
-// counts are of what the database has. Sessions without a wishlist are only in the hot state.
+// counts are the database counts. Sessions without a wishlist exist only in hot state.
 var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_seen"}, {Of: "handoff", Table: "bff_consumer_handoff_replay_log"}}
 
-// console returns the pages of the service that are no operations.
+// console returns the console pages that are not operations.
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guests", Icon: "hotel", Everyday: []string{"sessions", "keys", "tenants", "dead-letters"}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
 		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
@@ -26,7 +26,7 @@ func (s *Guest) console() *service.Console {
 	}}
 }
 
-// errCookie refuses a look-up: without the cookie of a session nobody can read it.
+// errCookie refuses a look-up: reading a session requires its cookie.
 var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected the value of the cookie that the browser of the guest sends, signed with a current or old guest.cookie_secret")
 
 func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
@@ -39,7 +39,7 @@ func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service
 	}}}, nil
 }
 
-// listOf returns the list of a user's session, or the session of a guest itself.
+// listOf returns a user session's list, or the guest session itself.
 func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
 	if !strings.HasPrefix(string(id), guest.UserSessionPrefix) {
 		return id, nil
@@ -51,7 +51,7 @@ func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
 	return u.List, err
 }
 
-// findSession shows the session of a cookie, which is not logged.
+// findSession shows a cookie's session. The cookie is not logged.
 func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	cookie := strings.TrimSpace(r.Value("cookie"))
 	if _, value, ok := strings.Cut(cookie, "="); ok {
@@ -106,7 +106,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	return o, nil
 }
 
-// wishTable shows the first entries of a wishlist, with the guest's notes only if the guest has shown the cookie.
+// wishTable shows the first wishlist entries. It includes the guest's notes only if the cookie was given.
 func (s *Guest) wishTable(ctx context.Context, id guest.ID, notes bool) (*service.Table, error) {
 	wishes, err := s.opened.guests.Wishes(ctx, id, nil, consoleRows)
 	if err != nil {

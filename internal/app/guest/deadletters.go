@@ -15,7 +15,6 @@ func (s *Guest) deadLetterOperations() []operate.Operation {
 	return service.DeadLetterOperations(s.deadLetters(), s.listDead, s.showDead)
 }
 
-// deadOutput is an event that was set aside.
 type deadOutput struct {
 	eventOutput
 	SetAside time.Time `json:"setAside" title:"Set aside"`
@@ -40,7 +39,7 @@ func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []dea
 	return all, err
 }
 
-// deadDetail is a set-aside event with what lists leave out.
+// deadDetail adds the fields omitted from lists.
 type deadDetail struct {
 	Headers json.RawMessage `json:"headers" text:"Headers"`
 	deadOutput
@@ -54,7 +53,7 @@ func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err 
 	return deadDetail{e.Headers, outputOfDead(&e)}, nil
 }
 
-// deadLetters finds set-aside events by their IDs.
+// deadLetters finds set-aside events by ID.
 func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
 	former := func(flag string, value bool, verb string) []operate.Former {
 		return []operate.Former{{Words: "guest dead-letters " + verb, Flag: flag, Value: value}}
@@ -67,10 +66,8 @@ func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
 	}
 }
 
-// errNoEvent says where the IDs are.
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast guest dead-letters list lists them")
 
-// outboxOfDead returns the outbox of the open service.
 func (s *Guest) outboxOfDead(context.Context, operate.None) (outbox.Dead, error) {
 	p, err := s.parts()
 	if err != nil {
@@ -79,7 +76,7 @@ func (s *Guest) outboxOfDead(context.Context, operate.None) (outbox.Dead, error)
 	return p.outbox, nil
 }
 
-// findDead returns the set-aside event that an input names.
+// findDead returns the set-aside event named by in.
 func (s *Guest) findDead(ctx context.Context, in eventInput) (outbox.ID, error) {
 	p, err := s.parts()
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// sites returns the booking sites of tenants. Those of the built-in catalogue have the demo,
-// unless the configuration names another one.
+// sites returns booking sites by tenant. Tenants in the built-in catalogue default to the demo.
 func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.BookingSite {
 	builtIn, ok := shown.(*builtin.Catalogue)
 	if !ok {
@@ -32,10 +31,10 @@ func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.Booki
 
 const guide = "docs/guest.md"
 
-// demo reports whether there is a demo: that of a hotel search with the built-in catalogue.
+// demo reports whether the demo exists: a hotel search with the built-in catalogue.
 func (s *Guest) demo() bool { return s.cfg.Profile == guest.Hotel.Name && s.cfg.Upstreams.BuiltIn() }
 
-// mountDemo describes the service on the status page and at the start, and adds the demo, if the catalogue is the built-in one.
+// mountDemo describes the service on the status page and at startup, and adds the demo if the catalogue is built in.
 func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Guest", Text: "Serves sessions, lists and handoffs for the guests of your site", Guide: guide}
@@ -55,7 +54,7 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	builtIn := s.opened.source.(*builtin.Catalogue) // without upstreams
 	demo := &httpapi.Demo{
 		Handler: h, Tenants: s.opened.tenants, Feed: s.opened.feed, HotState: s.opened.hot.name(),
-		// A tenant with a booking site is in use.
+		// A tenant with its own booking site is in use.
 		Suspends: func(tenant string) bool { return builtIn.HasTenant(tenant) && s.cfg.Site(tenant).URL == "" },
 	}
 	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoPage}, Mount: web.Mount{
@@ -63,7 +62,7 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	}})
 }
 
-// shownSink publishes events, and then shows them in the demo.
+// shownSink publishes events, then shows them in the demo.
 type shownSink struct {
 	outbox.Sink
 	feed  *httpapi.DemoFeed

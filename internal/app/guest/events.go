@@ -15,21 +15,20 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// events publishes the events of the service.
 type events struct {
 	cfg    Events
 	source string
 	waker  *outbox.Waker
-	share  int // number of partitions of the relay; 0: the default
+	share  int // relay partitions; 0: default
 	memory broker.Broker
-	feed   *httpapi.DemoFeed // nil: there is no demo
+	feed   *httpapi.DemoFeed // nil without the demo
 }
 
 func newEvents(cfg Events, source string) *events {
 	return &events{cfg: cfg, source: source, waker: outbox.NewWaker(), memory: memory.New()}
 }
 
-// start starts the relay, and receives events.
+// start starts the relay and receives events.
 func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, receive receiver) (end func() error, err error) {
 	endReceiving, err := e.startReceiving(ctx, d, receive)
 	if err != nil {
@@ -60,8 +59,7 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Sto
 	}.Start(ctx, d), nil
 }
 
-// pollEvents is so short that another process looks for events soon when the one that did
-// was killed.
+// pollEvents is short, so that another process soon takes over from a killed relay.
 const pollEvents = 10 * time.Second
 
 // deadHint is logged when an event is set aside.

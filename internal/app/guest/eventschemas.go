@@ -21,7 +21,6 @@ func (s *Guest) eventSchemaOperations() []operate.Operation {
 	}
 }
 
-// eventSchemaOutput is a type of events.
 type eventSchemaOutput struct {
 	Type  string `json:"type" title:"Type" subject:"type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
 	Class string `json:"retentionClass" title:"Retention" enum:"operational,audit"`
@@ -39,7 +38,6 @@ type eventTypeInput struct {
 	Type string `subject:"type" doc:"type of events, with or without the prefix of the profile"`
 }
 
-// eventSchemaDetail is a type with its schema.
 type eventSchemaDetail struct {
 	eventSchemaOutput
 	Schema json.RawMessage `json:"schema" text:"Schema"`

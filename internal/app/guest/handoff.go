@@ -27,24 +27,23 @@ import (
 	"holdfast/internal/web"
 )
 
-// handoffParts are the parts of the service that concern handoffs.
+// handoffParts serves handoffs.
 type handoffParts struct {
 	*handoffs.Service
 	Keys     *handoffs.Keys
-	bots     *bots.Service // nil: requests are not scored
+	bots     *bots.Service // nil: no bot scoring
 	deps     *service.Deps
 	tokens   *bearer.Keyring
-	embedded bool // the database is a SQLite file
+	embedded bool // SQLite
 }
 
 const (
 	handoffSecret = Name + ".handoff_secret"
 
-	maxTTL = 90 * 24 * time.Hour // of the token of a service
-	leeway = 30 * time.Minute    // between the clocks of servers; the tokens last for days
+	maxTTL = 90 * 24 * time.Hour // service token lifetime
+	leeway = 30 * time.Minute    // between server clocks; tokens last for days
 )
 
-// openHandoffs opens the handoffs of an open service.
 func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *engine.Database) (*handoffParts, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
 	keys, err1 := handoffs.NewKeys(st, secret, old, s.cfg.HandoffIssuer)
@@ -62,7 +61,7 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 		Guests: p.guests, Store: st, Catalogue: p.catalogue, Clock: d.Clock, Bots: scorer,
 		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
-	// Handoffs that are open in a copy may have been consumed since then.
+	// Handoffs open in a backup may have been consumed since.
 	db.AfterRestore = func(ctx context.Context, _ time.Duration) error {
 		_, err := keys.RevokeAll(ctx)
 		return err
@@ -81,8 +80,7 @@ func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	}}
 }
 
-// tokenKeys returns the keys of the tokens of services. They are derived from the secrets,
-// of which the first one signs.
+// tokenKeys derives the service token keys from the secrets. The first key signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "guest")
 	if err != nil {
@@ -91,8 +89,8 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
 }
 
-// isSaved returns an error if the handoff secret was generated for this process only, as in
-// a command before the first start of a server: no server could decrypt a key.
+// isSaved returns an error if the handoff secret exists only in this process, e.g. in a command before the first
+// server start: no server could decrypt a key.
 func (h *handoffParts) isSaved() error {
 	if h.deps.Unsaved[handoffSecret] {
 		return errcode.New(errcode.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
@@ -106,7 +104,7 @@ func (h *handoffParts) warnRestored() {
 
 // settle makes the first key, and replaces all keys if a database server was restored.
 func (h *handoffParts) settle(ctx context.Context) error {
-	if h.deps.Unsaved[handoffSecret] { // the first start does it
+	if h.deps.Unsaved[handoffSecret] { // left to the first server start
 		return nil
 	}
 	restored, err := h.Keys.Settle(ctx, nil)
@@ -116,8 +114,8 @@ func (h *handoffParts) settle(ctx context.Context) error {
 	return err
 }
 
-// start encrypts what an earlier release has not. It replaces all keys if the SQLite file was restored: the file in the data folder that
-// witnesses its last use then says otherwise.
+// start encrypts answers from earlier releases. It replaces all keys if the SQLite file was restored, which the
+// witness file in the data folder reveals.
 func (h *handoffParts) start(ctx context.Context) error {
 	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
 		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)
@@ -136,8 +134,8 @@ func (h *handoffParts) start(ctx context.Context) error {
 		return err
 	}
 	w := handoffs.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
-	// The file first: if the server ends before it has changed the database, the next one
-	// voids tokens for nothing, which does no harm.
+	// File first: if the server dies before it changes the database, the next start voids tokens unnecessarily, which
+	// is harmless.
 	if err := durable.Replace(path, durable.Bytes([]byte(w.Next+"\n"))); err != nil {
 		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}
@@ -148,5 +146,5 @@ func (h *handoffParts) start(ctx context.Context) error {
 	return err
 }
 
-// witnessFile has the incarnation that the last server gave to the SQLite file.
+// witnessFile holds the incarnation that the last server gave to the SQLite file.
 const witnessFile = "guest-epoch"

@@ -11,18 +11,17 @@ import (
 	"holdfast/internal/guest/redis"
 )
 
-// hot is the hot state as the server sees it.
 type hot struct {
 	backend.Hot
 	memory *memory.Hot // nil: in Redis
-	local  *memory.Hot // counts while Redis is away; nil: in memory
+	local  *memory.Hot // fallback while Redis is unavailable; nil: in memory
 	redis  *redisdb.DB // nil: in memory
 }
 
-// localMemory is the memory of the counters that are used while Redis is away.
+// localMemory is the size of the fallback.
 const localMemory = 16 << 20
 
-// openHot opens the hot state that the configuration selects. Redis may be unavailable.
+// openHot opens the configured hot state. Redis may be unavailable.
 func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	if s.cfg.Hot == hotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
@@ -35,7 +34,6 @@ func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	return &hot{Hot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
 }
 
-// name says where the hot state is.
 func (h *hot) name() string {
 	if h.memory != nil {
 		return "memory"
@@ -43,10 +41,10 @@ func (h *hot) name() string {
 	return "Redis"
 }
 
-// flushTime is how long writing the last sessions may take at the end.
+// flushTime limits writing the last active sessions at shutdown.
 const flushTime = 2 * time.Second
 
-// caches returns the memory of hot state in the process.
+// caches returns the size and limit of in-process hot state.
 func (h *hot) caches() (bytes, most int64) {
 	for _, m := range []*memory.Hot{h.memory, h.local} {
 		if m != nil {
@@ -57,7 +55,7 @@ func (h *hot) caches() (bytes, most int64) {
 	return bytes, most
 }
 
-// run removes what has expired from memory until ctx ends.
+// run removes expired entries from memory until ctx ends.
 func (h *hot) run(ctx context.Context) {
 	if h.memory != nil {
 		h.memory.Run(ctx)

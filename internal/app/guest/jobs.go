@@ -29,7 +29,6 @@ func (s *Guest) jobOperations() []operate.Operation {
 	}
 }
 
-// rowCount is a number of rows.
 type rowCount int
 
 // String returns the number for people.
@@ -41,7 +40,6 @@ func (n rowCount) String() string {
 	return text
 }
 
-// jobOutput is a retention job.
 type jobOutput struct {
 	Job    retention.Job `json:"job" title:"Job" subject:"job" example:"events"`
 	Before time.Time     `json:"before" title:"Deletes before" doc:"it deletes older rows"`
@@ -71,7 +69,7 @@ type jobInput struct {
 	dryRun
 }
 
-// jobRun is what a job has deleted, or would delete.
+// jobRun counts rows that a job deleted, or would delete.
 type jobRun struct {
 	Job     retention.Job `json:"job" subject:"job" example:"events"`
 	Before  *time.Time    `json:"before,omitempty" doc:"of a dry run: it would delete older rows"`
@@ -103,7 +101,7 @@ func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progre
 	return s.run(ctx, job, in.dryRun, progress)
 }
 
-// run runs a job. After an error, the result has the rows that it has deleted.
+// run runs a job. After an error, the result counts the rows deleted so far.
 func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress operate.Progress) (jobRun, error) {
 	var old retention.Old
 	if in.DryRun || progress != nil {
@@ -120,7 +118,6 @@ func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress 
 	return jobRun{Job: job, Deleted: &n}, err
 }
 
-// jobRuns are the results of all jobs.
 type jobRuns struct {
 	Jobs []jobRun `json:"jobs"`
 }
@@ -134,7 +131,7 @@ func (r jobRuns) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
-// runAllJobs runs all jobs, also after one has failed.
+// runAllJobs runs all jobs even if some fail.
 func (s *Guest) runAllJobs(ctx context.Context, in dryRun, progress operate.Progress) (all jobRuns, failed error) {
 	if _, err := s.parts(); err != nil {
 		return all, err

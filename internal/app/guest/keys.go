@@ -46,7 +46,6 @@ func (s *Guest) keyOperations() []operate.Operation {
 	}
 }
 
-// exportedKey is a key with its secret.
 type exportedKey struct {
 	ID        string    `json:"id"`
 	Secret    string    `json:"secret"` // base64
@@ -91,7 +90,7 @@ func outputOf(k handoffs.Key) keyOutput {
 // Notice implements operate.Changed.
 func (k keyOutput) Notice() string { return fmt.Sprintf("key %s is %s", k.ID, k.State) }
 
-// Offers says which changes make sense.
+// Offers reports whether an operation makes sense for the key.
 func (k keyOutput) Offers(verb string) bool {
 	return k.State == handoffs.KeyVerifyOnly || k.State == handoffs.KeyActive && verb == "revoke"
 }
@@ -108,7 +107,6 @@ func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, 
 	return all, err
 }
 
-// onKey returns a change of one key.
 func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyInput) (keyOutput, error) {
 	return func(ctx context.Context, in keyInput) (keyOutput, error) {
 		h, err := s.ready()
@@ -120,7 +118,7 @@ func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs
 	}
 }
 
-// onKeys returns a change of the whole ring.
+// onKeys returns an operation on the whole ring.
 func (s *Guest) onKeys(do func(*handoffs.Keys, context.Context) (handoffs.Key, error)) func(context.Context, operate.None) (keyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
 		h, err := s.ready()

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/obs"
 )
 
-// countEvaluations returns a function that counts the requests that were scored.
 func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 	evaluations := m.Counter("holdfast_guest_bot_evaluations_total", "Requests that were scored, by verdict and action.", "verdict", "action")
 	for _, e := range []struct {
@@ -26,7 +25,7 @@ func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 	return func(v bots.Verdict, a bots.Action) { evaluations.WithLabelValues(string(v), string(a)).Inc() }
 }
 
-// observeCatalogue registers the metrics of caches and upstreams in the options.
+// observeCatalogue sets the metrics for caches and upstreams in o.
 func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.Options) {
 	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
 	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
@@ -48,8 +47,7 @@ func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.O
 	}
 }
 
-// observe registers the metrics, and returns what counts operations that continued without
-// hot state.
+// observe registers metrics, and returns a counter for operations that continued without hot state.
 func (h *hot) observe(m *obs.Metrics) func(what string) {
 	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Operations of guests that continued without hot state, because it was unavailable.", "operation")
 	for _, what := range guest.Degradations {
@@ -77,7 +75,6 @@ func (h *hot) observe(m *obs.Metrics) func(what string) {
 	return func(what string) { degraded.WithLabelValues(what).Inc() }
 }
 
-// countTelemetry returns what counts telemetry.
 func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
 	items := m.Counter("holdfast_guest_telemetry_items_total", "Page views and funnel events that were received, searches, views of properties, sessions that have begun and changes of attributes; with sampling, not all are published.", "kind", "result")
 	for _, kind := range []string{telemetry.PageViews, telemetry.FunnelEvents, telemetry.Searches, telemetry.DetailViews, telemetry.Sessions, telemetry.Attributes} {
@@ -88,7 +85,7 @@ func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
 	return func(kind, result string, n int) { items.WithLabelValues(kind, result).Add(float64(n)) }
 }
 
-// counted counts the results of a receiver, and logs events in quarantine.
+// counted counts a receiver's results and logs quarantined events.
 func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
 	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")
 	for _, r := range httpapi.ReceivedResults {
@@ -104,7 +101,6 @@ func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
 	}
 }
 
-// countConsumes returns a function that counts requests to consume a handoff.
 func countConsumes(m *obs.Metrics) func(result string) {
 	results := m.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
 	for _, r := range httpapi.ConsumeResults {

@@ -1,4 +1,5 @@
-// Package guest makes the guest service a service.Service.
+// Package guest implements service.Service for the guest service: its configuration, commands, console pages, metrics
+// and background work.
 package guest
 
 import (
@@ -22,16 +23,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the name of the service.
+// Name is the service name.
 const Name = "guest"
 
-// Guest is the service before and after it is opened.
+// Guest is the service, opened or not.
 type Guest struct {
 	cfg    Config
-	opened *parts // nil: it is not open
+	opened *parts // nil until opened
 }
 
-// New returns the service with its default settings.
+// New returns the service with default settings.
 func New() *Guest { return &Guest{cfg: defaultConfig()} }
 
 // Service returns the service for the server.
@@ -46,8 +47,8 @@ func (s *Guest) Service() service.Service {
 	}
 }
 
-// check turns the service off where strangers reach the server and the operator has not turned
-// it on: guests need no account, and what they do is stored.
+// check disables the service on publicly reachable servers unless explicitly enabled: guests need no account, and
+// their data is stored.
 func (s *Guest) check(settings service.Settings) conf.Problems {
 	if !settings.Local && settings.Origin("enabled") == "default" {
 		s.cfg.Enabled, s.cfg.isPublic = false, true
@@ -59,7 +60,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	events := newEvents(s.cfg.Events, s.cfg.source(s.cfg.Events.Source))
 	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[backend.Store]{
 		SQLite: engine.Backend[*sqlitedb.DB, backend.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) backend.Store {
-			events.share = outbox.Partitions // no other process publishes the events of a file
+			events.share = outbox.Partitions // only this process publishes events from a SQLite file
 			return sqlite.New(db, d.Clock, events.waker)
 		}},
 		Postgres: engine.Backend[*pgdb.DB, backend.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) backend.Store { return postgres.New(db, events.waker) }},

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations returns the operations of the service.
 func (s *Guest) operations() []operate.Operation {
 	return slices.Concat(
 		s.keyOperations(), s.tenantKeyOperations(), s.tokenOperations(), s.tenantOperations(), s.outboxOperations(), s.publishedOperations(), s.eventSchemaOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),
@@ -17,7 +16,7 @@ func (s *Guest) operations() []operate.Operation {
 
 var errDisabled = errors.New("guest is disabled, or no server has been started on this data yet")
 
-// ready returns the handoffs of the open service, if this process can use their keys.
+// ready returns the open service's handoffs, if this process can use their keys.
 func (s *Guest) ready() (*handoffParts, error) {
 	if s.opened == nil || s.opened.handoffs == nil {
 		return nil, errDisabled
@@ -25,7 +24,6 @@ func (s *Guest) ready() (*handoffParts, error) {
 	return s.opened.handoffs, s.opened.handoffs.isSaved()
 }
 
-// parts returns the open parts of the service.
 func (s *Guest) parts() (*parts, error) {
 	if s.opened == nil {
 		return nil, errDisabled

@@ -25,7 +25,6 @@ type eventInput struct {
 	Event string `subject:"event" doc:"ID of the event"`
 }
 
-// eventOutput is an event of the outbox.
 type eventOutput struct {
 	ID      string          `json:"id" title:"Event" subject:"event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Type    string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
@@ -40,7 +39,7 @@ func outputOfEvent(e *outbox.Event) eventOutput {
 	return eventOutput{e.Name, e.Topic, e.Owner, e.Key, e.Class, e.At, e.Payload}
 }
 
-// waitingOutput is an event that is not published yet.
+// waitingOutput is an unpublished event.
 type waitingOutput struct {
 	eventOutput
 	Attempts int       `json:"attempts" title:"Attempts" least:"0"`
@@ -65,7 +64,7 @@ func (s *Guest) listWaiting(ctx context.Context, in operate.Page[int64]) (all []
 	return all, err
 }
 
-// backlogOutput counts the events that are not published yet.
+// backlogOutput counts unpublished events.
 type backlogOutput struct {
 	Events int       `json:"events" least:"0" doc:"all events that wait; 100000: or more"`
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -80,10 +79,9 @@ func (s *Guest) backlog(ctx context.Context) (b backlogOutput, err error) {
 	return b, err
 }
 
-// errPublished means that an event does not wait any more.
 var errPublished = errcode.New(errcode.NotFound, "the event does not wait any more: it was published or set aside")
 
-// waitingDetail is a waiting event with what lists leave out.
+// waitingDetail adds the fields omitted from lists.
 type waitingDetail struct {
 	Headers json.RawMessage `json:"headers" text:"Headers"`
 	waitingOutput
@@ -111,10 +109,10 @@ func (s *Guest) showWaiting(ctx context.Context, in eventInput) (d waitingDetail
 	return waitingDetail{events[0].Headers, outputOfWaiting(&events[0])}, nil
 }
 
-// shownBacklog is up to how many events the overview of the console counts.
+// shownBacklog is the maximum count in the console overview.
 const shownBacklog = 100
 
-// backlogs counts the events that are not published, for the overview of the console.
+// backlogs counts unpublished events for the console overview.
 func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
 	waiting, err := s.opened.outbox.ListWaiting(ctx, 0, shownBacklog)
 	if err != nil {

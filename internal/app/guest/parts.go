@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// parts are the open parts of the service, which share a database and a hot state.
+// parts are the service's open parts, which share a database and hot state.
 type parts struct {
 	outbox   outbox.Retaining
 	hot      *hot
@@ -32,12 +32,12 @@ type parts struct {
 	telemetry *telemetry.Service
 	retention *retention.Service
 	handoffs  *handoffParts
-	feed      *httpapi.DemoFeed // nil: there is no demo
+	feed      *httpapi.DemoFeed // nil without the demo
 
 	deleted func(begun time.Time, services ...string) (service.Deleted, error)
 }
 
-// newParts returns all parts but the handoffs.
+// newParts returns all parts except handoffs.
 func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics)}
 	var fetcher catalogue.Fetcher
@@ -48,7 +48,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 		Profile: profile, Users: s.cfg.users(), Processes: s.cfg.Processes, Degraded: p.degraded,
 	}
 	views := catalogue.Options{Profile: profile, Fetcher: fetcher, Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
-	if hot.local != nil { // an interface with a nil pointer is not nil
+	if hot.local != nil { // avoids a non-nil interface with a nil pointer
 		sessions.Local, views.Local = hot.local, hot.local
 	}
 	sessions.Limits = s.cfg.limits()
@@ -66,7 +66,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	return p
 }
 
-// reload applies the settings that a running server applies.
+// reload applies settings that need no restart.
 func (p *parts) reload(next service.Config, _ time.Duration) {
 	c := next.(*Config)
 	p.guests.SetLimits(c.limits())
@@ -77,7 +77,7 @@ func (p *parts) reload(next service.Config, _ time.Duration) {
 	}
 }
 
-// limits returns the rate limits, or nil without any.
+// limits returns the rate limits, or nil if disabled.
 func (c *Config) limits() guest.Limits {
 	if !c.RateLimits {
 		return nil
@@ -87,7 +87,7 @@ func (c *Config) limits() guest.Limits {
 
 func kept(c *Config) retention.Kept { return retention.Kept{Events: c.Keep, Audit: c.KeepAudit} }
 
-// start runs the background work. stop, of other work, is called before it is stopped.
+// start starts background work. Its result first calls stop, which ends other work.
 func (p *parts) start(ctx context.Context, stop func() error) func() error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup

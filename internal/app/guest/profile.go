@@ -13,13 +13,13 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Profiles are the settings of profiles. They are part of the section [guest].
+// Profiles holds the profile settings in the section [guest].
 type Profiles struct {
 	Profile  string                   `toml:"profile" doc:"What the guests of the site choose and hand over: hotel, for a hotel search, or the name of one of guest.profiles. Databases and Redis of one profile cannot be used with another."`
 	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those that any site has, of attributes, users and origins."`
 }
 
-// ProfileConfig are the settings of a profile.
+// ProfileConfig configures a profile.
 type ProfileConfig struct {
 	EventPrefix string `toml:"event_prefix" doc:"Beginning of the types of events, with a dot at the end, such as shop.guest. (in the profile hotel: melmastoon.bff.consumer.)"`
 	EventSource string `toml:"event_source" doc:"The source of the events, a URI reference. Empty: guest.event_source."`
@@ -42,7 +42,7 @@ var (
 	eventPrefix = regexp.MustCompile(`^(?:[a-zA-Z0-9_-]+\.)+$`)
 )
 
-// maxMaxQuantity is the most that the column has.
+// maxMaxQuantity is the limit of the database column.
 const maxMaxQuantity = 1 << 30
 
 func defaultProfiles() Profiles { return Profiles{Profile: guest.Hotel.Name} }
@@ -86,7 +86,6 @@ func (c *Profiles) Check() (problems conf.Problems) {
 	return problems
 }
 
-// profile returns the profile of the server.
 func (c *Profiles) profile() *guest.Profile {
 	p := c.Profiles[c.Profile]
 	if c.Profile == guest.Hotel.Name {
@@ -105,17 +104,17 @@ func (c *Profiles) profile() *guest.Profile {
 	return profile
 }
 
-// users returns what verifies the tokens of users; nil: they cannot sign in.
+// users returns the user token verifier, or nil if sign-in is disabled.
 func (c *Profiles) users() guest.Users {
 	texts := c.Profiles[c.Profile].UserKeys
 	keys, err := httpapi.NewUserKeys(texts)
-	if err != nil || len(texts) == 0 { // Check has accepted them
+	if err != nil || len(texts) == 0 { // already validated by Check
 		return nil
 	}
 	return keys
 }
 
-// source returns the source of events.
+// source returns the event source.
 func (c *Profiles) source(general string) string {
 	return cmp.Or(c.Profiles[c.Profile].EventSource, general)
 }

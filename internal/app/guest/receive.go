@@ -18,11 +18,10 @@ import (
 	"holdfast/internal/web"
 )
 
-// receiver applies a received event. An event with an error is delivered again, unless the
-// error is errcode.Invalid.
+// receiver applies a received event. On an error the event is redelivered, unless the error is errcode.Invalid.
 type receiver func(context.Context, inbox.Event) (inbox.Result, error)
 
-// startReceiving receives events about tenants from a broker, if one is configured.
+// startReceiving receives tenant events from the broker, if configured.
 func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive receiver) (end func() error, err error) {
 	if e.cfg.Receive == "" {
 		return func() error { return nil }, nil
@@ -41,14 +40,12 @@ func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive re
 	}, nil
 }
 
-// pauseReceiving is the pause after a broker was unavailable.
+// pauseReceiving is the delay after a broker failure.
 const pauseReceiving = time.Second
 
-// subscription is one of a topic.
 type subscription struct{ topic, name string }
 
-// subscribe receives events until ctx ends. It creates the subscription, also after the
-// broker has lost it.
+// subscribe receives events until ctx ends. It creates the subscription, again if the broker loses it.
 func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.Logger, receive receiver) {
 	for ctx.Err() == nil {
 		err := b.Ensure(ctx, s.topic, s.name)
@@ -68,7 +65,7 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	switch {
 	case err == nil:
 		m.Ack()
-	case errcode.Is(err, errcode.Invalid): // it would be so the next time
+	case errcode.Is(err, errcode.Invalid): // redelivery would not help
 		log.Error("event rejected", "error", err)
 		m.Ack()
 	default:
@@ -77,7 +74,7 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	}
 }
 
-// parseEvent reads an event that was pushed, in the structured mode if headers is nil.
+// parseEvent reads a pushed event, in structured mode if headers is nil.
 func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	var e broker.Event
 	var err error
@@ -92,7 +89,7 @@ func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	return toInbox(&e), err
 }
 
-// mountEvents serves push delivery on the internal listener.
+// mountEvents serves event push on the internal listener.
 func mountEvents(h *httpapi.EventReceiver) service.Mount {
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/events"}, Mount: web.Mount{
 		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents, Routes: httpapi.EventRoutes()},

@@ -17,7 +17,6 @@ func (s *Guest) quarantineOperations() []operate.Operation {
 	}, s.listQuarantine)}
 }
 
-// quarantineOutput is a received event that was not understood.
 type quarantineOutput struct {
 	Source   string    `json:"source" title:"Source" example:"/tenants"`
 	ID       string    `json:"id" title:"ID" example:"1"`
@@ -50,7 +49,7 @@ func (s *Guest) refusalOperations() []operate.Operation {
 	}, s.listRefusals)}
 }
 
-// refusalOutput counts the attempts to consume a handoff that were refused for one reason.
+// refusalOutput counts refused attempts to consume a handoff, per reason.
 type refusalOutput struct {
 	Handoff  guest.ID  `json:"handoffId" title:"Handoff" example:"bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Reason   string    `json:"reason" title:"Reason" doc:"handoff-consumed: it was consumed by another attempt" example:"handoff-consumed"`

@@ -30,7 +30,6 @@ func (s *Guest) publishedOperations() []operate.Operation {
 	}
 }
 
-// publishedOutput is a published event.
 type publishedOutput struct {
 	ID        string          `json:"id" title:"Event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Type      string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
@@ -67,15 +66,15 @@ type replayInput struct {
 	DryRun bool   `flag:"dry-run" doc:"count the events, and publish nothing"`
 }
 
-// Check implements the check of the input.
+// Check validates the input.
 func (in replayInput) Check() error {
 	_, err := in.span()
 	return err
 }
 
-// span is which events to replay.
+// span selects the events to replay.
 type span struct {
-	from, to time.Time // to is excluded; zero: no limit
+	from, to time.Time // to is exclusive; zero means no limit
 	sequence int64
 }
 
@@ -93,14 +92,13 @@ func (in replayInput) span() (v span, err error) {
 	return v, nil
 }
 
-// IDs of events begin with their time, but for the event that a handoff was consumed again: its ID has
-// the time of the handoff, which is kept for a day. Clocks of processes may differ by a little, too.
+// Event IDs start with the event's time, except for a consumed handoff's replay event: its ID carries the handoff's
+// time, at most a day earlier. Process clocks may also differ slightly.
 const (
 	idBefore = 25 * time.Hour
 	idAfter  = time.Minute
 )
 
-// replayed is the result of a replay.
 type replayed struct {
 	Queued    *int      `json:"queued,omitempty" least:"0" doc:"events that are published again"`
 	Found     *int      `json:"found,omitempty" least:"0" doc:"of a dry run: events that it would publish again"`
@@ -120,10 +118,10 @@ func (r replayed) Notice() string {
 	return fmt.Sprintf("%s; events are kept since %s, audit events since %s", text, r.Kept.Format(time.DateTime), r.KeptAudit.Format(time.DateTime))
 }
 
-// replayStep is how many events are read at once, and queued in a transaction.
+// replayStep is how many events are read and queued per transaction.
 const replayStep = 2000
 
-// replay queues published events again, in steps. After an error, the result has those that are queued.
+// replay requeues published events in steps. After an error, the result counts the events queued so far.
 func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Progress) (r replayed, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -133,7 +131,7 @@ func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Pro
 	if err != nil {
 		return r, err
 	}
-	// Events that are published meanwhile are not replayed.
+	// Skips events published meanwhile.
 	now := p.clock()
 	if of.to.IsZero() || of.to.After(now) {
 		of.to = now
@@ -165,7 +163,7 @@ func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Pro
 	}
 }
 
-// names returns the names of the events of a page that are to be replayed.
+// names returns the names of a page's events to replay.
 func (v span) names(page []outbox.PublishedEvent, kind, prefix string) (names []string) {
 	for i := range page {
 		e := &page[i]

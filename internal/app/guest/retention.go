@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/sweep"
 )
 
-// sweeps are the names of the retention jobs in logs and metrics.
+// sweeps names the retention jobs in logs and metrics.
 var sweeps = map[retention.Job]string{
 	retention.JobAnswers:     "old answers of guests",
 	retention.JobRemoved:     "removed wishes of guests",
@@ -22,7 +22,6 @@ var sweeps = map[retention.Job]string{
 	retention.JobReceived:    "received events of guests",
 }
 
-// sweepJobs returns the retention jobs for the server.
 func (s *Guest) sweepJobs(r *retention.Service) (jobs []sweep.Job) {
 	for _, job := range retention.Jobs {
 		jobs = append(jobs, sweep.Job{

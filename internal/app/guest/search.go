@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// search finds sessions with a wishlist by the beginning of their ID, which is gms_ at least, and any session by its whole ID.
+// search finds sessions with a wishlist by ID prefix (at least gms_), and any session by its full ID.
 func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	random, ok := strings.CutPrefix(strings.ToUpper(prefix), strings.ToUpper(guest.SessionPrefix))
 	if !ok || strings.Trim(random, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {
@@ -28,7 +28,7 @@ func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, 
 	return hits, nil
 }
 
-// showSession shows what the database has of a session, without the notes of the guest, which only the cookie shows.
+// showSession shows a session's database content without the guest's notes, which require the cookie.
 func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	id, ok := guest.ParseID(guest.SessionPrefix, r.Value("session"))
 	if !ok {
@@ -47,7 +47,7 @@ func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*servi
 	}}, nil
 }
 
-// openSession leads to the page of a session.
+// openSession redirects to a session's page.
 func (s *Guest) openSession(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	id := strings.TrimSpace(r.Value("session"))
 	if _, ok := guest.ParseID(guest.SessionPrefix, id); !ok {

@@ -26,7 +26,7 @@ type sessionInput struct {
 	Session string `subject:"session" doc:"ID of the session" schema:"SessionID"`
 }
 
-// Check refuses what is not the ID of a session.
+// Check rejects invalid session IDs.
 func (in sessionInput) Check() error {
 	if _, ok := guest.ParseID(guest.SessionPrefix, in.Session); !ok {
 		return &operate.InputError{Input: "session", Reason: "expected gms_ and a ULID"}
@@ -34,7 +34,7 @@ func (in sessionInput) Check() error {
 	return nil
 }
 
-// lines are texts that people read as one.
+// lines are printed on separate lines.
 type lines []string
 
 // String returns the lines for people.
@@ -45,7 +45,7 @@ func (l lines) String() string {
 	return strings.Join(l, "; ")
 }
 
-// eraseOutput is what was erased of a session, in rows, and what stays.
+// eraseOutput counts a session's erased and kept rows.
 type eraseOutput struct {
 	Wishes    int   `json:"wishes" title:"Wishes" least:"0"`
 	Handoffs  int   `json:"handoffs" title:"Handoffs" least:"0"`
@@ -62,7 +62,7 @@ type eraseOutput struct {
 // Notice implements operate.Changed: the numbers are shown.
 func (e eraseOutput) Notice() string { return "" }
 
-// Note says what a command cannot delete.
+// Note lists data that a command cannot delete.
 func (e eraseOutput) Note() string { return e.note }
 
 func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput, error) {
@@ -74,7 +74,7 @@ func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput,
 	if err != nil {
 		return eraseOutput{}, err
 	}
-	id, _ := guest.ParseID(guest.SessionPrefix, in.Session) // Erase has accepted it
+	id, _ := guest.ParseID(guest.SessionPrefix, in.Session) // already validated by Erase
 	still, err := p.deleted(id.Begun(), Name)
 	if err != nil {
 		return eraseOutput{}, err

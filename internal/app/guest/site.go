@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/guest/httpapi"
 )
 
-// SiteConfig are the settings of a profile that hotel has, too.
+// SiteConfig holds profile settings that also apply to hotel.
 type SiteConfig struct {
 	AttributesLimit  int64  `toml:"attributes_limit" unit:"bytes" doc:"The largest attributes of a session, as JSON without spaces: at most 16384. 0: that."`
 	AttributesSchema string `toml:"attributes_schema" doc:"JSON Schema (Draft 2020-12) of the attributes of a session. Empty: any object."`
@@ -25,7 +25,7 @@ type SiteConfig struct {
 	CookieDomain string   `toml:"cookie_domain" doc:"Domain of the cookie, such as example.com, whose hosts all get it, such as those of server rendering. Empty: only the host of the API gets it."`
 }
 
-// check adds the problems of the settings to those of the section.
+// check appends problems with the settings.
 func (c *SiteConfig) check(at string, problems *conf.Problems) {
 	if c.AttributesLimit < 0 || c.AttributesLimit > guest.MaxAttributes {
 		problems.Addf(at+"attributes_limit", "must be from 0 to %d", guest.MaxAttributes)
@@ -57,17 +57,16 @@ var (
 	domainForm = regexp.MustCompile(`^[a-z0-9-]+(?:\.[a-z0-9-]+)+$`)
 )
 
-// isOrigin reports whether a text is an origin as browsers send it. Apps have schemes of their own.
+// isOrigin reports whether s is an origin as sent by browsers. Apps use custom schemes.
 func isOrigin(s string) bool {
 	return originForm.MatchString(s) && !(strings.HasPrefix(s, "https://") && strings.HasSuffix(s, ":443")) && !(strings.HasPrefix(s, "http://") && strings.HasSuffix(s, ":80"))
 }
 
-// isSite reports whether a profile has nothing but the settings that hotel has, too.
+// isSite reports whether a profile sets only the settings that also apply to hotel.
 func (p ProfileConfig) isSite() bool {
 	return reflect.DeepEqual(p, ProfileConfig{SiteConfig: p.SiteConfig})
 }
 
-// site returns what the settings choose.
 func (c *SiteConfig) site() guest.Site {
 	s := guest.Site{AttributesLimit: int(c.AttributesLimit), Merge: guest.MergeRule(c.Merge), Origins: c.Origins, CookieDomain: c.CookieDomain}
 	if c.AttributesSchema != "" {

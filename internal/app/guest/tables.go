@@ -2,8 +2,7 @@ package guest
 
 import "holdfast/internal/db/rows"
 
-// tables are the tables of both engines, without the leases of the relay and the epoch of
-// the keys, which belongs to a database.
+// tables lists the tables of both engines, except relay leases and the key epoch, which belong to one database.
 var tables = []rows.Group{
 	{Owner: 1, Tables: []*rows.Table{
 		{
@@ -37,7 +36,7 @@ var tables = []rows.Group{
 		},
 	}},
 	{Owner: 1, Tables: []*rows.Table{
-		// A session has each property once.
+		// Unique per session and property.
 		{
 			Name: "bff_consumer_wishlist_anonymous", PostgresName: "bff_consumer.wishlist_anonymous", Key: 2, Replace: true,
 			Columns: rows.Columns(`guest_session_id text, id text, tenant_id uuid, property_id uuid, source text, note text, added_at micros, removed_at micros, item_id text, quantity integer`),
@@ -69,7 +68,7 @@ var tables = []rows.Group{
 			Name: "bff_consumer_tenant_suspended_cache", PostgresName: "bff_consumer.tenant_suspended_cache", Key: 1,
 			Columns: rows.Columns(`tenant_id uuid, suspended bool, suspended_at micros, reason text, last_event_at micros, last_event_id text, refreshed_at micros`),
 		},
-		// One of each tenant is active.
+		// One active key per tenant.
 		{
 			Name: "bff_consumer_handoff_keys", PostgresName: "bff_consumer.handoff_keys", Key: 1, First: true, Replace: true,
 			Columns: rows.Columns(`id text, tenant_id text, secret bytes, state text, not_before micros, not_after micros, retired_at micros`),

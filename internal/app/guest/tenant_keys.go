@@ -55,7 +55,7 @@ func (k tenantKeyOutput) Notice() string {
 	return "key " + k.ID + " of tenant " + k.Tenant + " is " + k.State
 }
 
-// Offers says which changes make sense.
+// Offers reports whether an operation makes sense for the key.
 func (k tenantKeyOutput) Offers(verb string) bool {
 	return verb == "revoke" && k.State != string(handoffs.KeyRetired) || verb == "rotate" && k.State == string(handoffs.KeyActive)
 }
@@ -64,7 +64,7 @@ type tenantKeysInput struct {
 	operate.Page[string]
 }
 
-// Check refuses a page after a value that no page has returned.
+// Check rejects page tokens that no page returned.
 func (in tenantKeysInput) Check() error {
 	tenant, _, _ := strings.Cut(in.After, "/")
 	if _, ok := guest.ParseTenant(tenant); !ok && in.After != "" {
@@ -91,10 +91,9 @@ type keyedTenantInput struct {
 	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
 }
 
-// Check refuses a value that is not the ID of a tenant.
+// Check rejects invalid tenant IDs.
 func (in keyedTenantInput) Check() error { return tenantInput{Tenant: in.Tenant}.Check() }
 
-// onTenant returns a change of the keys of a tenant.
 func (s *Guest) onTenant(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyedTenantInput) (tenantKeyOutput, error) {
 	return func(ctx context.Context, in keyedTenantInput) (tenantKeyOutput, error) {
 		h, err := s.ready()

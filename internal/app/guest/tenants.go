@@ -24,7 +24,6 @@ func (s *Guest) tenantOperations() []operate.Operation {
 	}
 }
 
-// tenantOutput is a suspended tenant.
 type tenantOutput struct {
 	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant" cursor:"" example:"33333333-2222-4333-8444-555555555555"`
 	Reason string    `json:"reason" title:"Reason" example:"unpaid"`
@@ -36,7 +35,7 @@ type suspendedInput struct {
 	operate.Page[string]
 }
 
-// Check refuses a page after what is not the ID of a tenant.
+// Check rejects page tokens that are not tenant IDs.
 func (in suspendedInput) Check() error {
 	if _, ok := guest.ParseTenant(in.After); !ok && in.After != "" {
 		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
@@ -49,7 +48,7 @@ func (s *Guest) listTenants(ctx context.Context, in suspendedInput) (all []tenan
 	if err != nil {
 		return nil, err
 	}
-	after, _ := guest.ParseTenant(in.After) // "" of the first page
+	after, _ := guest.ParseTenant(in.After) // "" on the first page
 	found, err := p.tenants.SuspendedTenants(ctx, after, in.Limit)
 	for _, t := range found {
 		all = append(all, tenantOutput{t.Tenant, t.Reason, t.At, t.Event})
@@ -62,7 +61,7 @@ type tenantInput struct {
 	Reason string `flag:"reason" doc:"why; the list shows it"`
 }
 
-// Check refuses what is not the ID of a tenant.
+// Check rejects invalid tenant IDs.
 func (in tenantInput) Check() error {
 	if _, ok := guest.ParseTenant(in.Tenant); !ok {
 		return &operate.InputError{Input: "tenant", Reason: "expected a UUID, or tnt_ and a ULID"}
@@ -83,7 +82,7 @@ func (t tenantChanged) Notice() string {
 	return "tenant " + t.Tenant + " is reinstated"
 }
 
-// setTenant returns the change that suspends or reinstates a tenant.
+// setTenant returns the operation that suspends or reinstates a tenant.
 func (s *Guest) setTenant(suspended bool) func(context.Context, tenantInput) (tenantChanged, error) {
 	return func(ctx context.Context, in tenantInput) (tenantChanged, error) {
 		p, err := s.parts()

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// tokenOperations are about the tokens of services.
 func (s *Guest) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "tokens/create", Doc: "Create a token of a service for the internal listener", Former: []operate.Former{{Words: "guest token"}},
@@ -30,7 +29,7 @@ type tokenInput struct {
 	operate.Lifetime
 }
 
-// Check refuses a token that would be of no use.
+// Check rejects useless tokens.
 func (in tokenInput) Check() error {
 	if _, err := in.claims(); err != nil {
 		return err
@@ -38,7 +37,6 @@ func (in tokenInput) Check() error {
 	return in.Within(maxTTL, "")
 }
 
-// claims returns the claims of the token.
 func (in *tokenInput) claims() (claims map[string]any, err error) {
 	if _, ok := guest.ParseTenant(in.Tenant); in.Tenant != "" && !ok {
 		return nil, &operate.InputError{Input: "tenant", Reason: "must be a UUID, or tnt_ and a ULID"}

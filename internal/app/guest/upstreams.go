@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// UpstreamConfig are the settings of an upstream of a profile, and of the cache in front of it.
+// UpstreamConfig configures a profile's upstream and its cache.
 type UpstreamConfig struct {
 	URL        string        `toml:"url" doc:"URL of the service."`
 	Path       []string      `toml:"path" doc:"Names of the segments that follow in the path, such as itemId. They are part of the key in the cache."`
@@ -25,12 +25,12 @@ const (
 	defaultFresh = time.Minute
 	maxFresh     = 24 * time.Hour
 	maxStale     = 7 * 24 * time.Hour
-	maxNames     = 10 // of segments and parameters
+	maxNames     = 10 // segments and parameters
 )
 
 var parameterName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
-// checkCatalogue adds the problems of the criteria and the upstreams to those of the section.
+// checkCatalogue appends problems with the criteria and the upstreams.
 func (p *ProfileConfig) checkCatalogue(at string, problems *conf.Problems) {
 	if p.Criteria != "" {
 		if err := guest.CheckSchema([]byte(p.Criteria)); err != nil {
@@ -69,7 +69,7 @@ func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
 	}
 }
 
-// upstreams returns the upstreams by their names.
+// upstreams returns the upstreams ordered by name.
 func (p *ProfileConfig) upstreams() (all []guest.Upstream) {
 	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
 		u := p.Upstreams[name]
