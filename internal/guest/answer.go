@@ -6,38 +6,38 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Once is the result of a step that is done once: a repeated request gets the result of the first.
+// Once is the result of an idempotent step: repeated requests get the first result.
 type Once[R any] struct {
 	Result   R
-	Replayed bool          // the same request was done before
-	Former   *FormerAnswer // if set, an earlier release has done the request, and Result is empty
+	Replayed bool
+	Former   *FormerAnswer // set if an earlier release answered; Result is then empty
 }
 
-// FormerAnswer is an HTTP response to a mutation. Earlier releases stored it instead of the result
-// of the step; it is sent again as it is. None is older than MutationLife.
+// FormerAnswer is an HTTP response to a mutation. Earlier releases stored it instead of the result; it is replayed
+// unchanged, and is at most MutationLife old.
 type FormerAnswer struct {
 	Status      int
-	ContentType string // "": no body
-	Location    string // "": none
+	ContentType string // "" if there is no body
+	Location    string
 	Body        []byte
 }
 
-// StoredAnswer is the result of a step as databases and hot state keep it for repeated requests.
+// StoredAnswer is a result as databases and hot state store it for repeated requests.
 type StoredAnswer struct {
-	// Version is the version of the encoding of Body. From 100 it is the status of a FormerAnswer.
+	// Version is the encoding version of Body. Values from 100 are the HTTP status of a FormerAnswer.
 	Version               int
-	ContentType, Location string // of a FormerAnswer
+	ContentType, Location string // FormerAnswer only
 	Body                  []byte
 }
 
 const (
-	// answerVersion is the version of new answers: Body is the result as JSON.
+	// answerVersion is the current version: Body is the JSON result.
 	answerVersion = 1
-	// firstStatus is the least status of an HTTP response.
+	// firstStatus is the smallest HTTP status.
 	firstStatus = 100
 )
 
-// Encode returns a result as it is stored.
+// Encode encodes a result for storage.
 func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	body, err := json.Marshal(result)
 	if err != nil {
@@ -46,9 +46,8 @@ func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	return StoredAnswer{Version: answerVersion, Body: m.seal(body)}, nil
 }
 
-// Begin begins a mutation. If its key has an answer, the result is that of the answer, and done is
-// true; same says whether the answered request has the digest of the mutation. An error means
-// that the step must not be done.
+// Begin starts a mutation. If its key already has an answer, Begin returns the decoded result and done is true; same
+// reports whether the answered request has the mutation's digest. After an error the step must not run.
 func Begin[R any](m *Mutation, a StoredAnswer, found, same bool) (o Once[R], done bool, err error) {
 	switch {
 	case found && !same:
@@ -79,7 +78,7 @@ func decodeAnswer[R any](m *Mutation, a StoredAnswer) (o Once[R], err error) {
 	return o, nil
 }
 
-// stored returns an answer for hot state.
+// stored encodes an answer for hot state.
 func (o *Once[R]) stored(m *Mutation) (StoredAnswer, error) {
 	if f := o.Former; f != nil {
 		return StoredAnswer{Version: f.Status, ContentType: f.ContentType, Location: f.Location, Body: m.seal(f.Body)}, nil

@@ -13,16 +13,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxAttributes is the size of the largest attributes in bytes, as canonical JSON.
+// MaxAttributes is the maximum size of a session's attributes in bytes of canonical JSON.
 const MaxAttributes = 16 << 10
 
-// Attributes are what a front end keeps with a session: a JSON object. The zero value has no members.
+// Attributes is a JSON object that a front end stores with a session. The zero value is empty.
 type Attributes struct {
-	Value   canonjson.Value // "": no members
-	Version string          // follows from Value; "" with it
+	Value   canonjson.Value // "" if empty
+	Version string          // derived from Value; "" if empty
 }
 
-// NewAttributes returns attributes with their version.
+// NewAttributes computes the version.
 func NewAttributes(value canonjson.Value) Attributes {
 	if value == "" || value == noAttributes {
 		return Attributes{}
@@ -41,10 +41,10 @@ func (a *Attributes) Object() canonjson.Value {
 	return a.Value
 }
 
-// noVersion is the tag of attributes without members.
+// noVersion is the tag of empty attributes.
 const noVersion = "0"
 
-// Tag returns the version as clients see it, which is never empty.
+// Tag returns the version for clients, which is never empty.
 func (a *Attributes) Tag() string {
 	if a.Version == "" {
 		return noVersion
@@ -52,43 +52,42 @@ func (a *Attributes) Tag() string {
 	return a.Version
 }
 
-// AttributesPatch is a merge patch (RFC 7396) of the attributes of a session.
+// AttributesPatch is a merge patch (RFC 7396) for session attributes.
 type AttributesPatch struct {
 	Patch canonjson.Value
-	Tags  []string // of the attributes that it is for; nil: of any
+	Tags  []string // required current tags; nil: any
 }
 
-// ChangedAttributes are attributes after a patch.
+// ChangedAttributes is the result of a patch.
 type ChangedAttributes struct {
 	Attributes
-	Members []string // that have another value than before, sorted
+	Members []string // names whose value changed, sorted
 }
 
-// Errors of attributes.
+// Attribute errors.
 var (
 	ErrAttributesChanged = errcode.New(errcode.Conflict, "the attributes have another version than If-Match: read them again")
 	ErrAttributesPatch   = errcode.Wrap(errcode.Invalid, "expected an object", FieldErrors{{Code: CodeInvalid, Detail: "expected an object"}})
 )
 
-// AttributesFullError is returned if the attributes would be larger than the profile allows.
+// AttributesFullError means that the attributes would exceed the profile's limit.
 type AttributesFullError struct{ Size, Most int }
 
 func (e *AttributesFullError) Error() string {
 	return fmt.Sprintf("the attributes would have %d bytes, and may have at most %d", e.Size, e.Most)
 }
 
-// patchTries is how often a patch begins again because another one was faster.
+// patchTries limits retries after concurrent patches.
 const patchTries = 10
 
-// Attributes returns the attributes of a session. Attributes that are unavailable are an error: a front end
-// must not take them for empty. If they have the version known, which may be "", the value is not read.
+// Attributes returns a session's attributes, or an error if they are unavailable: a front end must not take them for
+// empty. The value is not read if the version is known, which may be "".
 func (s *Service) Attributes(ctx context.Context, id ID, known string) (Attributes, error) {
 	session, err := s.opts.Hot.Session(ctx, id, Change{ReadAttributes: true, KnownVersion: known})
 	return session.Attributes, err
 }
 
-// PatchAttributes changes the attributes of a session. If two patches come at once, the second one
-// applies to the result of the first.
+// PatchAttributes patches a session's attributes. Concurrent patches apply one after the other.
 func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch) (c ChangedAttributes, err error) {
 	if p.Patch == "" || p.Patch[0] != '{' {
 		return c, ErrAttributesPatch
@@ -120,7 +119,7 @@ func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch)
 	return c, ErrInFlight
 }
 
-// patched returns attributes with a patch applied, if the profile allows the result.
+// patched applies a patch, if the profile allows the result.
 func (s *Service) patched(ctx context.Context, before Attributes, patch canonjson.Value) (Attributes, error) {
 	most := s.opts.Profile.MaxAttributes()
 	value, err := before.Object().Merge(patch, 2*MaxAttributes)
@@ -133,7 +132,7 @@ func (s *Service) patched(ctx context.Context, before Attributes, patch canonjso
 	return NewAttributes(value), s.checkAttributes(ctx, value)
 }
 
-// checkAttributes returns FieldErrors with errcode.Invalid unless attributes match the schema of the profile.
+// checkAttributes returns FieldErrors with errcode.Invalid unless the value matches the profile's schema.
 func (s *Service) checkAttributes(ctx context.Context, value canonjson.Value) error {
 	if len(s.opts.Profile.site().AttributesSchema) == 0 {
 		return nil
@@ -145,7 +144,7 @@ func (s *Service) checkAttributes(ctx context.Context, value canonjson.Value) er
 	return schema.validate(ctx, value)
 }
 
-// changedMembers returns the names of the members that differ between two objects.
+// changedMembers returns the names whose values differ.
 func changedMembers(before, after canonjson.Value) (names []string, err error) {
 	var was, is map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(before), &was); err != nil {

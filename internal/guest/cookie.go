@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Cookies signs the cookie of a session: its ID, the number of the key, and an
-// HMAC-SHA256 of both, joined by dots. So a session that the hot state has lost is still
-// known to be ours, and nobody can make one up. It is safe for concurrent use.
+// Cookies signs session cookies: session ID, key ID, and an HMAC-SHA256 of both, joined by dots. So a session is
+// known to be genuine even if hot state lost it, and nobody can forge it. It is safe for concurrent use.
 type Cookies struct {
-	keys []cookieKey // the first one signs
+	keys []cookieKey // the first key signs
 }
 
 type cookieKey struct {
@@ -19,17 +18,17 @@ type cookieKey struct {
 	secret []byte
 }
 
-// MinSecret is the length of the shortest secret in bytes.
+// MinSecret is the minimum secret length in bytes.
 const MinSecret = 32
 
-// MaxCookie is the length of the longest cookie.
+// MaxCookie is the maximum cookie length.
 const MaxCookie = 128
 
-// NewCookies returns a signer with the secrets of the configuration, the current one first.
+// NewCookies takes the configured secrets, the current one first.
 func NewCookies(secret string, old []string) *Cookies {
 	c := &Cookies{}
 	for _, s := range append([]string{secret}, old...) {
-		// The ID of a key says nothing about its secret but which one it is.
+		// The key ID identifies the secret without revealing it.
 		id := sha256.Sum256([]byte("guest cookie key\x00" + s))
 		sum := sha256.Sum256([]byte("guest cookie secret\x00" + s))
 		c.keys = append(c.keys, cookieKey{base64.RawURLEncoding.EncodeToString(id[:6]), sum[:]})
@@ -37,14 +36,14 @@ func NewCookies(secret string, old []string) *Cookies {
 	return c
 }
 
-// Sign returns the cookie of a session.
+// Sign returns a session's cookie.
 func (c *Cookies) Sign(session ID) string {
 	text := string(session) + "." + c.keys[0].id
 	return text + "." + c.keys[0].sum(text)
 }
 
-// Verify returns the session, of a guest or a user, of a cookie that one of the keys has signed. old reports that
-// it was not the current one, so the cookie should be replaced.
+// Verify returns the guest or user session in a validly signed cookie. old means that an old key signed it, so the
+// cookie should be replaced.
 func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 	if len(cookie) > MaxCookie {
 		return "", false, false

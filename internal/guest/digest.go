@@ -8,20 +8,18 @@ import (
 	"net/netip"
 )
 
-// Visitor is what a request says about the guest's browser. It identifies a person, so it
-// is never stored, logged or published: only its keyed hashes are.
+// Visitor identifies a guest's browser. It is personal data: never store, log or publish it, only its keyed hashes.
 type Visitor struct {
 	UserAgent      string
 	AcceptLanguage string
-	IP             string // "": not known
+	IP             string // "" if unknown
 }
 
-// Hasher makes keyed hashes (HMAC-SHA256) of what identifies a guest's browser. Without the
-// secret nobody can find out by trying which address or browser a hash is of. It is safe
-// for concurrent use.
-type Hasher struct{ keys [][]byte } // the first one is used for new hashes
+// Hasher computes keyed hashes (HMAC-SHA256) of visitor data, so that an address or a browser cannot be found by
+// trial without the secret. It is safe for concurrent use.
+type Hasher struct{ keys [][]byte } // the first key is used for new hashes
 
-// NewHasher returns a hasher with the secrets of the configuration, the current one first.
+// NewHasher takes the configured secrets, the current one first.
 func NewHasher(secret string, old []string) (*Hasher, error) {
 	h := &Hasher{}
 	for _, s := range append([]string{secret}, old...) {
@@ -34,19 +32,19 @@ func NewHasher(secret string, old []string) (*Hasher, error) {
 	return h, nil
 }
 
-// Fingerprint returns the hash of the browser.
+// Fingerprint hashes the browser.
 func (h *Hasher) Fingerprint(v Visitor) []byte { return SumOf(h.keys[0], fingerprint(v)...) }
 
-// UserAgent returns the hash of the User-Agent.
+// UserAgent hashes the User-Agent.
 func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-agent", v.UserAgent) }
 
-// IP returns the hash of the address, of IPv6 that of its /64 network.
+// IP hashes the address; for IPv6, its /64 network.
 func (h *Hasher) IP(v Visitor) []byte { return SumOf(h.keys[0], "ip", network(v.IP)) }
 
-// IsFingerprint reports whether a hash is that of the browser, with any of the secrets.
+// IsFingerprint reports whether sum is the browser's hash under any secret.
 func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool { return h.is(sum, fingerprint(v)...) }
 
-// IsIP reports whether a hash is that of the address, with any of the secrets.
+// IsIP reports whether sum is the address's hash under any secret.
 func (h *Hasher) IsIP(sum []byte, v Visitor) bool { return h.is(sum, "ip", network(v.IP)) }
 
 func (h *Hasher) is(sum []byte, parts ...string) bool {
@@ -60,8 +58,7 @@ func (h *Hasher) is(sum []byte, parts ...string) bool {
 
 func fingerprint(v Visitor) []string { return []string{"fingerprint", v.UserAgent, v.AcceptLanguage} }
 
-// network returns the address in its only spelling. A client with IPv6 may have every
-// address of its /64 network.
+// network returns the canonical address. IPv6 is cut to its /64, since a client may use all of it.
 func network(text string) string {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {
@@ -73,7 +70,7 @@ func network(text string) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// SumOf returns the HMAC of parts, each with its length, so that no other parts have it.
+// SumOf returns the HMAC of length-prefixed parts, so that no two lists of parts collide.
 func SumOf(key []byte, parts ...string) []byte {
 	m := hmac.New(sha256.New, key)
 	for _, p := range parts {

@@ -1,13 +1,11 @@
-// Package guest is the data plane of a consumer front end: anonymous sessions with their wishlists, and
-// what each part of the service builds on: IDs, mutations, events and errors. The parts
-// are packages below: tenants, catalogue, telemetry, bots, handoffs and retention. Package backend
-// joins their stores and their hot state.
+// Package guest is the data plane for a consumer front end: anonymous sessions and their wishlists. It also defines
+// the IDs, mutations, events and errors that the packages below it share: tenants, catalogue, telemetry, bots,
+// handoffs and retention. Package backend joins their stores and hot state.
 //
-// Nothing belongs to a tenant or a user: the owner of everything is a session. What must
-// not be lost (wishlists, handoffs, stored answers, events) is in a database. Sessions
-// and caches are hot state, which may be lost at any time: the signature of the cookie
-// proves a session, and what can be restored is restored from the database.
+// A session owns all data. Wishlists, handoffs, stored answers and events are durable in a database. Sessions and
+// caches are hot state, which may be lost at any time: the cookie's signature proves a session, and the database
+// restores the rest where possible.
 //
-// A mutation happens once for each idempotency key: its effect, its events and its
-// answer are one transaction, and a repeated request gets the same answer, byte for byte.
+// A mutation happens once per idempotency key: its effect, events and answer are one transaction, and a repeated
+// request gets the same answer, byte for byte.
 package guest

@@ -7,44 +7,42 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Erased is what was erased of a session, in rows, and what stays. An event has the ID of
-// the session, which is random and means nothing without the guest's cookie.
+// Erased counts erased and kept rows. Kept events still name the session, but its random ID means nothing without the
+// guest's cookie.
 type Erased struct {
 	Wishes    int `json:"wishes"`
 	Handoffs  int `json:"handoffs"`
 	Answers   int `json:"answers"`
 	BotScores int `json:"botScores"`
 	Events    int `json:"events"`
-	Kept      int `json:"keptEvents"` // audited, or not published yet
+	Kept      int `json:"keptEvents"` // audited, or not yet published
 
-	// Remains says where the database may have deleted content still. In a SQLite file and its
-	// WAL nothing remains.
+	// Remains lists where the database may still hold deleted content. SQLite files and WALs keep nothing.
 	Remains []string `json:"remains"`
 }
 
-// EventPage is how many events a backend reads at once to find those of a session.
+// EventPage is how many events a backend reads at once to find a session's.
 const EventPage = 20_000
 
-// clockError is by how much the clocks of processes may differ.
+// clockError is the tolerated clock difference between processes.
 const clockError = 10 * time.Minute
 
-// Begun returns a time before which no process has stored anything of a session.
+// Begun returns a time before anything about the session was stored.
 func (id ID) Begun() time.Time { return id.Time().Add(-clockError) }
 
-// FirstEvent returns an ID that is less than those of all events of a session.
+// FirstEvent returns an ID below all event IDs of a session.
 func FirstEvent(session ID) string {
-	var first ulid.ULID // with random bits that are zero
+	var first ulid.ULID // random bits are zero
 	_ = first.SetTime(ulid.Timestamp(session.Begun()))
 	return EventPrefix + first.String()
 }
 
-// ErrSessionID is returned for what is not the ID of a session.
+// ErrSessionID is returned for an invalid session ID.
 var ErrSessionID = BadParameter("expected gms_ and a ULID", "session")
 
-// Erase deletes what is stored about a session: its wishlist, handoffs, answers, scores and
-// published events, its preferences and lists. Its open handoffs become void. If an error
-// is returned, some of it may be left, and Erase should be repeated. Unlike Clear it does
-// not need the guest's cookie, which continues to be valid.
+// Erase deletes all data about a session: wishlist, handoffs, answers, scores, published events, preferences and
+// lists. Open handoffs become void. Retry after an error, which may leave some data behind. Unlike Clear, Erase does
+// not need the guest's cookie, which stays valid.
 func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	id, ok := ParseID(SessionPrefix, session)
 	if !ok {
@@ -66,6 +64,5 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	return e, s.opts.Hot.UnblockMirror(ctx, id)
 }
 
-// OnErase registers what else forgets a session before it is erased. Call it before the service
-// is used.
+// OnErase registers a function that forgets a session before it is erased. Call it before using the service.
 func (s *Service) OnErase(forget func(ID)) { s.forget = append(s.forget, forget) }

@@ -9,26 +9,24 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Event is published after the transaction that appended it, at least once, and in order
-// for each session.
+// Event is published after its transaction, at least once, and in order within each session.
 type Event struct {
 	ID        ID
-	Type      string // such as melmastoon.bff.consumer.wishlist.added.v1
-	Subject   string // what it is about, such as the ID of a wish
+	Type      string // e.g. melmastoon.bff.consumer.wishlist.added.v1
+	Subject   string // e.g. the ID of a wish
 	Retention string // Operational or Audit
 	Payload   json.RawMessage
-	At        time.Time // to the microsecond
+	At        time.Time // in microseconds
 
-	// SampleRate says that this event stands for so many, of which the others are not
-	// published. 0: it stands for itself.
+	// SampleRate is how many events this event represents, the others being unpublished; 0 means 1.
 	SampleRate int
 }
 
-// Headers returns the extensions of the event, a JSON object of strings.
+// Headers returns the event's extensions as a JSON object of strings.
 func (e *Event) Headers(trace Trace) string {
 	members := make([]string, 0, 3)
 	if trace.Parent != "" {
-		members = append(members, `"traceparent":"`+trace.Parent+`"`) // hexadecimal digits and hyphens
+		members = append(members, `"traceparent":"`+trace.Parent+`"`) // needs no escaping: hexadecimal digits and hyphens
 	}
 	if trace.Parent != "" && trace.State != "" {
 		text, _ := json.Marshal(trace.State)
@@ -46,8 +44,7 @@ const (
 	Audit       = "audit"
 )
 
-// BeforeEvents returns a text that is less than the IDs of events of a time, and greater than those of
-// earlier milliseconds.
+// BeforeEvents returns a text below all event IDs at a time, and above those of earlier milliseconds.
 func BeforeEvents(at time.Time) string {
 	var u ulid.ULID
 	if at.Before(time.UnixMilli(0)) || u.SetTime(ulid.Timestamp(at)) != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hot is the hot state of sessions and their requests: it may be lost at any time.
+// Hot is the state of sessions and requests that may be lost at any time.
 type Hot interface {
 	HotSessions
 	HotMirror
@@ -14,78 +14,74 @@ type Hot interface {
 	HotLimits
 }
 
-// HotSessions are sessions, with their lists and their searches.
+// HotSessions stores sessions, their lists and their searches.
 type HotSessions interface {
-	// Session reads a session, after it has changed what change has. A session that is not
-	// there begins at the time in its ID, without preferences. The life of the session, its
-	// lists and its mirror is extended.
+	// Session applies change and reads a session. A missing session starts at the time in its ID, without
+	// preferences. The session, its lists and its mirror live longer.
 	Session(ctx context.Context, id ID, change Change) (Session, error)
 
-	// PutAttributes replaces the attributes of a session if they still have a version; "" is the version of a session
-	// without attributes. It extends lives as Session does.
+	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes). It extends
+	// lives like Session.
 	PutAttributes(ctx context.Context, id ID, was string, next Attributes) (stored bool, err error)
 
-	// Push puts an item first in a list. An item with the same key is removed, and so is
-	// the last one if the list is full. It extends lives as Session does.
+	// Push puts an item at the front of a list. It removes an item with the same key, and the last item if the list
+	// is full. It extends lives like Session.
 	Push(ctx context.Context, id ID, list List, item Item) error
 
-	// Items reads a list, newest first. It extends lives as Session does.
+	// Items reads a list, newest first. It extends lives like Session.
 	Items(ctx context.Context, id ID, list List) ([]Item, error)
 
 	// PutSearch stores a search session for SearchLife.
 	PutSearch(ctx context.Context, s Search) error
 
-	// Search reads a search session.
 	Search(ctx context.Context, id ID) (s Search, found bool, err error)
 
-	// DropSession deletes a session, its lists, its mirror, and the search sessions in
-	// searches. It is not atomic.
+	// DropSession deletes a session, its lists, its mirror and the given searches. It is not atomic.
 	DropSession(ctx context.Context, id ID, searches []ID) error
 }
 
-// Session is the state of a session.
+// Session is a session's hot state.
 type Session struct {
 	ID       ID
-	Created  time.Time // to the millisecond, as in the ID
-	LastSeen time.Time // when it was read or changed before; to the millisecond
+	Created  time.Time // in milliseconds, as in the ID
+	LastSeen time.Time // previous use, in milliseconds
 	Preferences
-	Attributes Attributes // with Change.ReadAttributes
+	Attributes Attributes // only with Change.ReadAttributes
 }
 
-// Preferences are what a guest has chosen, and what has brought the guest here. Empty:
-// nothing.
+// Preferences are a guest's settings and the campaign that brought the guest here. "" means unset.
 type Preferences struct {
-	Locale   string // BCP 47, such as de-AT
-	Currency string // ISO 4217, such as EUR
-	Campaign string // JSON object; the last one
+	Locale   string // BCP 47, e.g. de-AT
+	Currency string // ISO 4217, e.g. EUR
+	Campaign string // JSON object; the latest campaign
 }
 
-// Change replaces those preferences that are not nil.
+// Change replaces the preferences that are not nil.
 type Change struct {
 	Locale   *string `json:"locale"`
 	Currency *string `json:"currency"`
 	Campaign *string `json:"-"`
 
-	ReadAttributes bool   `json:"-"` // read the attributes, too
-	KnownVersion   string `json:"-"` // of attributes whose value is not read; "": none
+	ReadAttributes bool   `json:"-"` // also read the attributes
+	KnownVersion   string `json:"-"` // skip reading attributes of this version; "": always read
 }
 
-// Lives of hot state.
+// Hot state lifetimes.
 const (
 	SessionLife = 30 * 24 * time.Hour // since the last use
 	SearchLife  = time.Hour
 )
 
-// List is a list of a session.
+// List names a session's list.
 type List string
 
-// The lists.
+// Session lists.
 const (
 	RecentlyViewed List = "recent"
 	SearchHistory  List = "history"
 )
 
-// Most returns how many items a list has at most.
+// Most returns a list's maximum length.
 func (l List) Most() int {
 	if l == SearchHistory {
 		return 25
@@ -93,88 +89,82 @@ func (l List) Most() int {
 	return 50
 }
 
-// Item is an item of a list.
+// Item is a list item.
 type Item struct {
-	Key   string // without spaces; identifies it in its list
+	Key   string // unique in the list, without spaces
 	Value json.RawMessage
 }
 
-// Search is a search session: a query that a guest may continue.
+// Search is a query that a guest may continue.
 type Search struct {
 	ID      ID
 	Session ID
 	Query   json.RawMessage
-	Created time.Time // to the millisecond
+	Created time.Time // in milliseconds
 }
 
-// HotMirror has copies of whole wishlists. A copy is only ever stored by the caller that
-// got the lease for it, and only if nothing has changed the wishlist since: readers that
-// are slow, and writers that do not come to their end, leave no old copy behind.
+// HotMirror caches whole wishlists. Only a caller with a lease can store a copy, and only if the wishlist has not
+// changed since, so slow readers and crashed writers never leave an old copy behind.
 type HotMirror interface {
-	// Mirror reads the copy of a session's wishlist. If there is none, and nobody else fills
-	// or blocks it, the caller gets a lease and should. It extends lives as Session does.
+	// Mirror reads a session's wishlist copy. If it is missing and nobody else fills or blocks it, the caller gets a
+	// lease and should fill it. Mirror extends lives like Session.
 	Mirror(ctx context.Context, id ID) (m Mirror, err error)
 
 	// FillMirror stores the copy if the lease is still valid.
 	FillMirror(ctx context.Context, id ID, lease string, wishes json.RawMessage) error
 
-	// BlockMirror deletes the copy before a change of the wishlist, and all leases. There is
-	// none until UnblockMirror was called as often, or for BlockLife after the last block: a
-	// writer that ends does not unblock what another one has blocked. It extends lives as
-	// Session does.
+	// BlockMirror deletes the copy and all leases before the wishlist changes. Blocks are counted: the mirror stays
+	// empty until as many UnblockMirror calls, or for BlockLife after the last block, so that a finished writer does
+	// not unblock another's change. It extends lives like Session.
 	BlockMirror(ctx context.Context, id ID) error
 
 	// UnblockMirror ends one block after the change.
 	UnblockMirror(ctx context.Context, id ID) error
 
-	// DropMirror deletes the copy, and all leases. What is blocked stays so.
+	// DropMirror deletes the copy and all leases. Blocks stay.
 	DropMirror(ctx context.Context, id ID) error
 }
 
-// Mirror is the result of HotMirror.Mirror.
+// Mirror is returned by HotMirror.Mirror.
 type Mirror struct {
-	Wishes json.RawMessage // nil: there is no copy
-	Filled time.Time       // of the copy, to the millisecond
-	Lease  string          // to fill it with; "" if another caller has it
+	Wishes json.RawMessage // nil: no copy
+	Filled time.Time       // in milliseconds
+	Lease  string          // lets the caller fill the copy; "" if another caller may
 }
 
-// Lives of the states of a mirror.
+// Mirror lifetimes.
 const (
 	LeaseLife = 5 * time.Second
 	BlockLife = time.Minute
 )
 
-// HotAnswers are the answers of mutations, in front of those in the database.
+// HotAnswers caches answers to mutations in front of the database.
 type HotAnswers interface {
-	// ClaimAnswer reads the answer of a mutation. If there is none, and nobody has claimed
-	// it, it is claimed for its owner, for ClaimLife.
+	// ClaimAnswer reads a mutation's answer. If neither an answer nor a claim exists, owner claims it for ClaimLife.
 	ClaimAnswer(ctx context.Context, key, owner string) (AnswerClaim, error)
 
-	// PutAnswer stores an answer for MutationLife, whoever has claimed it.
+	// PutAnswer stores an answer for MutationLife, regardless of claims.
 	PutAnswer(ctx context.Context, key string, digest [32]byte, a StoredAnswer) error
 
-	// ReleaseAnswer ends a claim of the owner.
+	// ReleaseAnswer ends the owner's claim.
 	ReleaseAnswer(ctx context.Context, key, owner string) error
 
-	// DropAnswers deletes answers.
 	DropAnswers(ctx context.Context, keys []string) error
 }
 
-// AnswerClaim is the result of ClaimAnswer: the caller has claimed the answer, or somebody else
-// has, or there is an answer.
+// AnswerClaim says whether the answer is now claimed by the caller, claimed by another, or done.
 type AnswerClaim struct {
 	Claimed bool
 	Done    bool
-	Digest  [32]byte // of the request that was answered, with Done
+	Digest  [32]byte // digest of the answered request, with Done
 	Answer  StoredAnswer
 }
 
-// ClaimLife is how long the owner of a claim may take.
+// ClaimLife is how long a claim lasts.
 const ClaimLife = 30 * time.Second
 
-// HotLimits counts. Its clock is that of the store.
+// HotLimits implements rate limits, with the store's clock.
 type HotLimits interface {
-	// Take takes a token from each of the buckets. A bucket without tokens refuses, and the
-	// others still lose theirs.
+	// Take takes a token from each bucket. Empty buckets refuse; the others still lose a token.
 	Take(ctx context.Context, buckets []Bucket) ([]Taken, error)
 }

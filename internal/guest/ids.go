@@ -12,16 +12,15 @@ import (
 	"holdfast/internal/ident"
 )
 
-// ID is a prefix and a ULID, such as gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B. It is compared
-// and sorted by bytes.
+// ID is a prefix and a ULID, e.g. gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B. IDs are compared and sorted by bytes.
 type ID string
 
-// Prefixes of IDs.
+// ID prefixes.
 const (
 	SessionPrefix = "gms_"
 	SearchPrefix  = "srs_"
 
-	UserSessionPrefix = "gus_" // of a session of a user of the site
+	UserSessionPrefix = "gus_" // user sessions
 	WishPrefix        = "wsh_"
 	HandoffPrefix     = "bhd_"
 	PageViewPrefix    = "mpv_"
@@ -29,13 +28,13 @@ const (
 	EventPrefix       = "evt_"
 )
 
-// NewID returns a new ID. Its 80 random bits come from the system's generator, and do not
-// follow from those of another ID of the same millisecond: a session cannot be guessed.
+// NewID returns a new ID. Its 80 random bits come from the system's generator and do not follow from other IDs in the
+// same millisecond, so session IDs cannot be guessed.
 func NewID(prefix string, now time.Time) ID {
 	return ID(prefix + ulid.MustNew(ulid.Timestamp(now), rand.Reader).String())
 }
 
-// ParseID returns false unless the text is an ID with the prefix, in upper case.
+// ParseID returns false unless text is an upper-case ID with the prefix.
 func ParseID(prefix, text string) (ID, bool) {
 	digits, ok := strings.CutPrefix(text, prefix)
 	if !ok {
@@ -48,7 +47,7 @@ func ParseID(prefix, text string) (ID, bool) {
 	return ID(text), true
 }
 
-// Time returns the time of an ID that is valid, to the millisecond.
+// Time returns a valid ID's time, in milliseconds.
 func (id ID) Time() time.Time {
 	u, err := ulid.ParseStrict(string(id[strings.IndexByte(string(id), '_')+1:]))
 	if err != nil {
@@ -57,8 +56,7 @@ func (id ID) Time() time.Time {
 	return ulid.Time(u.Time()).UTC()
 }
 
-// IsSampled reports whether a session, or another ID, is one of those that are sampled, one in
-// rate. 1 or less: all are.
+// IsSampled reports whether the ID is among the one in rate that are sampled. If rate is 1 or less, all are.
 func (id ID) IsSampled(rate int) bool {
 	if rate <= 1 {
 		return true
@@ -68,7 +66,7 @@ func (id ID) IsSampled(rate int) bool {
 	return h.Sum64()%uint64(rate) == 0
 }
 
-// ParseTenant returns the UUID of a tenant, which is spelled as one or as tnt_ and a ULID.
+// ParseTenant returns a tenant's UUID, given as a UUID or as tnt_ and a ULID.
 func ParseTenant(text string) (string, bool) {
 	digits, isULID := strings.CutPrefix(text, "tnt_")
 	if !isULID {

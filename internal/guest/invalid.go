@@ -8,20 +8,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// FieldError says what is wrong with one part of a request: a member of the body, a parameter
-// of the URL, or a header.
+// FieldError describes an error in a body member, a URL parameter or a header.
 type FieldError struct {
-	Pointer   string `json:"pointer"`             // RFC 6901; "" for the whole body, and with Parameter and Header
-	Parameter string `json:"parameter,omitempty"` // of the path or the query
+	Pointer   string `json:"pointer"`             // RFC 6901; "" for the whole body, or if Parameter or Header is set
+	Parameter string `json:"parameter,omitempty"` // path or query parameter
 	Header    string `json:"header,omitempty"`
 	Code      string `json:"code"`
 	Detail    string `json:"detail"`
 }
 
-// FieldErrors are the errors in a request, at most MaxFieldErrors.
+// FieldErrors lists up to MaxFieldErrors errors in a request.
 type FieldErrors []FieldError
 
-// MaxFieldErrors is how many errors of a request are reported.
+// MaxFieldErrors is the maximum number of reported errors per request.
 const MaxFieldErrors = 20
 
 func (e FieldErrors) Error() string {
@@ -34,17 +33,17 @@ func (e FieldErrors) Error() string {
 // CodeInvalid is the code of most field errors.
 const CodeInvalid = "invalid"
 
-// Bad makes the error of parts of a request that are wrong together.
+// Bad makes an error for fields that are invalid together.
 type Bad func(detail string, names ...string) error
 
-// BadMember is the error of members of a body.
+// BadMember makes an error for body members.
 func BadMember(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError {
 		return FieldError{Pointer: "/" + name, Code: CodeInvalid, Detail: detail}
 	})
 }
 
-// Under returns an error of a value as that of the member that has the value.
+// Under moves a value's error under the member that contains the value.
 func Under(member string, err error) error {
 	wrong, ok := errors.AsType[FieldErrors](err)
 	if !ok {
@@ -57,12 +56,12 @@ func Under(member string, err error) error {
 	return errcode.Wrap(errcode.Invalid, strings.TrimPrefix(moved[0].Pointer, "/")+": "+moved[0].Detail, moved)
 }
 
-// BadParameter is the error of parameters of a URL.
+// BadParameter makes an error for URL parameters.
 func BadParameter(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError { return FieldError{Parameter: name, Code: CodeInvalid, Detail: detail} })
 }
 
-// BadHeader is the error of headers.
+// BadHeader makes an error for headers.
 func BadHeader(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError { return FieldError{Header: name, Code: CodeInvalid, Detail: detail} })
 }

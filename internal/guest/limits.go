@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Class is a class of routes with a common rate limit.
+// Class names routes that share a rate limit.
 type Class string
 
-// The classes.
+// Rate limit classes.
 const (
-	ClassSession   Class = "session" // and its lists
+	ClassSession   Class = "session" // including its lists
 	ClassBootstrap Class = "bootstrap"
 	ClassSearch    Class = "search"
 	ClassDetail    Class = "detail"
@@ -22,23 +22,21 @@ const (
 	ClassTelemetry Class = "telemetry"
 )
 
-// Limits are the limits of a session in each class; that of ClassBootstrap is of a client
-// address.
+// Limits are per session, except ClassBootstrap, which is per client address.
 type Limits map[Class]Limit
 
-// addressFactor is how many times as much as a session a client address has: many guests
-// may share one.
+// addressFactor multiplies a session's limit for client addresses, which many guests may share.
 const addressFactor = 10
 
-// Rate is the state of the bucket that limits a request most.
+// Rate is the state of the most restrictive bucket.
 type Rate struct {
 	Class Class
 	Limit
 	Taken
 }
 
-// Limit takes a token for a request of a class: from the bucket of its session, if any,
-// and from that of its client address, of IPv6 its /64 network. limited is false if the class has no limit.
+// Limit takes a token from the session's bucket, if any, and from the client address's bucket (IPv6: its /64
+// network). limited is false if the class is unlimited.
 func (s *Service) Limit(ctx context.Context, class Class, session ID, address string) (r Rate, limited bool, err error) {
 	limit, limited := s.Limits()[class]
 	if !limited {
@@ -70,7 +68,7 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	return r, true, nil
 }
 
-// part is the limit of one of n processes that count for themselves.
+// part returns the share of each of n processes that count separately.
 func (l Limit) part(n int) Limit {
 	n = max(1, n)
 	l.Events, l.Burst = max(1, l.Events/n), max(1, l.Burst/n)
@@ -87,14 +85,14 @@ func stricter(a, b Taken) bool {
 	return a.Remaining < b.Remaining
 }
 
-// Hash returns a keyed hash of what must not be stored, such as a client address.
+// Hash returns a keyed hash of text that must not be stored, e.g. a client address.
 func (c *Cookies) Hash(text string) string {
 	h := hmac.New(sha256.New, c.keys[0].secret)
 	h.Write([]byte("address\x00" + text))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Rates are the limits in the configuration: requests in a minute.
+// Rates are the configured limits in requests per minute.
 type Rates struct {
 	Session   int `toml:"session" doc:"Reads and changes of a session and its lists."`
 	Bootstrap int `toml:"bootstrap" doc:"New sessions from a client address."`
@@ -105,12 +103,12 @@ type Rates struct {
 	Telemetry int `toml:"telemetry" doc:"Batches of page views and funnel events."`
 }
 
-// DefaultRates returns the defaults.
+// DefaultRates returns the default limits.
 func DefaultRates() Rates {
 	return Rates{Session: 120, Bootstrap: 20, Search: 60, Detail: 120, Wishlist: 60, Mint: 10, Telemetry: 240}
 }
 
-// Limits returns the limits. A burst is a part of the requests in a minute.
+// Limits converts the rates. A burst is a fraction of the requests per minute.
 func (r Rates) Limits() Limits {
 	of := func(n, part int) Limit { return Limit{Events: n, Per: time.Minute, Burst: max(1, n/part)} }
 	return Limits{

@@ -10,53 +10,53 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// UserSession joins a browser to a user of the site. All sessions of a user have one list: what the
-// user keeps is that of a session whose cookie nobody has.
+// UserSession joins a browser to a site's user. All sessions of a user share one list, which belongs to a session
+// whose cookie nobody holds.
 type UserSession struct {
 	ID     ID // with UserSessionPrefix
 	User   string
 	List   ID // a session
 	Linked time.Time
-	Seen   time.Time // about when the last request came
+	Seen   time.Time // approximate time of the last request
 }
 
-// MergeRule says what becomes of the list of a session that is joined to a user.
+// MergeRule says how a session's list is merged into a user's.
 type MergeRule string
 
 // The merge rules.
 const (
-	MergeUnion  MergeRule = "union"  // entries of both; the user's entry of an item that is in both
-	MergeNewest MergeRule = "newest" // likewise, but of an item that is in both, the entry that was added last
-	MergeSum    MergeRule = "sum"    // likewise, but quantities of an item that is in both are added up
+	MergeUnion  MergeRule = "union"  // all entries; the user's entry wins
+	MergeNewest MergeRule = "newest" // all entries; the entry added last wins
+	MergeSum    MergeRule = "sum"    // all entries; quantities are added up
 	MergeKeep   MergeRule = "keep"   // the user's list, unless it is empty
 )
 
-// MergeRules are all merge rules.
+// MergeRules lists all merge rules.
 var MergeRules = []MergeRule{MergeUnion, MergeNewest, MergeSum, MergeKeep}
 
-// Link is a request to join the session of the mutation to a user.
+// Link is a request to join the mutation's session to a user.
 type Link struct {
 	Mutation
 	User  string
-	Next  ID // ID of the new session of the user
-	List  ID // the list of a user who has none
-	Event ID // ID of the event that the session was linked
+	Next  ID // new user session
+	List  ID // used if the user is new
+	Event ID // link event
 }
 
 // Linked is the result of Link.
 type Linked struct {
-	User    string   `json:"-"`       // an answer outlives an erasure; "" if it was replayed
-	Session ID       `json:"session"` // of the user
+	User    string   `json:"-"`       // "" if replayed: answers outlive an erasure
+	Session ID       `json:"session"` // the user session
 	List    ID       `json:"list"`
-	Added   int      `json:"added"`   // entries of the session that were new to the user
-	Changed int      `json:"changed"` // entries of the user
-	Dropped int      `json:"dropped"` // entries of the session that did not fit, or not by the rule
-	Answers []string `json:"-"`       // composite keys of the deleted answers of the session; none if it was replayed
+	Added   int      `json:"added"`   // session entries that were new to the user
+	Changed int      `json:"changed"` // user entries
+	Dropped int      `json:"dropped"` // session entries dropped by the rule or the size limit
+	Answers []string `json:"-"`       // composite keys of the session's deleted answers; nil if replayed
 }
 
-// Decide merges two lists. list is that of the user, and kept has its rows: all live entries, and removed ones of
-// items that are live entries of the session, which moved has. The store deletes what the session has, and stores the
-// entries in put with the list; a removed row of an item keeps its ID.
+// Decide merges two lists. kept holds rows of the user's list: all live entries, and removed entries for items in
+// moved, the session's live entries. The store deletes the session's list and stores put in the user's; a removed row
+// keeps its ID.
 func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put []Wish, e Event, err error) {
 	r = Linked{User: l.User, Session: l.Next, List: list}
 	rule := l.Profile.site().merge()
@@ -94,8 +94,8 @@ func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put
 	return r, put, e, err
 }
 
-// merge returns the entry of an item that a user and a session have. user may be removed or have no ID. It
-// reports whether the user's list changes.
+// merge returns the entry for an item in both lists, and whether the user's list changes. The user's entry may be
+// removed or lack an ID.
 func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	switch {
 	case !user.isLive():
@@ -109,7 +109,7 @@ func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	return user, false
 }
 
-// event returns the event of a link. It does not have the user: an event may outlive an erasure.
+// event returns the link event. It omits the user, because events may outlive an erasure.
 func (l *Link) event(r Linked, now time.Time) (Event, error) {
 	payload, err := json.Marshal(struct {
 		SessionID ID  `json:"sessionId"`
@@ -124,35 +124,35 @@ func (l *Link) event(r Linked, now time.Time) (Event, error) {
 	return Event{ID: l.Event, Type: l.Profile.EventType("session.linked.v1"), Subject: string(r.List), Retention: Operational, Payload: payload, At: now}, nil
 }
 
-// UserStore stores the sessions of users.
+// UserStore stores user sessions.
 type UserStore interface {
-	// LinkUser joins a session to a user: it merges the lists, deletes the list and the answers of the session, and adds a
-	// session of the user. It is a mutation, and excludes those of the user's list.
+	// LinkUser joins a session to a user: it merges the lists, deletes the session's list and answers, and adds a
+	// user session. It is a mutation, and excludes mutations of the user's list.
 	LinkUser(ctx context.Context, l Link) (Once[Linked], error)
 
-	// UserList returns the list of a user, if a session of the user is known, also one that has ended.
+	// UserList returns a user's list if any session of the user is known, even an ended one.
 	UserList(ctx context.Context, user string) (list ID, found bool, err error)
 
-	// UserSession returns a session of a user that has not ended.
+	// UserSession returns a live user session.
 	UserSession(ctx context.Context, id ID) (s UserSession, found bool, err error)
 
-	// UserSessions returns sessions that have not ended, by their IDs.
+	// UserSessions returns live sessions, ordered by ID.
 	UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error)
 
-	// EndUserSessions ends sessions, and returns their number.
+	// EndUserSessions ends sessions and returns how many.
 	EndUserSessions(ctx context.Context, e EndUserSessions) (int, error)
 }
 
-// UserSessionQuery selects sessions of users.
+// UserSessionQuery selects user sessions.
 type UserSessionQuery struct {
-	User  string // "": of all users
-	After ID     // only later ones
+	User  string // "" for all users
+	After ID     // exclusive
 	Limit int
 }
 
-// EndUserSessions selects the sessions to end. It has a user, a session, or both.
+// EndUserSessions selects the sessions to end, by user, by session, or both.
 type EndUserSessions struct {
 	User    string
-	Session ID // "": all of the user
-	Except  ID // ""; or one of the user's that goes on
+	Session ID // "" for all the user's sessions
+	Except  ID // a session to keep, or ""
 }

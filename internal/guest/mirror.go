@@ -11,9 +11,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// DoOnce does a step of the store with the answers of Hot in front: a repeated request seldom needs
-// the database, and a second one at the same time waits for nobody. The database decides
-// when Hot has lost or cannot tell the answer.
+// DoOnce runs a store step with Hot's answers in front: repeated requests rarely need the database, and concurrent
+// duplicates do not wait. If Hot lost the answer or is unavailable, the database decides.
 func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (o Once[R], err error) {
 	key, owner := m.CompositeKey(), ident.New()
 	claim, err := s.opts.Hot.ClaimAnswer(ctx, key, owner)
@@ -28,7 +27,7 @@ func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Onc
 		return o, ErrInFlight
 	}
 	o, err = step()
-	after := context.WithoutCancel(ctx) // the client may have left
+	after := context.WithoutCancel(ctx) // the client may be gone
 	if err == nil {
 		if a, err := o.stored(&m); err == nil && s.opts.Hot.PutAnswer(after, key, m.Digest, a) == nil {
 			return o, nil
@@ -38,9 +37,8 @@ func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Onc
 	return o, err
 }
 
-// onWishlist is DoOnce for a step that changes the wishlist. The mirror of the wishlist is deleted:
-// before, so that a process that ends between the commit and the deletion leaves no old copy, and
-// after.
+// onWishlist is DoOnce for steps that change the wishlist. It deletes the mirror before the step, in case the process
+// dies right after the commit, and again afterwards.
 func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (Once[R], error) {
 	var end sync.WaitGroup
 	defer end.Wait()
@@ -50,14 +48,14 @@ func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() 
 			s.mirrors.distrust(m.Session)
 		}
 		o, err := step()
-		// At the same time as the answer is stored, which saves a round trip.
+		// Runs while the answer is stored, to save a round trip.
 		end.Go(func() { s.dropMirror(context.WithoutCancel(ctx), m.Session, blocked) })
 		return o, err
 	})
 }
 
-// dropMirror deletes the mirror after a change, which has blocked it or not. If it cannot,
-// Repair does.
+// dropMirror deletes the mirror after a change; blocked says whether the change blocked it. If this fails, Repair
+// retries.
 func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	drop := s.opts.Hot.DropMirror
 	if blocked {
@@ -71,17 +69,16 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	s.mirrors.trust(id)
 }
 
-// mirrorLife is how long a copy is used. It limits the damage if a change could not delete
-// the copy, and its process has ended since.
+// mirrorLife is how long a copy is used. It limits the damage if a change failed to delete the copy and its process
+// died.
 const mirrorLife = 10 * time.Minute
 
-// FindSessions returns sessions with a wishlist, as Store.FindSessions does.
+// FindSessions calls Store.FindSessions.
 func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error) {
 	return s.opts.Store.FindSessions(ctx, prefix, limit)
 }
 
-// Wishes reads live entries of a wishlist, as Store.Wishes does, from its mirror if there
-// is one.
+// Wishes reads live entries like Store.Wishes, from the mirror if it is filled.
 func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]Wish, error) {
 	all, err := s.allWishes(ctx, id)
 	if err != nil {
@@ -94,7 +91,7 @@ func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]
 	return all[first:min(first+limit, len(all))], nil
 }
 
-// follows reports whether w is after another entry in the order of a wishlist.
+// follows reports whether w comes after other in wishlist order.
 func follows(w, other Wish) bool {
 	if w.Added.Equal(other.Added) {
 		return w.ID > other.ID
@@ -138,21 +135,21 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	return all, nil
 }
 
-// mirrors are the mirrors that a change could not delete, which are not used.
+// mirrors tracks mirrors that could not be deleted and must not be used.
 type mirrors struct {
 	mu      sync.Mutex
 	suspect map[ID]bool
-	many    bool // too many to remember: none is used until Redis has been back for mirrorLife
+	many    bool // too many to track: use no mirror until Redis has been back for mirrorLife
 
-	overflowed time.Time // when Repair last found Hot unavailable; only Repair uses it
+	overflowed time.Time // when Repair last found Hot unavailable; used by Repair only
 
-	cleared map[ID][]string // sessions whose state could not be deleted from Hot, with the keys of their answers
+	cleared map[ID][]string // answer keys by session, for sessions still to be deleted from Hot
 }
 
-// maxSuspect limits the memory of mirrors.
+// maxSuspect limits memory.
 const maxSuspect = 100_000
 
-// maxCleared likewise. Beyond it, what a guest has cleared stays in Redis until it expires.
+// maxCleared limits memory. Beyond it, cleared sessions stay in Redis until they expire.
 const maxCleared = 10_000
 
 func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}, cleared: map[ID][]string{}} }
@@ -176,7 +173,7 @@ func (m *mirrors) clear(id ID, answers []string) {
 	}
 }
 
-// takeCleared returns one of the sessions that were cleared, and forgets it.
+// takeCleared removes and returns a cleared session.
 func (m *mirrors) takeCleared() (id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +196,6 @@ func (m *mirrors) trusts(id ID) bool {
 	return !m.many && !m.suspect[id]
 }
 
-// some returns some suspects.
 func (m *mirrors) some(most int) (ids []ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,14 +209,13 @@ func (m *mirrors) some(most int) (ids []ID) {
 }
 
 const (
-	// repairEvery is the time between attempts to delete old copies.
+	// repairEvery is the interval between attempts to delete old copies.
 	repairEvery = time.Second
-	// repairStep is how many are deleted before the next look at the clock.
+	// repairStep is how many copies are deleted between looks at the clock.
 	repairStep = 1000
 )
 
-// Run calls each of the steps every second until ctx ends: what repairs in the background what could
-// not be done when it should have been.
+// Run calls each repair step every second until ctx ends.
 func Run(ctx context.Context, steps ...func(context.Context)) {
 	for {
 		for _, step := range steps {
@@ -232,12 +227,12 @@ func Run(ctx context.Context, steps ...func(context.Context)) {
 	}
 }
 
-// Repair does what could not be done while Hot was unavailable, and writes to the database which
-// sessions have sent requests. It is a step for Run.
+// Repair is a step for Run. It catches up on work that failed while Hot was unavailable, and records in the database
+// which sessions were used.
 func (s *Service) Repair(ctx context.Context) {
 	s.repairMirrors(ctx, time.Now())
 	s.repairCleared(ctx)
-	_ = s.FlushSeen(ctx) // the next step tries again
+	_ = s.FlushSeen(ctx) // retried by the next step
 }
 
 func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
@@ -255,7 +250,7 @@ func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
 	}
 }
 
-// repairCleared deletes the state of sessions that were cleared while Hot was unavailable.
+// repairCleared deletes the state of cleared sessions from Hot.
 func (s *Service) repairCleared(ctx context.Context) {
 	for range repairStep {
 		id, answers := s.mirrors.takeCleared()

@@ -8,40 +8,39 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Mutation identifies a request that changes something, so that it happens once. It is a part of
-// each request of a step.
+// Mutation identifies a request that must take effect only once. Every mutating request embeds it.
 type Mutation struct {
 	Session ID
-	Route   string   // method and path template, a constant of the server
-	Key     string   // of the client: 1 to 255 printable ASCII characters
-	Digest  [32]byte // of everything that the request says
-	Trace   Trace    // of the request, for its events
-	Profile *Profile // for its events and its rules
+	Route   string   // method and path template
+	Key     string   // client's idempotency key: 1 to 255 printable ASCII characters
+	Digest  [32]byte // covers the whole request
+	Trace   Trace    // for the request's events
+	Profile *Profile // for events and rules
 
-	Denied error // refuses the request unless it was done before; nil: it is allowed
+	Denied error // refuses the request unless it is a repeat; nil: allowed
 
-	Sealer Sealer // encrypts the stored answer; nil: it is not encrypted
+	Sealer Sealer // encrypts the stored answer; nil: stored in plain text
 }
 
-// Sealer encrypts the bodies of stored answers, each for the composite key that it is stored under.
+// Sealer encrypts stored answer bodies, bound to their composite key.
 type Sealer interface {
 	Seal(body []byte, key string) []byte
 
-	// Unseal decrypts a body. It returns a body that an earlier release has not encrypted.
+	// Unseal decrypts a body. It returns unencrypted bodies from earlier releases unchanged.
 	Unseal(body []byte, key string) ([]byte, error)
 }
 
-// MutationLife is how long the answer of a mutation is kept.
+// MutationLife is how long answers are kept.
 const MutationLife = 24 * time.Hour
 
-// CompositeKey identifies the mutation in databases: 64 hexadecimal digits. The session
-// has a fixed length and routes are constants, so different mutations have different keys.
+// CompositeKey identifies the mutation in databases, as 64 hexadecimal digits. It is unambiguous because session IDs
+// have a fixed length and routes are constants.
 func (m *Mutation) CompositeKey() string {
 	sum := sha256.Sum256([]byte(string(m.Session) + "|" + m.Route + "|" + m.Key))
 	return hex.EncodeToString(sum[:])
 }
 
-// seal encrypts the body of the mutation's answer if it has a Sealer.
+// seal encrypts an answer body if the mutation uses a Sealer.
 func (m *Mutation) seal(body []byte) []byte {
 	if m.Sealer == nil {
 		return body
@@ -49,7 +48,6 @@ func (m *Mutation) seal(body []byte) []byte {
 	return m.Sealer.Seal(body, m.CompositeKey())
 }
 
-// unseal is the reverse of seal.
 func (m *Mutation) unseal(body []byte) ([]byte, error) {
 	if m.Sealer == nil {
 		return body, nil
@@ -70,7 +68,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Errors of idempotency keys.
+// Idempotency key errors.
 var (
 	ErrKey       = BadHeader("expected 1 to 255 printable ASCII characters", "Idempotency-Key")
 	ErrKeyReused = BadHeader("the key was used for another request", "Idempotency-Key")

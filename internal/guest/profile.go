@@ -10,31 +10,31 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Profile has what differs between sites: the names, forms and schemas of what their guests keep,
-// look for and hand over. A server has one profile. nil is Hotel.
+// Profile describes a kind of site: the names, formats and schemas of items, searches and handoffs. A server uses one
+// profile; nil means Hotel.
 type Profile struct {
 	Name  string
-	Types string // beginning of the types of events, with a dot at the end
+	Types string // event type prefix, with a trailing dot
 
-	Texts       bool   // IDs of items are texts such as sku-4711; otherwise they are UUIDs
-	MaxQuantity int    // of an entry of the wishlist; 0: entries have no quantity
-	Tenant      string // UUID of the tenant of requests that name none; "": they must name one
+	Texts       bool   // item IDs are texts such as sku-4711, otherwise UUIDs
+	MaxQuantity int    // per wishlist entry; 0: no quantities
+	Tenant      string // default tenant (UUID); "": requests must name a tenant
 
-	Payload  json.RawMessage // JSON Schema of what a handoff hands over; nil: guests cannot be handed over
-	Criteria json.RawMessage // JSON Schema of what guests search by; nil: they cannot search
+	Payload  json.RawMessage // JSON Schema for handoff payloads; nil: no handoffs
+	Criteria json.RawMessage // JSON Schema for searches; nil: no search
 
-	Upstreams []Upstream // of the catalogue
+	Upstreams []Upstream // catalogue upstreams
 
 	Site
 }
 
-// Hotel is the profile of a hotel search. Its items are properties, and its handoffs are stays.
+// Hotel is the hotel search profile. Its items are properties and its handoffs are stays.
 var Hotel = &Profile{Name: "hotel", Types: "melmastoon.bff.consumer."}
 
 // IsHotel reports whether items are properties and handoffs are stays.
 func (p *Profile) IsHotel() bool { return p == nil || p.Name == Hotel.Name }
 
-// Member returns the name of the member that has the ID of an item.
+// Member returns the JSON member that holds an item ID.
 func (p *Profile) Member() string {
 	if p.IsHotel() {
 		return "propertyId"
@@ -42,7 +42,7 @@ func (p *Profile) Member() string {
 	return "itemId"
 }
 
-// EventType returns the type of a kind of event, such as wishlist.added.v1.
+// EventType returns the full type for a kind such as wishlist.added.v1.
 func (p *Profile) EventType(kind string) string {
 	if p == nil {
 		p = Hotel
@@ -50,15 +50,15 @@ func (p *Profile) EventType(kind string) string {
 	return p.Types + kind
 }
 
-// ItemPattern is the form of a text that is the ID of an item. It needs no escapes in a path.
+// ItemPattern matches text item IDs. They need no escaping in a path.
 const ItemPattern = `^[A-Za-z0-9][A-Za-z0-9._~:-]{0,63}$`
 
 var itemForm = regexp.MustCompile(ItemPattern)
 
-// expectedItem is the detail of an error of an item that may be a text.
+// expectedItem is the error detail for text item IDs.
 const expectedItem = "expected 1 to 64 letters, digits and . _ ~ : - that begin with a letter or a digit"
 
-// ParseItem returns the only spelling of the ID of an item.
+// ParseItem returns the canonical item ID.
 func (p *Profile) ParseItem(text string) (string, bool) {
 	if p.IsHotel() || !p.Texts {
 		return ident.ParseUUID(text)
@@ -66,7 +66,7 @@ func (p *Profile) ParseItem(text string) (string, bool) {
 	return text, itemForm.MatchString(text)
 }
 
-// ExpectedItem is the detail of an error of an ID that ParseItem refuses.
+// ExpectedItem is the error detail for IDs that ParseItem rejects.
 func (p *Profile) ExpectedItem() string {
 	if p.IsHotel() || !p.Texts {
 		return ExpectedUUID
@@ -74,7 +74,7 @@ func (p *Profile) ExpectedItem() string {
 	return expectedItem
 }
 
-// ParseTenant is the function ParseTenant, with the tenant of requests that name none.
+// ParseTenant is like the function ParseTenant, but knows the default tenant.
 func (p *Profile) ParseTenant(text string) (string, bool) {
 	if text == "" && !p.IsHotel() && p.Tenant != "" {
 		return p.Tenant, true
@@ -82,7 +82,7 @@ func (p *Profile) ParseTenant(text string) (string, bool) {
 	return ParseTenant(text)
 }
 
-// maxQuantity returns the largest quantity of an entry; 0: entries have none.
+// maxQuantity returns the largest quantity, or 0 if entries have no quantity.
 func (p *Profile) maxQuantity() int {
 	if p.IsHotel() {
 		return 0
@@ -90,7 +90,6 @@ func (p *Profile) maxQuantity() int {
 	return p.MaxQuantity
 }
 
-// checkQuantity returns an error unless an entry may have a quantity.
 func (p *Profile) checkQuantity(n int) error {
 	most := p.maxQuantity()
 	if n < min(most, 1) || n > most {
@@ -99,8 +98,8 @@ func (p *Profile) checkQuantity(n int) error {
 	return nil
 }
 
-// ItemKey returns the UUID by which databases find an item: the ID itself, or one (version 8) that
-// follows from it. With a text, databases have both.
+// ItemKey returns the UUID that databases index an item by: the ID itself, or a version 8 UUID derived from it.
+// Databases store text IDs next to their key.
 func ItemKey(item string) string {
 	if id, ok := ident.ParseUUID(item); ok && id == item {
 		return item
@@ -111,7 +110,7 @@ func ItemKey(item string) string {
 	return d[:8] + "-" + d[8:12] + "-" + d[12:16] + "-" + d[16:20] + "-" + d[20:]
 }
 
-// ItemText returns the ID of an item if databases must keep it beside its ItemKey, or else "".
+// ItemText returns the item ID if databases must store it in addition to its ItemKey, else "".
 func ItemText(item string) string {
 	if ItemKey(item) == item {
 		return ""

@@ -9,11 +9,10 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// schema validates what a front end sends. It is safe for concurrent use.
+// schema validates front-end data. It is safe for concurrent use.
 type schema struct{ compiled *jsonschema.Schema }
 
-// CheckSchema returns an error unless a document is a JSON Schema (Draft 2020-12) that the service
-// can use.
+// CheckSchema returns an error unless text is a supported JSON Schema (Draft 2020-12).
 func CheckSchema(text []byte) error {
 	_, err := parseSchema(text)
 	return err
@@ -24,8 +23,7 @@ func parseSchema(text []byte) (*schema, error) {
 	return &schema{compiled}, err
 }
 
-// validate returns FieldErrors with errcode.Invalid if a value does not match. Their pointers begin
-// at the value.
+// validate returns FieldErrors with errcode.Invalid if the value does not match. Pointers are relative to the value.
 func (s *schema) validate(ctx context.Context, value canonjson.Value) error {
 	err := s.compiled.Validate(ctx, value)
 	refused, ok := errors.AsType[*jsonschema.SchemaError](err)

@@ -7,28 +7,26 @@ import (
 	"time"
 )
 
-// seen remembers which sessions have sent requests, so that the database gets each of them
-// once a day.
+// seen tracks active sessions, so that each is written to the database once a day.
 type seen struct {
 	mu      sync.Mutex
 	seed    maphash.Seed
 	day     time.Time
-	done    map[uint64]bool // hashes of sessions that the database has for the day, or pending has; true: their cookie was renewed
+	done    map[uint64]bool // hashes of today's sessions in the database or in pending; true: cookie renewed
 	pending map[ID]struct{}
 }
 
 const (
-	maxSeen    = 200_000 // sessions that are remembered, of which some are forgotten then
+	maxSeen    = 200_000 // remembered sessions; some are forgotten beyond it
 	maxPending = 50_000  // while the database is unavailable
-	seenStep   = 1000    // sessions in a statement
+	seenStep   = 1000    // sessions per statement
 )
 
 func newSeen() *seen {
 	return &seen{seed: maphash.MakeSeed(), done: map[uint64]bool{}, pending: map[ID]struct{}{}}
 }
 
-// add records the request of a session. It reports whether its cookie should be renewed: if
-// this is the first request of the day that can.
+// add records a session's request, and reports whether to renew the cookie: on the day's first request that can.
 func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	key := maphash.String(s.seed, string(id))
 	s.mu.Lock()
@@ -47,7 +45,7 @@ func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	return renews && !renewed
 }
 
-// take returns some of the sessions that the database does not have yet.
+// take returns some sessions that are not written yet.
 func (s *seen) take() (some []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,12 +68,11 @@ func (s *seen) put(some []ID) {
 	}
 }
 
-// Saw records that a session has sent a request. The database gets it within a second or
-// two, by Repair. With renews, Saw reports whether the answer should renew the cookie, once
-// a day, so that it lives as long as the session.
+// Saw records a session's request. Repair writes it to the database within a second or two. With renews, Saw reports
+// once a day that the answer should renew the cookie, so that the cookie lives as long as the session.
 func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.opts.Clock(), renews) }
 
-// FlushSeen writes to the database which sessions have sent requests.
+// FlushSeen writes active sessions to the database.
 func (s *Service) FlushSeen(ctx context.Context) error {
 	for {
 		some := s.seen.take()

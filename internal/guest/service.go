@@ -10,13 +10,13 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Service implements the operations of guests.
+// Service implements guest operations.
 type Service struct {
 	opts    Options
 	limits  atomic.Pointer[Limits]
 	mirrors *mirrors
 	seen    *seen
-	forget  []func(ID) // called before a session is erased
+	forget  []func(ID) // called before erasing a session
 	payload func() (*schema, error)
 
 	criteria   func() (*schema, error)
@@ -30,13 +30,13 @@ type Options struct {
 	Cookies *Cookies
 	Clock   clock.Clock
 	Profile *Profile // nil: Hotel
-	Users   Users    // nil: users cannot sign in
+	Users   Users    // nil: no sign-in
 
-	// Local counts for Limits while Hot is unavailable: then each of Processes has its part of
-	// the limits. nil: nothing does.
+	// Local enforces Limits while Hot is unavailable; each of Processes gets an equal share. nil: no limits
+	// meanwhile.
 	Local     HotLimits
 	Processes int
-	Limits    Limits // nil: no limits
+	Limits    Limits // nil: unlimited
 
 	Degraded Degraded
 }
@@ -51,25 +51,25 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Limits returns the limits; nil: no limits.
+// Limits returns the current limits; nil means unlimited.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
-// SetLimits replaces the limits; nil: no limits. Tokens that were taken stay taken.
+// SetLimits replaces the limits; nil means unlimited. Taken tokens stay taken.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
-// VerifyCookie is Cookies.Verify.
+// VerifyCookie calls Cookies.Verify.
 func (s *Service) VerifyCookie(cookie string) (session ID, old, ok bool) {
 	return s.opts.Cookies.Verify(cookie)
 }
 
-// SignCookie is Cookies.Sign.
+// SignCookie calls Cookies.Sign.
 func (s *Service) SignCookie(session ID) string { return s.opts.Cookies.Sign(session) }
 
 // Profile returns the profile.
 func (s *Service) Profile() *Profile { return s.opts.Profile }
 
-// CheckPayload returns FieldErrors with errcode.Invalid if a payload does not match the schema of the
-// profile, which has one. Their pointers begin at the payload.
+// CheckPayload returns FieldErrors with errcode.Invalid unless the payload matches the profile's schema, which must
+// exist. Pointers are relative to the payload.
 func (s *Service) CheckPayload(ctx context.Context, payload canonjson.Value) error {
 	schema, err := s.payload()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) CheckPayload(ctx context.Context, payload canonjson.Value) err
 	return schema.validate(ctx, payload)
 }
 
-// CheckCriteria is CheckPayload for what a guest searches by.
+// CheckCriteria is CheckPayload for search criteria.
 func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) error {
 	schema, err := s.criteria()
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) e
 	return schema.validate(ctx, criteria)
 }
 
-// AddWish adds an item to the wishlist of a session.
+// AddWish adds an item to a session's wishlist.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
 	var ok bool
 	if w.Tenant, ok = m.Profile.ParseTenant(w.Tenant); !ok {
@@ -110,7 +110,7 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
-// ChangeWish replaces the note of an entry, unless it is nil, and the quantity, unless it is 0.
+// ChangeWish replaces an entry's note unless it is nil, and its quantity unless it is 0.
 func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o Once[ChangedWish], err error) {
 	item, ok := m.Profile.ParseItem(c.Item)
 	if !ok {
@@ -130,7 +130,7 @@ func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o O
 	return onWishlist(ctx, s, m, func() (Once[ChangedWish], error) { return s.opts.Store.ChangeWish(ctx, c) })
 }
 
-// RemoveWish removes an entry, if there is one.
+// RemoveWish removes an entry, if it exists.
 func (s *Service) RemoveWish(ctx context.Context, m Mutation, item string) (o Once[RemovedWish], err error) {
 	item, ok := m.Profile.ParseItem(item)
 	if !ok {

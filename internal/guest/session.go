@@ -9,14 +9,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Begin begins a session. Its cookie is its proof, so it exists even if the hot state is
-// unavailable.
+// Begin starts a session. Its cookie proves it, so hot state may be unavailable.
 func (s *Service) Begin(ctx context.Context, c Change) (Session, error) {
 	return s.Session(ctx, NewID(SessionPrefix, s.opts.Clock()), c)
 }
 
-// Session returns the session of a cookie that was verified, after it has changed what c
-// has. If its state was lost or is unavailable, it has no preferences.
+// Session applies c and returns the session of a verified cookie. If its state is lost or unavailable, it has no
+// preferences.
 func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error) {
 	session, err := s.opts.Hot.Session(ctx, id, c)
 	if s.opts.Degraded.Without("session", err) {
@@ -25,11 +24,10 @@ func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error)
 	return session, err
 }
 
-// Degraded counts the operations that continue without hot state, each with one of Degradations. It
-// may be nil.
+// Degraded counts operations that continue without hot state, by one of Degradations. It may be nil.
 type Degraded func(what string)
 
-// Without reports whether an operation continues without hot state after an error, and counts it.
+// Without reports whether an operation may continue without hot state after err, and counts it.
 func (d Degraded) Without(what string, err error) bool {
 	if !errcode.Is(err, errcode.Unavailable) {
 		return false
@@ -40,10 +38,10 @@ func (d Degraded) Without(what string, err error) bool {
 	return true
 }
 
-// Degradations are what a Degraded is called with.
+// Degradations are the arguments of Degraded.
 var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache", "bot"}
 
-// SetPreferences changes those preferences that are not nil.
+// SetPreferences changes the preferences that are not nil.
 func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session, error) {
 	if c.Locale != nil && !IsLocale(*c.Locale) {
 		return Session{}, ErrLocale
@@ -54,7 +52,7 @@ func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session,
 	return s.opts.Hot.Session(ctx, id, c)
 }
 
-// Errors of preferences and of IDs in requests.
+// Errors for preferences and request IDs.
 var (
 	ErrLocale   = BadMember(ExpectedLocale, "locale")
 	ErrCurrency = BadMember(ExpectedCurrency, "currency")
@@ -63,14 +61,14 @@ var (
 	ErrSearchExpired = errcode.New(errcode.NotFound, "the search session has expired: search again")
 )
 
-// Details of errors of members and parameters.
+// Error details for members and parameters.
 const (
 	ExpectedLocale   = "expected a language tag such as de-AT"
 	ExpectedCurrency = "expected three capital letters such as EUR"
 	ExpectedUUID     = "expected a UUID"
 )
 
-// IsLocale accepts subtags of 1 to 8 letters and digits, the first of 2 or 3 letters.
+// IsLocale accepts subtags of 1–8 letters and digits; the first has 2 or 3 letters.
 func IsLocale(s string) bool {
 	if len(s) > 35 {
 		return false
@@ -98,14 +96,14 @@ func IsCurrency(s string) bool {
 	return len(s) == 3 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < 'A' || c > 'Z' })
 }
 
-// Viewed is an item that a guest has looked at.
+// Viewed is an item that a guest viewed.
 type Viewed struct {
 	TenantID string    `json:"tenantId"`
-	ItemID   string    `json:"propertyId"` // the name that hot state has
+	ItemID   string    `json:"propertyId"` // the name used in hot state
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// AddViewed puts an item first in the list of those that a guest has looked at.
+// AddViewed puts an item at the front of the viewed list.
 func (s *Service) AddViewed(ctx context.Context, id ID, tenant, item string) (Viewed, error) {
 	var ok bool
 	v := Viewed{ViewedAt: s.opts.Clock().UTC().Truncate(time.Millisecond)}
@@ -126,12 +124,12 @@ func (s *Service) push(ctx context.Context, id ID, list List, key string, value 
 	return s.opts.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
 }
 
-// Viewed returns what a guest has looked at, the last one first.
+// Viewed returns the viewed items, latest first.
 func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 	return items[Viewed](ctx, s, id, RecentlyViewed)
 }
 
-// items reads a list. One that is unavailable is empty, as one that was lost.
+// items reads a list. An unavailable or lost list is empty.
 func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
 	stored, err := s.opts.Hot.Items(ctx, id, list)
 	if s.opts.Degraded.Without("list", err) {
@@ -146,16 +144,15 @@ func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error
 	return all, err
 }
 
-// Searched is a search that a guest has made.
+// Searched is an entry in the search history.
 type Searched struct {
 	SearchID   ID              `json:"searchId"`
 	Query      json.RawMessage `json:"query"`
 	SearchedAt time.Time       `json:"searchedAt"`
 }
 
-// BeginSearch begins a search session with a query, and puts it first in the history of
-// the session. key is the same for the same queries, which the history has once. A search
-// that cannot be stored is not an error: it only cannot be continued.
+// BeginSearch starts a search session and puts its query at the front of the history. Equal queries share a key, and
+// appear once in the history. A search that cannot be stored is not an error: it just cannot be continued.
 func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query json.RawMessage) (Search, error) {
 	now := s.opts.Clock().UTC().Truncate(time.Millisecond)
 	search := Search{ID: NewID(SearchPrefix, now), Session: session, Query: query, Created: now}
@@ -169,7 +166,7 @@ func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query
 	return search, err
 }
 
-// Search returns a search session of a session, or ErrSearchExpired.
+// Search returns a search session, or ErrSearchExpired.
 func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
 	search, found, err := s.opts.Hot.Search(ctx, id)
 	if err == nil && (!found || search.Session != session) {
@@ -178,21 +175,20 @@ func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
 	return search, err
 }
 
-// History returns the searches of a guest, the last one first.
+// History returns a guest's searches, latest first.
 func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 	return items[Searched](ctx, s, id, SearchHistory)
 }
 
-// Clear is a request to delete what a session has.
+// Clear is a request to delete a session's data.
 type Clear struct{ Mutation }
 
 // Cleared is the result of Clear.
 type Cleared struct {
-	Answers []string `json:"-"` // composite keys of the deleted answers; none if it was replayed
+	Answers []string `json:"-"` // composite keys of the deleted answers; nil if replayed
 }
 
-// Clear deletes what a session has, and begins another one. Handoffs stay, because they
-// must not be consumed again.
+// Clear deletes a session's data and starts a new session. Handoffs stay, because they must not be consumed twice.
 func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[Cleared], err error) {
 	o, err = onWishlist(ctx, s, m, func() (Once[Cleared], error) { return s.opts.Store.Clear(ctx, Clear{m}) })
 	if err != nil {
@@ -208,11 +204,11 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 	return next, o, err
 }
 
-// LoseHot deletes the hot state of a session, as if it was lost: its preferences and lists are gone, and the copy of its
-// wishlist is read from the database again.
+// LoseHot deletes a session's hot state as if it were lost: preferences and lists are gone, and the wishlist copy is
+// reread from the database.
 func (s *Service) LoseHot(ctx context.Context, id ID) error { return s.dropHot(ctx, id, nil) }
 
-// dropHot deletes the hot state of a session: its searches are those in its history.
+// dropHot deletes a session's hot state, including the searches in its history.
 func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
 	history, err := s.opts.Hot.Items(ctx, id, SearchHistory)
 	if err != nil {

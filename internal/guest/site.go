@@ -5,18 +5,17 @@ import (
 	"encoding/json"
 )
 
-// Site is the part of a profile that every site chooses for itself, a hotel search, too.
+// Site is the part of a profile that every site can configure, including hotel.
 type Site struct {
-	AttributesLimit  int             // bytes of a session's attributes; 0: MaxAttributes
-	AttributesSchema json.RawMessage // JSON Schema of attributes; nil: any object
+	AttributesLimit  int             // maximum bytes per session; 0: MaxAttributes
+	AttributesSchema json.RawMessage // JSON Schema for attributes; nil: any object
 
-	Merge MergeRule // of lists when a guest signs in; "": MergeUnion
+	Merge MergeRule // used at sign-in; "": MergeUnion
 
-	Origins      []string // of other hosts whose pages may send requests, such as https://www.example.com
-	CookieDomain string   // the cookie is sent to all its hosts; "": only to the host of the API
+	Origins      []string // other origins whose pages may send requests, e.g. https://www.example.com
+	CookieDomain string   // "": host-only cookie
 }
 
-// site returns the part of the profile that every site has.
 func (p *Profile) site() *Site {
 	if p == nil {
 		return &Hotel.Site
@@ -26,13 +25,13 @@ func (p *Profile) site() *Site {
 
 func (s *Site) merge() MergeRule { return cmp.Or(s.Merge, MergeUnion) }
 
-// AllowedOrigins returns the origins of other hosts whose pages may send requests.
+// AllowedOrigins returns the other origins whose pages may send requests.
 func (p *Profile) AllowedOrigins() []string { return p.site().Origins }
 
-// Domain returns the domain of the cookie; "": only the host of the API gets it.
+// Domain returns the cookie domain; "" for a host-only cookie.
 func (p *Profile) Domain() string { return p.site().CookieDomain }
 
-// MaxAttributes returns how many bytes the attributes of a session may have.
+// MaxAttributes returns the attribute limit in bytes.
 func (p *Profile) MaxAttributes() int {
 	if n := p.site().AttributesLimit; n > 0 {
 		return min(n, MaxAttributes)

@@ -5,46 +5,44 @@ import (
 	"time"
 )
 
-// Store stores wishlists, which must not be lost, and the answers of mutations.
+// Store durably stores wishlists and the answers to mutations.
 //
-// A mutation is a step that changes a session: AddWish, ChangeWish, RemoveWish and Clear, and in the parts of
-// the service Record and Mint. It happens in one transaction that excludes other mutations of
-// the session, and stores its result, encoded by Mutation.Encode, under the key of
-// the mutation for MutationLife. If the key has an answer, the step does nothing and returns
-// that, by the rules of Begin. After an error nothing is stored. A step that waits too long for
-// others of its session returns ErrInFlight. The method Decide of a request is its rule: the
-// store calls it between what it reads and what it writes, with its own time, to the microsecond.
+// A mutation changes a session: AddWish, ChangeWish, RemoveWish and Clear, and elsewhere in the service Record and
+// Mint. It runs in one transaction that excludes other mutations of the session, and stores its result, encoded by
+// Mutation.Encode, under the mutation's key for MutationLife. If the key already has an answer, the mutation does
+// nothing and returns the answer by the rules of Begin. An error means that nothing was stored. A mutation that waits
+// too long for another returns ErrInFlight. The store calls the request's Decide method between reading and writing,
+// with the store's own time in microseconds.
 type Store interface {
 	UserStore
 
-	// AddWish adds an entry to the wishlist. A refusal by the rules of wishlists is a result.
+	// AddWish adds a wishlist entry. A refusal by the wishlist rules is a result, not an error.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
-	// ChangeWish replaces the note and the quantity of a live entry, or returns ErrNoWish.
+	// ChangeWish replaces a live entry's note and quantity, or returns ErrNoWish.
 	ChangeWish(ctx context.Context, c ChangeWish) (Once[ChangedWish], error)
 
-	// RemoveWish removes a live entry, if there is one.
+	// RemoveWish removes a live entry, if it exists.
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)
 
-	// Clear deletes the wishlist of the session, removed entries included, what its handoffs
-	// say about the guest, and the answers of its earlier mutations.
+	// Clear deletes the session's wishlist including removed entries, the guest data in its handoffs, and the answers
+	// to earlier mutations.
 	Clear(ctx context.Context, c Clear) (Once[Cleared], error)
 
-	// Wishes reads live entries of a session, newest first and then by greater ID: at
-	// most limit, after the entry with the time and ID of after, or from the first if
-	// after is nil.
+	// Wishes reads up to limit live entries, newest first and then by descending ID. It starts after the time and ID
+	// in after, or at the beginning if after is nil.
 	Wishes(ctx context.Context, session ID, after *Wish, limit int) ([]Wish, error)
 
-	// FindSessions returns at most limit sessions with a wishlist whose IDs begin with a prefix, ordered by ID.
-	// The prefix is that of SessionPrefix at least.
+	// FindSessions returns up to limit sessions with a wishlist by ID prefix, ordered by ID. The prefix includes at
+	// least SessionPrefix.
 	FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error)
 
-	// MarkSeen records that sessions, also those of users, were used on the day of a time in UTC. A wishlist is kept for
-	// some time after the last use of its session. Sessions without a wishlist are ignored.
+	// MarkSeen records that sessions (also user sessions) were used on the UTC day of at. Wishlists expire some time
+	// after the session's last use. Sessions without a wishlist are ignored.
 	MarkSeen(ctx context.Context, sessions []ID, at time.Time) error
 
-	// Erase deletes what the database has of a session, and the sessions of the user whose list it has. It returns the
-	// composite keys of its answers. Events that are audited or not published yet stay. Where content remains that
-	// the engine has deleted, Erased.Remains says so.
+	// Erase deletes a session's data and the sessions of the user who owns its list, and returns the composite keys
+	// of its answers. Audited and unpublished events stay. Erased.Remains says where the engine may still hold
+	// deleted content.
 	Erase(ctx context.Context, session ID) (Erased, []string, error)
 }

@@ -11,13 +11,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Users verifies the tokens by which a site says who has signed in.
+// Users verifies the tokens with which a site identifies signed-in users.
 type Users interface {
-	// User returns the user of a token, or ErrUserToken.
+	// User returns the token's user, or ErrUserToken.
 	User(token string, now time.Time) (string, error)
 }
 
-// MaxUser is the length of the longest ID of a user.
+// MaxUser is the maximum length of a user ID.
 const MaxUser = 128
 
 // IsUser accepts 1 to MaxUser printable ASCII characters without spaces.
@@ -34,7 +34,7 @@ var (
 	ErrNotLinked = errcode.New(errcode.Denied, "no user has signed in: POST /bff/consumer/v1/session/link first")
 )
 
-// User returns the user of a token, ErrUserToken or ErrNoUsers.
+// User returns the token's user, ErrUserToken or ErrNoUsers.
 func (s *Service) User(token string) (string, error) {
 	if s.opts.Users == nil {
 		return "", ErrNoUsers
@@ -42,7 +42,7 @@ func (s *Service) User(token string) (string, error) {
 	return s.opts.Users.User(token, s.opts.Clock())
 }
 
-// LinkUser joins the session of a mutation to the user of a token. A repeated request may have a token that has expired.
+// LinkUser joins the mutation's session to the token's user. A repeated request may carry an expired token.
 func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Once[Linked], err error) {
 	user, err := s.User(token)
 	if errors.Is(err, ErrNoUsers) {
@@ -67,7 +67,7 @@ func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Onc
 	if err != nil || o.Replayed {
 		return o, err
 	}
-	if o.Result.List != list { // another request was faster
+	if o.Result.List != list { // a concurrent request won
 		s.dropMirror(after, o.Result.List, false)
 	}
 	if !s.opts.Degraded.Without("session", s.carry(after, m.Session, o.Result.List)) {
@@ -80,8 +80,8 @@ func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Onc
 	return o, err
 }
 
-// carry adds the hot state of a session to a user's: preferences that the user has not chosen, what the guest has
-// looked at, and attributes. Nothing is an error but that hot state is unavailable.
+// carry adds a session's hot state to a user's: unset preferences, viewed items, and attributes. It fails only if hot
+// state is unavailable.
 func (s *Service) carry(ctx context.Context, from, to ID) error {
 	session, err := s.opts.Hot.Session(ctx, from, Change{ReadAttributes: true})
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Service) carry(ctx context.Context, from, to ID) error {
 	return err
 }
 
-// carryAttributes merges attributes into a user's, by the rule for lists. If the profile does not allow the result, those of the
-// user stay, as they do if another request changes them at the same time.
+// carryAttributes merges attributes by the list merge rule. The user's attributes stay unchanged if the profile does
+// not allow the result or another request changes them concurrently.
 func (s *Service) carryAttributes(ctx context.Context, from Attributes, user Session) error {
 	rule := s.opts.Profile.site().merge()
 	if from.Value == "" || rule == MergeKeep && user.Attributes.Value != "" {
@@ -142,17 +142,17 @@ func (s *Service) carryAttributes(ctx context.Context, from Attributes, user Ses
 	return err
 }
 
-// UserSession is UserStore.UserSession.
+// UserSession calls UserStore.UserSession.
 func (s *Service) UserSession(ctx context.Context, id ID) (UserSession, bool, error) {
 	return s.opts.Store.UserSession(ctx, id)
 }
 
-// UserSessions is UserStore.UserSessions.
+// UserSessions calls UserStore.UserSessions.
 func (s *Service) UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error) {
 	return s.opts.Store.UserSessions(ctx, q)
 }
 
-// EndUserSessions is UserStore.EndUserSessions.
+// EndUserSessions calls UserStore.EndUserSessions.
 func (s *Service) EndUserSessions(ctx context.Context, e EndUserSessions) (int, error) {
 	return s.opts.Store.EndUserSessions(ctx, e)
 }

@@ -9,28 +9,28 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Wish is an entry of a session's wishlist. A session has at most one for an item.
+// Wish is a wishlist entry. A session keeps at most one per item.
 type Wish struct {
 	ID       ID        `json:"id"`
-	Tenant   string    `json:"tenant"`             // UUID in lower case
-	Item     string    `json:"property"`           // UUID in lower case
-	Quantity int       `json:"quantity,omitempty"` // 0: the profile has none
+	Tenant   string    `json:"tenant"`             // lower-case UUID
+	Item     string    `json:"property"`           // lower-case UUID, or a text ID
+	Quantity int       `json:"quantity,omitempty"` // 0 if the profile uses no quantities
 	Source   string    `json:"source"`             // where the guest added it; see Sources
-	Note     string    `json:"note,omitempty"`     // "": none
+	Note     string    `json:"note,omitempty"`
 	Added    time.Time `json:"added"`
-	Removed  time.Time `json:"removed,omitzero"` // zero: it is live
+	Removed  time.Time `json:"removed,omitzero"` // zero if live
 }
 
-// Sources are the values of Wish.Source.
+// Sources are the allowed values for Wish.Source.
 var Sources = []string{"detail", "list", "map", "recently-viewed"}
 
-// Limits of a wishlist.
+// Wishlist limits.
 const (
-	MaxWishes = 100 // live entries of a session
+	MaxWishes = 100 // live entries per session
 	MaxNote   = 280 // code points
 )
 
-// Errors of wishlists.
+// Wishlist errors.
 var (
 	ErrWishlistFull = errcode.Newf(errcode.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
 	ErrNoWish       = errcode.New(errcode.NotFound, "the wishlist does not have this property")
@@ -45,30 +45,30 @@ func CheckNote(note string) error {
 		return ErrNote
 	}
 	for i := range len(note) {
-		if note[i] == 0 { // PostgreSQL cannot store it
+		if note[i] == 0 { // PostgreSQL cannot store NUL
 			return ErrNote
 		}
 	}
 	return nil
 }
 
-// isLive reports whether a row of a wishlist is a live entry.
+// isLive reports whether the row exists and is not removed.
 func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
 
-// AddWish is a request to add an entry to the wishlist of a session.
+// AddWish is a request to add a wishlist entry.
 type AddWish struct {
 	Mutation
-	Wish  Wish // with the ID of a new entry, and without times
-	Event ID   // ID of the event that the entry was added
+	Wish  Wish // with a new ID, without times
+	Event ID   // event ID
 }
 
-// WishOutcome says what a request to add an entry has done.
+// WishOutcome is the outcome of AddWish.
 type WishOutcome string
 
-// The values of WishOutcome.
+// Outcomes of AddWish.
 const (
 	WishAdded         WishOutcome = "added"
-	WishKept          WishOutcome = "kept" // the entry was live before, and stays as it is
+	WishKept          WishOutcome = "kept" // already live, unchanged
 	WishlistFull      WishOutcome = "full"
 	WishOfOtherTenant WishOutcome = "other-tenant"
 )
@@ -79,8 +79,8 @@ type AddedWish struct {
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
 }
 
-// Err returns ErrWishlistFull, ErrOtherTenant, or nil. These refusals are results: a repeated
-// request is refused again.
+// Err returns ErrWishlistFull, ErrOtherTenant or nil. These refusals are results: repeating the request returns them
+// again.
 func (a *AddedWish) Err() error {
 	switch a.Outcome {
 	case WishlistFull:
@@ -91,9 +91,9 @@ func (a *AddedWish) Err() error {
 	return nil
 }
 
-// Decide adds an entry, or revives a removed entry, which keeps its ID. existing is the session's
-// row for the item; a missing row has no ID. live counts the session's live entries. If the
-// outcome is WishAdded, the store writes the entry and the event.
+// Decide adds an entry, or revives a removed entry under its old ID. existing is the session's row for the item (a
+// missing row has no ID); live counts the session's live entries. If the outcome is WishAdded, the store writes the
+// entry and the event.
 func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
 	switch {
 	case existing.ID != "" && existing.Tenant != a.Wish.Tenant:
@@ -112,13 +112,13 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 	return AddedWish{WishAdded, w}, e, err
 }
 
-// ChangeWish is a request to replace the note and the quantity of an entry.
+// ChangeWish is a request to replace an entry's note and quantity.
 type ChangeWish struct {
 	Mutation
 	Item     string
-	Note     *string // nil: it stays
-	Quantity int     // 0: it stays
-	Event    ID      // ID of the event that the quantity was changed
+	Note     *string // nil: unchanged
+	Quantity int     // 0: unchanged
+	Event    ID      // event ID, if the quantity changes
 }
 
 // ChangedWish is the result of ChangeWish.
@@ -126,8 +126,8 @@ type ChangedWish struct {
 	Wish Wish `json:"wish"`
 }
 
-// Decide returns the entry with its new values, or ErrNoWish. existing is as in AddWish.Decide. If
-// the quantity is another one, there is an event, and the store appends it.
+// Decide returns the changed entry, or ErrNoWish. existing is as in AddWish.Decide. The store appends the event,
+// which is empty unless the quantity changed.
 func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Event, err error) {
 	if !existing.isLive() {
 		return r, e, ErrNoWish
@@ -146,16 +146,16 @@ func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Even
 type RemoveWish struct {
 	Mutation
 	Item  string
-	Event ID // ID of the event that the entry was removed
+	Event ID // event ID
 }
 
 // RemovedWish is the result of RemoveWish.
 type RemovedWish struct {
-	Removed bool `json:"removed"` // false: there was no live entry
+	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide decides whether there is an entry to remove. existing is as in AddWish.Decide. If there
-// is, it is removed at the time now, and the event is stored.
+// Decide decides whether an entry is removed. existing is as in AddWish.Decide. If so, the store marks it as removed
+// at now and stores the event.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil
@@ -164,7 +164,6 @@ func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, 
 	return RemovedWish{true}, e, err
 }
 
-// wishEvent returns an event about an entry.
 func wishEvent(m Mutation, kind string, id ID, w Wish, now time.Time) (Event, error) {
 	payload, err := json.Marshal(wishPayload(m, w))
 	if err != nil {
@@ -173,7 +172,6 @@ func wishEvent(m Mutation, kind string, id ID, w Wish, now time.Time) (Event, er
 	return Event{ID: id, Type: m.Profile.EventType(kind), Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
 }
 
-// wishPayload returns the payload of an event about an entry.
 func wishPayload(m Mutation, w Wish) any {
 	if m.Profile.IsHotel() {
 		return struct {

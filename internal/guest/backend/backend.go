@@ -1,4 +1,4 @@
-// Package backend has the interfaces that the databases and the hot state of guests implement.
+// Package backend defines the interfaces that databases and hot state implement for the guest service.
 package backend
 
 import (
@@ -14,10 +14,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Store stores what must not be lost. Every method is atomic. Any method may return
-// errcode.Unavailable when the engine is unavailable. Then it had no effect, except that
-// a lost connection may leave the result of a mutation unknown; repeating it is safe.
-//
+// Store stores durable data. Every method is atomic, and may return errcode.Unavailable if the engine is unavailable.
+// Then it had no effect, except that a lost connection may leave a mutation's result unknown; repeating it is safe.
 // The test suite in storetest defines the contract.
 type Store interface {
 	guest.Store
@@ -27,29 +25,24 @@ type Store interface {
 	tenants.Store
 	retention.Store
 
-	// Outbox returns the events for a relay.
+	// Outbox returns the outbox for a relay.
 	Outbox() outbox.Retaining
 
-	// Ping checks that the engine is reachable and has the schema that this binary
-	// requires. Otherwise it returns errcode.Unavailable with the reason.
+	// Ping returns errcode.Unavailable with the reason if the engine is unreachable or its schema does not fit this
+	// binary.
 	Ping(ctx context.Context) error
 }
 
-// Hot stores what may be lost: sessions while they are used, copies of what the database
-// has, caches, counters and locks. It may lose any of it at any time; the services then
-// continue as after a restart of an empty Redis.
-//
-// Every method is atomic. Any may return errcode.Unavailable; then it is not known whether
-// it had an effect.
-//
-// The test suite in hotstatetest defines the contract.
+// Hot stores expendable data: active sessions, copies of database content, caches, counters and locks. It may lose
+// any of it at any time; services then continue as with an empty Redis. Every method is atomic. After
+// errcode.Unavailable it is unknown whether the method had an effect. The test suite in hotstatetest defines the
+// contract.
 type Hot interface {
 	guest.Hot
 	catalogue.Hot
 	bots.Hot
 	tenants.Hot
 
-	// Ping checks that the store is reachable. Otherwise it returns errcode.Unavailable with
-	// the reason.
+	// Ping returns errcode.Unavailable with the reason if the store is unreachable.
 	Ping(ctx context.Context) error
 }

@@ -14,23 +14,21 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Challenges makes and checks challenges: a browser must find a text after which the
-// SHA-256 of the challenge, a dot and the text begins with so many zero bits. That costs a
-// human nothing that is noticed, and a bot much for many requests. Challenges are signed
-// and not stored; one belongs to a session of a browser. It is safe for concurrent use.
+// Challenges makes and checks proof-of-work challenges: find a text for which the SHA-256 of challenge, a dot and the
+// text starts with a number of zero bits. Humans do not notice the cost, but bots with many requests do. Challenges
+// are signed, not stored, and belong to a browser's session. It is safe for concurrent use.
 type Challenges struct {
-	keys [][]byte // the first one signs
+	keys [][]byte // the first key signs
 	bits int
 }
 
-// challengeLife is how long a challenge may be solved.
+// challengeLife is how long a challenge is valid.
 const challengeLife = 5 * time.Minute
 
-// maxSolution is the length of the longest solution.
+// maxSolution is the maximum length of a solution.
 const maxSolution = 256
 
-// NewChallenges returns challenges with the secrets of the configuration, the current one
-// first.
+// NewChallenges takes the configured secrets, the current one first.
 func NewChallenges(secret string, old []string, bits int) (*Challenges, error) {
 	c := &Challenges{bits: bits}
 	for _, s := range append([]string{secret}, old...) {
@@ -43,7 +41,7 @@ func NewChallenges(secret string, old []string, bits int) (*Challenges, error) {
 	return c, nil
 }
 
-// New returns a challenge: hc1, when it expires, its difficulty and its signature.
+// New returns a challenge: hc1, expiry, difficulty and signature.
 func (c *Challenges) New(browser string, session guest.ID, now time.Time) string {
 	text := "hc1." + strconv.FormatInt(now.Add(challengeLife).Unix(), 10) + "." + strconv.Itoa(c.bits)
 	return text + "." + signChallenge(c.keys[0], text, browser, session)
@@ -53,8 +51,7 @@ func signChallenge(key []byte, text, browser string, session guest.ID) string {
 	return base64.RawURLEncoding.EncodeToString(guest.SumOf(key, text, browser, string(session)))
 }
 
-// Solved reports whether a solution, which is a challenge of the session, a dot and a text,
-// is valid.
+// Solved validates a solution: a challenge for the session, a dot and a text.
 func (c *Challenges) Solved(solution, browser string, session guest.ID, now time.Time) bool {
 	parts := strings.Split(solution, ".")
 	if len(parts) != 5 || parts[0] != "hc1" || len(solution) > maxSolution {
@@ -73,14 +70,13 @@ func (c *Challenges) Solved(solution, browser string, session guest.ID, now time
 	return false
 }
 
-// LeadingZeros returns the number of zero bits at the beginning of the SHA-256 of a text,
-// at most 64.
+// LeadingZeros counts the leading zero bits in the SHA-256 of text, up to 64.
 func LeadingZeros(text string) int {
 	sum := sha256.Sum256([]byte(text))
 	return bits.LeadingZeros64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// SolveChallenge returns a solution, as browsers find it.
+// SolveChallenge solves a challenge as browsers do.
 func SolveChallenge(challenge string, zeros int) string {
 	for n := 0; ; n++ {
 		if solution := challenge + "." + strconv.Itoa(n); LeadingZeros(solution) >= zeros {

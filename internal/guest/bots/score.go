@@ -12,10 +12,10 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Verdict is what a score means.
+// Verdict classifies a score.
 type Verdict string
 
-// The verdicts.
+// Verdicts.
 const (
 	Human   Verdict = "human"
 	Suspect Verdict = "suspect"
@@ -25,33 +25,33 @@ const (
 // Action is the reaction to a request.
 type Action string
 
-// The actions.
+// Actions.
 const (
 	NoAction  Action = "none"
 	Challenge Action = "challenge"
 	HardBlock Action = "hard-block"
 )
 
-// Errors of requests that a bot has sent, by its score.
+// Errors for requests with a bot score.
 var (
 	ErrChallenge = errcode.New(errcode.Denied, "the request looks like that of a bot: solve the challenge")
 	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like that of a bot")
 )
 
-// Signal is a part of a score.
+// Signal is a component of a score.
 type Signal struct {
 	Signal string  `json:"signal"`
 	Value  float64 `json:"value"`  // 0 to 1
-	Weight float64 `json:"weight"` // of the configuration
+	Weight float64 `json:"weight"` // from the configuration
 }
 
-// Names of signals.
+// Signal names.
 const (
-	SignalCadence    = "cadence"    // requests of the browser in a minute
-	SignalCollisions = "collisions" // sessions of the browser in a day
-	SignalHeaders    = "headers"    // headers that browsers do not send so
-	SignalHistory    = "history"    // recent scores of the browser
-	SignalHoneypot   = "honeypot"   // the browser has followed a link that no human sees
+	SignalCadence    = "cadence"    // requests per minute and browser
+	SignalCollisions = "collisions" // sessions per day and browser
+	SignalHeaders    = "headers"    // headers unusual for browsers
+	SignalHistory    = "history"    // the browser's recent scores
+	SignalHoneypot   = "honeypot"   // followed a link that is invisible to humans
 	SignalReplay     = "handoff-replay"
 )
 
@@ -83,7 +83,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxCadence limits the memory of a browser's requests.
+// maxCadence limits memory per browser.
 const maxCadence = 10_000
 
 // Check reports every invalid setting.
@@ -121,7 +121,7 @@ func (c *Config) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Score adds the signals up, and limits the sum to 1.
+// Score sums the signals, up to 1.
 func Score(signals []Signal) (float64, error) {
 	sum := 0.0
 	for _, s := range signals {
@@ -133,8 +133,8 @@ func Score(signals []Signal) (float64, error) {
 	return min(sum, 1), nil
 }
 
-// Judge returns the verdict of a score and the action for it. After a challenge that was
-// solved, a bot is a suspect, and there is no other challenge.
+// Judge returns a score's verdict and action. After a solved challenge a bot counts as a suspect and is not
+// challenged again.
 func (c *Config) Judge(score float64, solved bool) (Verdict, Action) {
 	switch {
 	case score < c.ChallengeAt:
@@ -147,19 +147,19 @@ func (c *Config) Judge(score float64, solved bool) (Verdict, Action) {
 	return Bot, HardBlock
 }
 
-// over returns how far n is on the way from a fifth of most to most: 0 to 1.
+// over maps n to 0–1, linearly from a fifth of most to most.
 func over(n, most int) float64 {
 	free := float64(most) / 5
 	return min(1, max(0, (float64(n)-free)/(float64(most)-free)))
 }
 
-// tools are parts of the User-Agent, in lower case, of programs that are not browsers.
+// tools are lower-case User-Agent parts of programs that are not browsers.
 var tools = []string{
 	"bot", "spider", "crawl", "scrap", "headless", "curl/", "wget/", "python", "go-http-client", "java/", "libwww", "httpclient", "node-fetch", "axios", "phantom", "selenium",
 }
 
-// HeaderAnomaly says how unusual the headers of a request are for a browser: 0 to 1. get
-// returns a header by its canonical name.
+// HeaderAnomaly rates from 0 to 1 how unusual request headers are for a browser. get returns a header by its
+// canonical name.
 func HeaderAnomaly(get func(name string) string) (value float64) {
 	agent := strings.ToLower(get("User-Agent"))
 	if agent == "" {
@@ -182,10 +182,10 @@ func HeaderAnomaly(get func(name string) string) (value float64) {
 	return min(value, 1)
 }
 
-// Evaluation is a score of a request, for the log. It has hashes only.
+// Evaluation is a logged score. It contains hashes only.
 type Evaluation struct {
 	ID                         guest.ID // without a prefix
-	Session                    guest.ID // "": a request without a session
+	Session                    guest.ID // "" without a session
 	Fingerprint, IP, UserAgent []byte
 	Score                      float64
 	Verdict                    Verdict
@@ -195,16 +195,15 @@ type Evaluation struct {
 
 // Store logs scores.
 type Store interface {
-	// LogBotScore appends a score to the log, and its event, if it has one, to the outbox
-	// under an ordering key, in one transaction. The store sets the times.
+	// LogBotScore logs a score and, in the same transaction, appends its event, if any, to the outbox under an
+	// ordering key. The store sets the times.
 	LogBotScore(ctx context.Context, s Evaluation, key string, e *guest.Event, trace guest.Trace) error
 
-	// BotScores returns at most limit of the last scores of a browser at an address since a
-	// time, the last one first.
+	// BotScores returns up to limit scores since a time for a browser at an address, latest first.
 	BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) ([]float64, error)
 }
 
-// EncodeSignals returns the signals as JSON.
+// EncodeSignals encodes signals as JSON.
 func EncodeSignals(all []Signal) (string, error) {
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -213,44 +212,43 @@ func EncodeSignals(all []Signal) (string, error) {
 	return string(text), nil
 }
 
-// Hot counts what browsers do. A browser is a hash of its fingerprint and its address:
-// browsers of one make have the same fingerprint, so it alone says little.
+// Hot counts browser activity. A browser is identified by a hash of fingerprint and address, since browsers of one
+// make share a fingerprint.
 type Hot interface {
-	// SeeBrowser counts a request, and its session, if any, and returns what is known of the
-	// browser, this request included.
+	// SeeBrowser counts a request and its session, if any, and returns the browser's counts including this request.
 	SeeBrowser(ctx context.Context, s Sighting) (Sighted, error)
 
-	// AddOffence counts an offence, SignalHoneypot or SignalReplay, for OffenceLife after the last.
+	// AddOffence counts SignalHoneypot or SignalReplay, until OffenceLife after the last offence.
 	AddOffence(ctx context.Context, browser, offence string) error
 
-	// SolvedChallenge remembers for SolvedLife that a session has solved a challenge.
+	// SolvedChallenge remembers a session's solved challenge for SolvedLife.
 	SolvedChallenge(ctx context.Context, browser string, session guest.ID) error
 }
 
-// Sighting is a request of a browser.
+// Sighting is a browser request.
 type Sighting struct {
 	Browser string
-	Session guest.ID // "": none
+	Session guest.ID // may be ""
 	Events  Window   // for requests
 	Members Window   // for sessions
 }
 
-// Window is how long something is counted, and up to how many.
+// Window says how long and up to which number to count.
 type Window struct {
 	Life time.Duration
 	Most int
 }
 
-// Sighted is what is known of a browser.
+// Sighted holds a browser's counts.
 type Sighted struct {
 	Events    int // requests in the window
-	Sessions  int // in the window; of more than most the oldest are forgotten
+	Sessions  int // in the window; the oldest are forgotten beyond the maximum
 	Honeypots int
 	Replays   int
 	Solved    bool // by this session
 }
 
-// Windows and lives.
+// Windows and lifetimes.
 const (
 	CadenceWindow  = time.Minute
 	SessionsWindow = 24 * time.Hour

@@ -1,4 +1,4 @@
-// Package bots scores requests that bots may have sent.
+// Package bots scores requests by how likely a bot sent them.
 package bots
 
 import (
@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service scores requests. It never fails a request because something is unavailable: then
-// the request is that of a human.
+// Service scores requests. It fails open: if a dependency is unavailable, the request counts as human.
 type Service struct {
 	opts   Options
 	config atomic.Pointer[Config]
@@ -31,39 +30,38 @@ type Options struct {
 	Hasher     *guest.Hasher
 	Challenges *Challenges
 
-	// Evaluated is called for each evaluation.
 	Evaluated func(v Verdict, a Action)
 
 	Degraded guest.Degraded
 }
 
-// New returns a scorer.
+// New returns a service.
 func New(o Options) *Service {
 	b := &Service{opts: o}
 	b.Reload(o.Config)
 	return b
 }
 
-// Reload replaces the settings that a running server applies.
+// Reload replaces the settings that apply without a restart.
 func (b *Service) Reload(c Config) { b.config.Store(&c) }
 
 // Config returns the settings.
 func (b *Service) Config() *Config { return b.config.Load() }
 
-// IsHoneypot is Config.IsHoneypot.
+// IsHoneypot calls Config.IsHoneypot.
 func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(path) }
 
-// Request is a request to be scored.
+// Request is a request to score.
 type Request struct {
 	Visitor  guest.Visitor
-	Session  guest.ID // "": none
-	Anomaly  float64  // of its headers
-	Solution string   // of a challenge; "": none
+	Session  guest.ID // may be ""
+	Anomaly  float64  // see HeaderAnomaly
+	Solution string   // challenge solution, may be ""
 	Route    string   // method and path template
 	Trace    guest.Trace
 }
 
-// ChallengeError is ErrChallenge with the challenge.
+// ChallengeError is ErrChallenge with its challenge.
 type ChallengeError struct {
 	Challenge string
 	Bits      int
@@ -73,7 +71,7 @@ func (e *ChallengeError) Error() string { return ErrChallenge.Error() }
 
 func (e *ChallengeError) Unwrap() error { return ErrChallenge }
 
-// browserOf identifies a browser at an address in hot state.
+// browserOf returns the hot state key for a browser at an address.
 func browserOf(fingerprint, ip []byte) string {
 	sum := sha256.Sum256(append(append([]byte{}, fingerprint...), ip...))
 	return hex.EncodeToString(sum[:16])
@@ -83,18 +81,18 @@ func (b *Service) sighting(browser string, session guest.ID) Sighting {
 	return Sighting{browser, session, Window{CadenceWindow, b.Config().Cadence}, Window{SessionsWindow, MaxSessions}}
 }
 
-// See counts a request that is not scored.
+// See counts a request without scoring it.
 func (b *Service) See(ctx context.Context, v guest.Visitor, session guest.ID) {
 	_, err := b.opts.Hot.SeeBrowser(ctx, b.sighting(browserOf(b.opts.Hasher.Fingerprint(v), b.opts.Hasher.IP(v)), session))
 	b.opts.Degraded.Without("bot", err)
 }
 
-// Trap counts a visit of the honeypot.
+// Trap counts a honeypot visit.
 func (b *Service) Trap(ctx context.Context, v guest.Visitor) {
 	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(b.opts.Hasher.Fingerprint(v), b.opts.Hasher.IP(v)), SignalHoneypot))
 }
 
-// Replayed counts an attempt to use a handoff again against the browser of the handoff.
+// Replayed counts a handoff replay against the handoff's browser.
 func (b *Service) Replayed(ctx context.Context, fingerprint, ip []byte) {
 	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
 }
@@ -147,13 +145,13 @@ func (b *Service) count(v Verdict, a Action) {
 	}
 }
 
-// historyScores is how many of the last scores count.
+// historyScores is how many past scores count.
 const historyScores = 5
 
 // replaysAreCertain is how many replays make the signal 1.
 const replaysAreCertain = 3
 
-// addSignal appends a signal that counts.
+// addSignal appends a signal unless it is zero.
 func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	if value > 0 && weight > 0 {
 		all = append(all, Signal{name, value, weight})
@@ -161,7 +159,7 @@ func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	return all
 }
 
-// signals returns the signals but SignalHistory.
+// signals returns all signals except SignalHistory.
 func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
 	c := b.Config()
@@ -173,14 +171,13 @@ func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	return all
 }
 
-// needsHistory reports whether SignalHistory may change the verdict of a score without it,
-// or what is logged. Otherwise the database need not be asked: most requests are those of
-// humans.
+// needsHistory reports whether SignalHistory may change the verdict or the log. Most requests are human and need no
+// database query.
 func (c *Config) needsHistory(score float64) bool {
 	return c.HistoryWeight > 0 && score+c.HistoryWeight >= c.ChallengeAt
 }
 
-// history returns the signals of a score with SignalHistory.
+// history adds SignalHistory to a score's signals.
 func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	if b.Config().HistoryWeight == 0 {
 		return of.Signals
@@ -197,8 +194,7 @@ func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config().HistoryWeight)
 }
 
-// log appends a score to the log, unless it is that of a human who is not sampled, and an
-// event if it is suspect.
+// log logs a score, unless it is an unsampled human's, and appends an event if it is suspect.
 func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled bool, r Request) error {
 	if s.Verdict == Human {
 		if !sampled {
@@ -226,7 +222,7 @@ func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled
 	return b.opts.Store.LogBotScore(ctx, s, key, &e, r.Trace)
 }
 
-// IsHoneypot reports whether a path below the prefix of the service is the honeypot.
+// IsHoneypot reports whether a path below the service's prefix is the honeypot.
 func (c *Config) IsHoneypot(path string) bool {
 	return c.Honeypot != "" && strings.Trim(path, "/") == strings.Trim(c.Honeypot, "/")
 }

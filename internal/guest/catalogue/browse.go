@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/ident"
 )
 
-// asked is an answer of the catalogue in a cache.
+// asked identifies a cached catalogue answer.
 type asked struct {
 	guest.Upstream
 	key     string
-	missing error // if the catalogue does not have it
+	missing error // error for a "not found" answer
 }
 
-// cached returns an answer of a cache as JSON.
+// cached returns a cached answer as JSON.
 func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
 	if s.opts.Source == nil {
 		return View{}, ErrUpstream
@@ -41,7 +41,7 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 	return v, err
 }
 
-// decoded is cached for an answer of which the service needs more than its JSON.
+// decoded is cached, plus the decoded answer.
 func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
 	if v, err = cached(ctx, s, a, ask); err != nil {
 		return answer, v, err
@@ -52,11 +52,10 @@ func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.C
 	return answer, v, nil
 }
 
-// ErrPrice is the error of an upstream that sends prices in another form.
+// ErrPrice means that an upstream sent a malformed price.
 var ErrPrice = errcode.New(errcode.Unavailable, "the catalogue has sent a price that is not a whole number as text")
 
-// CheckArrival returns errcode.Invalid if the guest would arrive on a date that is past
-// everywhere.
+// CheckArrival returns errcode.Invalid if the arrival date is past everywhere.
 func (s *Service) CheckArrival(q *SearchQuery) error {
 	if q.CheckIn == "" {
 		return nil
@@ -64,8 +63,8 @@ func (s *Service) CheckArrival(q *SearchQuery) error {
 	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.opts.Clock())
 }
 
-// Find searches. The query need not be normalized. The total is as the catalogue counts: the same
-// for every page, with the properties of suspended tenants that the catalogue still has.
+// Find searches and normalizes the query. The total is the catalogue's count: equal on every page, and including
+// properties of suspended tenants.
 func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
 	hash, err := q.normalizedHash()
@@ -93,7 +92,7 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	return r, v, err
 }
 
-// FindPins searches for the map. The query need not be normalized.
+// FindPins searches for the map and normalizes the query.
 func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
 	hash, err := q.normalizedHash()
 	if err != nil {
@@ -116,7 +115,7 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 	return r, v, err
 }
 
-// visible removes what belongs to suspended tenants: a cache may have it from before.
+// visible removes items of suspended tenants, which may still be cached.
 func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) string) ([]T, error) {
 	var tenants []string
 	for _, i := range items {
@@ -131,7 +130,7 @@ func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) s
 	return slices.DeleteFunc(items, func(i T) bool { return slices.Contains(suspended, tenant(i)) }), nil
 }
 
-// isVisible returns missing if a tenant is suspended.
+// isVisible returns missing if the tenant is suspended.
 func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
 	suspended, err := s.opts.Suspended(ctx, tenant)
 	if err == nil && len(suspended) > 0 {
@@ -147,7 +146,7 @@ func orEmpty[T any](all []T) []T {
 	return all
 }
 
-// Hotel describes a property. It is ErrNoProperty if its tenant is suspended.
+// Hotel describes a property, or returns ErrNoProperty if its tenant is suspended.
 func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
@@ -173,8 +172,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 	return h, v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
 }
 
-// Property returns what other answers need of a property. It is ErrNoProperty if its
-// tenant is suspended.
+// Property returns a property, or ErrNoProperty if its tenant is suspended.
 func (s *Service) Property(ctx context.Context, property string) (Property, error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
@@ -187,7 +185,7 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 	return p, s.isVisible(ctx, p.TenantID, ErrNoProperty)
 }
 
-// property is Property, also for suspended tenants.
+// property is Property without the suspension check.
 func (s *Service) property(ctx context.Context, property string) (Property, error) {
 	p, _, err := decoded(ctx, s, asked{UpstreamProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
 		return s.opts.Source.Property(ctx, property)
@@ -195,8 +193,8 @@ func (s *Service) property(ctx context.Context, property string) (Property, erro
 	return p, err
 }
 
-// PropertyOf returns a property of a tenant. It returns ErrNoProperty if the property does not
-// belong to the tenant, and another error if that is not known.
+// PropertyOf returns a tenant's property. It returns ErrNoProperty if the property belongs to another tenant, and
+// another error if this is unknown.
 func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Property, error) {
 	p, err := s.property(ctx, property)
 	if err == nil && p.TenantID != tenant {
@@ -205,8 +203,7 @@ func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Prop
 	return p, err
 }
 
-// Availability says what a property offers for a stay. It is ErrNoProperty if its tenant is
-// suspended.
+// Availability returns a property's offers for a stay, or ErrNoProperty if its tenant is suspended.
 func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
 	if err := q.normalize(); err != nil {
 		return View{}, err
@@ -235,7 +232,7 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	})
 }
 
-// FacetsOf counts the properties of a region.
+// FacetsOf counts a region's properties.
 func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
 	country, region, ok := normalizeRegion(country, region)
 	if !ok {
@@ -248,7 +245,7 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 	})
 }
 
-// BrandPeek describes a tenant. It is ErrNoTenant if the tenant is suspended.
+// BrandPeek describes a tenant, or returns ErrNoTenant if it is suspended.
 func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
 	tenant, ok := guest.ParseTenant(tenant)
 	if !ok {

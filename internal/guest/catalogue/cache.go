@@ -14,91 +14,85 @@ import (
 	"holdfast/internal/ident"
 )
 
-// campaignLife is the life of search results while a campaign brings many guests.
+// campaignLife is how long search results stay fresh during a campaign.
 const campaignLife = 5 * time.Minute
 
 const (
-	// StaleLife is how long an answer that is not fresh is kept, unless the configuration has another time.
+	// StaleLife is the default time to keep a stale answer.
 	StaleLife = 10 * time.Minute
 
-	// FillLife is how long the lock of a caller of an upstream lasts. If its process is
-	// killed, another one takes over then.
+	// FillLife is how long an upstream caller holds the lock. If its process is killed, another takes over
+	// afterwards.
 	FillLife = 5 * time.Second
 
-	// MaxUpstreamTimeout limits a call of an upstream: the caller must still have the lock
-	// when it stores the answer.
+	// MaxUpstreamTimeout limits an upstream call, so that the caller still holds the lock when it stores the answer.
 	MaxUpstreamTimeout = 4 * time.Second
 
-	// nearLife is how long a process keeps a copy of an answer in Redis.
+	// nearLife is how long a process keeps a copy of a cached answer.
 	nearLife = 5 * time.Second
 
-	// failLife, and up to twice as long, is the time between calls of an upstream that fails
-	// or does not know what is asked for.
+	// failLife, and up to twice as long, is the interval between calls after an upstream fails or answers "not
+	// found".
 	failLife = time.Second
 )
 
-// CacheState says where an answer comes from, in the words of X-Cache.
+// CacheState is an answer's origin, as reported in X-Cache.
 type CacheState string
 
-// The states of answers.
+// Cache states.
 const (
 	CacheHit    CacheState = "HIT"
 	CacheMiss   CacheState = "MISS"
 	CacheStale  CacheState = "STALE"
-	CacheBypass CacheState = "BYPASS" // from the catalogue, and not stored
+	CacheBypass CacheState = "BYPASS" // from the catalogue, not stored
 	cacheError  CacheState = "ERROR"
 )
 
-// CacheStates are what Options.Cached is called with.
+// CacheStates are the arguments of Options.Cached.
 var CacheStates = []CacheState{CacheHit, CacheMiss, CacheStale, CacheBypass, cacheError}
 
-// View is an answer of the catalogue as JSON.
+// View is a catalogue answer as JSON.
 type View struct {
-	Body      []byte // must not be changed
+	Body      []byte // read-only
 	State     CacheState
-	Fresh     time.Duration // for how long it is fresh; negative: since when it is not
-	Stale     time.Duration // for how long it may be used after that, while this server fails
-	Collapsed bool          // another request has asked the catalogue
+	Fresh     time.Duration // remaining fresh time; negative: stale since
+	Stale     time.Duration // how much longer it may be used while this server fails
+	Collapsed bool          // another request called the catalogue
 }
 
-// Hot has the caches of answers of upstreams, and locks for those who fill them. Its
-// keys have no environment, such as cache:facets:at:vienna. Unlike everything else, it
-// makes room when memory is short.
+// Hot caches upstream answers, and locks keys for callers that fill them. Keys do not name the environment, e.g.
+// cache:facets:at:vienna. Unlike other hot state, the cache may be evicted when memory is short.
 type Hot interface {
-	// Cached reads a value, and the state of its lock.
+	// Cached reads a value and its lock state.
 	Cached(ctx context.Context, key string) (CachedValue, error)
 
-	// PutCached stores a value.
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
 
-	// Lock acquires the lock of a key for an owner, and returns false if another one has it.
-	// An owner that has it extends it.
+	// Lock locks a key or extends the owner's lock. It returns false if another owner holds the lock.
 	Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 
-	// Unlock releases a lock, and returns false if the owner does not have it.
+	// Unlock returns false if the owner does not hold the lock.
 	Unlock(ctx context.Context, key, owner string) (bool, error)
 
-	// FillCached is PutCached and Unlock in one step, which does nothing and returns false
-	// if the owner does not have the lock any more.
+	// FillCached atomically stores a value and unlocks. It returns false and does nothing if the owner lost the lock.
 	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
 
-	// FailCached replaces the lock of an owner by a mark that the value could not be filled:
-	// for life the lock cannot be taken. It keeps the value, and does nothing and returns false
-	// if the owner does not have the lock any more.
+	// FailCached replaces the owner's lock with a failure mark, which blocks the lock for life and keeps the value.
+	// It returns false and does nothing if the owner lost the lock.
 	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 }
 
-// CachedValue is the result of Hot.Cached.
+// CachedValue is returned by Hot.Cached.
 type CachedValue struct {
 	Value  []byte
 	Found  bool
 	Left   time.Duration // until the value expires
-	Locked time.Duration // until the lock ends; 0: it is not locked
+	Locked time.Duration // until the lock expires; 0: unlocked
 	Failed bool          // locked by FailCached
 }
 
-// view returns an answer: from memory, from the cache, or from the catalogue, which many
-// requests for the same, in all processes, ask once.
+// view returns an answer from memory, the cache or the catalogue. Concurrent requests for the same key, in all
+// processes, call the catalogue once.
 func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
 	if s.opts.Cached != nil {
 		defer func() {
@@ -119,7 +113,7 @@ func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask fu
 	asked := false // by this request
 	result := s.flights.DoChan(key, func() (any, error) {
 		asked = true
-		// Others wait for the answer, too: it does not end with this request.
+		// Others wait for the answer too, so it outlives this request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FillLife+MaxUpstreamTimeout)
 		defer cancel()
 		ctx = guest.WithHotTime(ctx, time.Minute)
@@ -146,16 +140,15 @@ func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask fu
 	}
 }
 
-// Stored answers begin with a byte that says what they are.
+// First byte of a stored answer.
 const (
 	storedBody    = 'v'
-	storedMissing = 'n' // the catalogue does not have it; there is no body
+	storedMissing = 'n' // not in the catalogue; no body
 )
 
-// ErrMissing is the answer that the catalogue does not have what was asked for.
+// ErrMissing means that the object is not in the catalogue.
 var ErrMissing = errcode.New(errcode.NotFound, "the catalogue does not have it")
 
-// missing returns ErrMissing if the view says so.
 func (v *View) missing() error {
 	if v.Body == nil {
 		return ErrMissing
@@ -163,8 +156,7 @@ func (v *View) missing() error {
 	return nil
 }
 
-// decode reads a stored answer of an upstream. It returns false if the key has no value, or one in the
-// format of another release.
+// decode reads a stored upstream answer. It returns false if the value is missing or in another release's format.
 func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false
@@ -182,8 +174,7 @@ func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	return v, false
 }
 
-// near reads the copy of a fresh answer in this process. It begins with the time until
-// which the answer is fresh.
+// near reads this process's copy of a fresh answer. The copy starts with its freshness deadline.
 func (s *Service) near(ctx context.Context, u *guest.Upstream, key string) (View, bool) {
 	if s.opts.Local == nil {
 		return View{}, false
@@ -209,7 +200,7 @@ func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh 
 	_ = s.opts.Local.PutCached(ctx, "near:"+key, append(value, stored...), min(fresh, nearLife))
 }
 
-// loader fills a key of a cache.
+// loader fills a cache key.
 type loader struct {
 	*Service
 	from  guest.Upstream
@@ -218,15 +209,14 @@ type loader struct {
 	ask   func(context.Context) ([]byte, error)
 }
 
-// Times between reads of a key that another loader fills.
+// Intervals for polling a key that another loader fills.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
 )
 
-// load reads a key, or fills it if no other loader does. It waits for another caller of the
-// catalogue at most as long as a lock lasts; then an old answer must do, or a call of its
-// own. near says that copies of fresh answers are kept in the process.
+// load reads a key, or fills it if no other loader does. It waits at most one lock lifetime for another loader; then
+// it uses an old answer or calls the catalogue itself. near enables copies in this process.
 func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
 	deadline, pause := time.Now().Add(FillLife), firstPause
 	for {
@@ -269,7 +259,7 @@ func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
 	}
 }
 
-// fill asks the catalogue under the lock, unless another one has answered just before.
+// fill calls the catalogue under the lock, unless another loader just filled the key.
 func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	c, err := hot.Cached(ctx, l.key)
 	if err != nil {
@@ -308,15 +298,13 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	return v, err
 }
 
-// jitter returns a time that is a tenth longer or shorter, so that keys that were filled
-// together do not expire together.
+// jitter varies d by up to 10%, so that keys filled together do not expire together.
 func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(max(d/5, 1)) }
 
-// longest is the longest time that jitter returns.
+// longest is the maximum result of jitter.
 func longest(d time.Duration) time.Duration { return d + d/10 }
 
-// askFor asks the catalogue. Any error but that it does not have what is asked for is
-// ErrUpstream.
+// askFor calls the catalogue. Every error except "not found" becomes ErrUpstream.
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	stored, _ := l.breakers.LoadOrStore(l.from.Name, &breaker{})
 	b := stored.(*breaker)
@@ -344,17 +332,17 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	return View{Body: body, State: state}, nil
 }
 
-// breaker stops calls of an upstream that fails again and again, whatever the keys.
+// breaker stops calls, for all keys, to an upstream that keeps failing.
 type breaker struct {
 	mu       sync.Mutex
-	failures int // in a row
+	failures int // consecutive
 	next     time.Time
 }
 
 const (
-	// breakAfter failures in a row no calls are made.
+	// breakAfter is the number of consecutive failures that stops calls.
 	breakAfter = 5
-	// probeAfter a failure one call is made all the same.
+	// probeAfter is the delay before a trial call after a failure.
 	probeAfter = 4 * time.Second
 )
 

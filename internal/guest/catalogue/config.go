@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Upstreams are the HTTP services of the catalogue.
+// Upstreams configures the catalogue's HTTP services.
 type Upstreams struct {
 	Search       string `toml:"search" doc:"Finds properties: POST with a query. If none of these services is set, the built-in catalogue of invented hotels is used."`
 	Map          string `toml:"map" doc:"Finds properties for the map: POST with a query."`
@@ -28,7 +28,7 @@ func DefaultUpstreams() Upstreams {
 	return Upstreams{Timeout: 1500 * time.Millisecond, MaxBody: 1 << 20}
 }
 
-// The upstreams of a hotel search. Their keys in the cache are older than guest.Upstream.Key.
+// Hotel search upstreams. Their cache keys predate guest.Upstream.Key.
 var (
 	UpstreamSearch       = guest.Upstream{Name: guest.SearchUpstream, Fresh: time.Minute, Stale: StaleLife}
 	UpstreamMap          = guest.Upstream{Name: "map", Fresh: time.Minute, Stale: StaleLife}
@@ -41,7 +41,7 @@ var (
 	UpstreamProperty = guest.Upstream{Name: "property", Path: []string{"property"}, Fresh: 5 * time.Minute, Stale: StaleLife}
 )
 
-// Hotel returns the upstreams of a hotel search, with their URLs.
+// Hotel returns the hotel search upstreams with their URLs.
 func (u *Upstreams) Hotel() []guest.Upstream {
 	all := []guest.Upstream{UpstreamSearch, UpstreamMap, UpstreamDetail, UpstreamAvailability, UpstreamFacets, UpstreamBrand, UpstreamProperty}
 	for i, address := range []string{u.Search, u.Map, u.Detail, u.Availability, u.Facets, u.Brand, u.Property} {
@@ -50,7 +50,7 @@ func (u *Upstreams) Hotel() []guest.Upstream {
 	return all
 }
 
-// BuiltIn reports whether no service is set.
+// BuiltIn reports whether no service is configured.
 func (u *Upstreams) BuiltIn() bool {
 	for _, h := range u.Hotel() {
 		if h.URL != "" {
@@ -76,10 +76,10 @@ func (u *Upstreams) Check() (problems conf.Problems) {
 	return problems
 }
 
-// ExpectedUpstream is the problem of a URL that IsUpstream refuses.
+// ExpectedUpstream is the error for URLs that IsUpstream rejects.
 const ExpectedUpstream = "must be an http or https URL without user, query and fragment"
 
-// IsUpstream reports whether a text is the URL of an upstream.
+// IsUpstream reports whether address is a valid upstream URL.
 func IsUpstream(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""

@@ -9,18 +9,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // time zones of properties, also in a container without them
+	_ "time/tzdata" // time zones, for containers without them
 	"unicode/utf8"
 
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
-// SearchQuery is what a guest looks for. Its JSON is what clients send, what search
-// upstreams get, and what a search session keeps.
+// SearchQuery is a hotel search. Clients send it as JSON, upstreams receive it, and search sessions store it.
 type SearchQuery struct {
-	Country         string   `json:"country,omitempty"`         // ISO 3166-1, such as AT
-	Region          string   `json:"region,omitempty"`          // such as vienna
+	Country         string   `json:"country,omitempty"`         // ISO 3166-1, e.g. AT
+	Region          string   `json:"region,omitempty"`          // e.g. vienna
 	Text            string   `json:"text,omitempty"`            // in names and places
 	CheckIn         string   `json:"checkIn,omitempty"`         // YYYY-MM-DD
 	CheckOut        string   `json:"checkOut,omitempty"`        // YYYY-MM-DD
@@ -28,18 +27,18 @@ type SearchQuery struct {
 	Children        int      `json:"children"`                  // 0 to 30
 	Rooms           int      `json:"rooms"`                     // 1 to 10; 1 if absent
 	MinStars        int      `json:"minStars,omitempty"`        // 0 to 5
-	Amenities       []string `json:"amenities,omitempty"`       // all of them; at most 20
-	MaxNightlyMinor string   `json:"maxNightlyMinor,omitempty"` // in the smallest unit of the currency, as decimal text
-	Bounds          *Bounds  `json:"bounds,omitempty"`          // only on the map
-	Sort            string   `json:"sort"`                      // one of Sorts; recommended if absent
-	Page            int      `json:"page"`                      // 1 to 1000; 1 if absent
-	PageSize        int      `json:"pageSize"`                  // 1 to 100; 20 if absent
+	Amenities       []string `json:"amenities,omitempty"`       // all required; at most 20
+	MaxNightlyMinor string   `json:"maxNightlyMinor,omitempty"` // in the currency's smallest unit, as decimal text
+	Bounds          *Bounds  `json:"bounds,omitempty"`          // map only
+	Sort            string   `json:"sort"`                      // one of Sorts; default recommended
+	Page            int      `json:"page"`                      // 1 to 1000; default 1
+	PageSize        int      `json:"pageSize"`                  // 1 to 100; default 20
 	Locale          string   `json:"locale"`                    // BCP 47
 	Currency        string   `json:"currency"`                  // ISO 4217
-	Device          string   `json:"device,omitempty"`          // mobile or desktop; of the browser
+	Device          string   `json:"device,omitempty"`          // the browser's: mobile or desktop
 }
 
-// Bounds are a part of the map, in degrees.
+// Bounds is a map section, in degrees.
 type Bounds struct {
 	South float64 `json:"south"`
 	West  float64 `json:"west"`
@@ -47,17 +46,16 @@ type Bounds struct {
 	East  float64 `json:"east"`
 }
 
-// Sorts are the orders of search results.
+// Sorts are the sort orders.
 var Sorts = []string{"recommended", "price", "rating", "name"}
 
-// Results is a page of properties that a search has found.
+// Results is a page of found properties.
 type Results struct {
 	Items []Listing `json:"items"`
-	Total int       `json:"total"` // of all pages
+	Total int       `json:"total"` // on all pages
 }
 
-// Listing is a property in a list. Prices are decimal text in the smallest unit of the
-// currency; "" means that the price is not known.
+// Listing is a property in a list. Prices are decimal text in the currency's smallest unit; "" if unknown.
 type Listing struct {
 	PropertyID           string   `json:"propertyId"`
 	TenantID             string   `json:"tenantId"`
@@ -74,10 +72,10 @@ type Listing struct {
 	TotalForStayMinor    string   `json:"totalForStayMinor,omitempty"`
 }
 
-// Pins are properties on the map.
+// Pins are found properties on the map.
 type Pins struct {
 	Items []Pin `json:"items"`
-	Total int   `json:"total"` // there may be more than Items
+	Total int   `json:"total"` // may exceed len(Items)
 }
 
 // Pin is a property on the map.
@@ -91,7 +89,7 @@ type Pin struct {
 	CheapestNightlyMinor string  `json:"cheapestNightlyMinor,omitempty"`
 }
 
-// Limits of a query.
+// Query limits.
 const (
 	maxText      = 100 // characters
 	maxGuests    = 30
@@ -105,14 +103,14 @@ const (
 
 var (
 	countryForm = regexp.MustCompile(`^[A-Z]{2}$`)
-	nameForm    = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`) // of regions and amenities, at most 40 bytes
+	nameForm    = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`) // regions and amenities, at most 40 bytes
 	minorForm   = regexp.MustCompile(`^(?:0|[1-9][0-9]{0,17})$`)
 )
 
 func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
 
-// Normalize gives a query its defaults and its one spelling, and returns errcode.Invalid if
-// it is not valid. Queries that ask for the same are the same afterwards.
+// Normalize sets defaults and canonicalizes the query, so that equivalent queries become equal. It returns
+// errcode.Invalid for an invalid query.
 func (q *SearchQuery) Normalize() error {
 	q.Country, q.Region = strings.ToUpper(strings.TrimSpace(q.Country)), strings.ToLower(strings.TrimSpace(q.Region))
 	q.Text = strings.ToLower(strings.Join(strings.Fields(q.Text), " "))
@@ -170,7 +168,7 @@ func (q *SearchQuery) Normalize() error {
 	return checkOccupancy(guest.BadMember, q.Adults, q.Children, q.Rooms)
 }
 
-// checkDates returns errcode.Invalid unless the dates are of a stay.
+// checkDates returns errcode.Invalid unless the dates form a valid stay.
 func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	in, err := time.Parse(dateForm, from)
 	if err != nil {
@@ -186,7 +184,7 @@ func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	return nil
 }
 
-// CheckPage returns errcode.Invalid for a page, a parameter of a URL, that no search has.
+// CheckPage returns errcode.Invalid for a page parameter out of range.
 func CheckPage(page int) error {
 	if page < 1 || page > maxPage {
 		return guest.BadParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
@@ -194,11 +192,11 @@ func CheckPage(page int) error {
 	return nil
 }
 
-// ExpectedDate is the detail of an error of a date.
+// ExpectedDate is the error detail for dates.
 const ExpectedDate = "expected a date such as 2027-01-31"
 
-// CheckArrival returns errcode.Invalid if a date is past in a time zone. In one that is not known
-// it is past when it is past everywhere.
+// CheckArrival returns errcode.Invalid if a date is past in a time zone; in an unknown zone, if it is past
+// everywhere.
 func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	if date < today(now, zone) {
 		return bad("expected a date that is not past", name)
@@ -206,10 +204,10 @@ func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	return nil
 }
 
-// lastZone is where a date ends last.
+// lastZone is the time zone where a date ends last.
 var lastZone = time.FixedZone("UTC-12", -12*60*60)
 
-// today returns the date in an IANA time zone, or in lastZone if it is not known.
+// today returns the date in an IANA time zone, or in lastZone if the zone is unknown.
 func today(now time.Time, zone string) string {
 	at := lastZone
 	if zone != "" && zone != "Local" {
@@ -234,7 +232,7 @@ func checkOccupancy(bad guest.Bad, adults, children, rooms int) error {
 	return nil
 }
 
-// Nights returns the number of nights of a normalized query; 0 without dates.
+// Nights returns a normalized query's number of nights; 0 without dates.
 func (q *SearchQuery) Nights() int {
 	in, err1 := time.Parse(dateForm, q.CheckIn)
 	out, err2 := time.Parse(dateForm, q.CheckOut)
@@ -244,7 +242,6 @@ func (q *SearchQuery) Nights() int {
 	return nights(in, out)
 }
 
-// normalizedHash normalizes a query and returns its hash.
 func (q *SearchQuery) normalizedHash() (string, error) {
 	if err := q.Normalize(); err != nil {
 		return "", err
@@ -252,7 +249,7 @@ func (q *SearchQuery) normalizedHash() (string, error) {
 	return q.Hash()
 }
 
-// Hash returns the same text for the same normalized queries only.
+// Hash returns a hash that is equal only for equal normalized queries.
 func (q *SearchQuery) Hash() (string, error) {
 	text, err := json.Marshal(q)
 	if err != nil {

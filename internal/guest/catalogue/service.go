@@ -1,4 +1,5 @@
-// Package catalogue shows guests the properties of a catalogue, with caches in front of it.
+// Package catalogue answers searches and views from a hotel catalogue or a profile's upstreams. It caches answers,
+// and hides everything that belongs to suspended tenants.
 package catalogue
 
 import (
@@ -12,32 +13,30 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service answers searches and views of properties from a catalogue, with caches in front
-// of it. It does not show what belongs to suspended tenants.
+// Service answers searches and views, with caches in front of the catalogue. It hides suspended tenants.
 type Service struct {
 	opts     Options
 	flights  singleflight.Group
-	breakers sync.Map // *breaker by the name of a cache
+	breakers sync.Map // *breaker by cache name
 }
 
 // Options are the dependencies of a Service. Hot, Clock and Suspended are required.
 type Options struct {
 	Profile  *guest.Profile // nil: guest.Hotel
-	Source   Source         // of a hotel search; nil: every answer is ErrUpstream
-	Fetcher  Fetcher        // of other profiles, likewise
-	Campaign bool           // search results are cached for longer
+	Source   Source         // for hotel searches; nil: always ErrUpstream
+	Fetcher  Fetcher        // for other profiles; nil: always ErrUpstream
+	Campaign bool           // cache search results longer
 	Clock    clock.Clock
 	Hot      Hot
 
-	// Local caches while Hot is unavailable, and has copies of what was read from Hot. nil: nothing
-	// does.
+	// Local replaces Hot while it is unavailable, and keeps copies of values read from it. May be nil.
 	Local Hot
 
-	// Suspended returns the suspended ones among the tenants.
+	// Suspended returns the suspended tenants among tenants.
 	Suspended func(ctx context.Context, tenants ...string) ([]string, error)
 
-	// Cached, if set, is called with the name of a cache and one of CacheStates when it was
-	// asked; Called after a call of the catalogue.
+	// Cached, if set, is called with a cache name and one of CacheStates after a lookup; Called, after a catalogue
+	// call.
 	Cached func(cache string, state CacheState)
 	Called func(cache string, d time.Duration, err error)
 

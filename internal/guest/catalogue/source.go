@@ -9,35 +9,31 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Source has properties and tenants. The built-in one is in the folder catalogue; that
-// in the folder upstream asks HTTP services.
+// Source provides properties and tenants: package builtin contains them, package upstream calls HTTP services.
 //
-// IDs are UUIDs in lower case. A method returns ErrNoProperty, ErrNoTenant or ErrNoRegion
-// for what does not exist, and any other error if it is not known.
+// IDs are lower-case UUIDs. Methods return ErrNoProperty, ErrNoTenant or ErrNoRegion for missing objects, and any
+// other error if the source cannot tell.
 type Source interface {
-	// Search finds properties by a normalized query.
+	// Search finds properties with a normalized query.
 	Search(ctx context.Context, q SearchQuery) (Results, error)
 
-	// Map finds properties for the map.
 	Map(ctx context.Context, q SearchQuery) (Pins, error)
 
-	// Hotel describes a property in a language, or the one closest to it.
+	// Hotel describes a property in the language closest to locale.
 	Hotel(ctx context.Context, property, locale, currency string) (Hotel, error)
 
-	// Availability says what a property offers for a stay, in its own currency.
+	// Availability returns a property's offers for a stay, in its own currency.
 	Availability(ctx context.Context, q AvailabilityQuery) (Availability, error)
 
-	// Facets counts the properties of a region by what guests filter by.
+	// Facets counts a region's properties by filter value.
 	Facets(ctx context.Context, country, region string) (Facets, error)
 
-	// Brand describes a tenant.
 	Brand(ctx context.Context, tenant string) (Brand, error)
 
-	// Property has what other answers need of a property.
 	Property(ctx context.Context, property string) (Property, error)
 }
 
-// Errors of catalogues.
+// Catalogue errors.
 var (
 	ErrNoProperty = errcode.New(errcode.NotFound, "there is no such property")
 	ErrNoTenant   = errcode.New(errcode.NotFound, "there is no such tenant")
@@ -45,7 +41,7 @@ var (
 	ErrUpstream   = errcode.New(errcode.Unavailable, "the catalogue is unavailable: retry")
 )
 
-// Hotel is a property as its page shows it. Prices are as in Listing.
+// Hotel is a property page. Prices are as in Listing.
 type Hotel struct {
 	PropertyID           string     `json:"propertyId"`
 	TenantID             string     `json:"tenantId"`
@@ -70,22 +66,21 @@ type Hotel struct {
 	CheapestNightlyMinor string     `json:"cheapestNightlyMinor,omitempty"`
 }
 
-// RoomType is a kind of room of a property.
+// RoomType is a kind of room.
 type RoomType struct {
 	Code   string `json:"code"`
 	Name   string `json:"name"`
 	Sleeps int    `json:"sleeps"`
 }
 
-// AvailabilityQuery is a stay for which a guest looks for a room.
+// AvailabilityQuery asks for rooms during a stay.
 type AvailabilityQuery struct {
 	Property                string
 	From, To                string // YYYY-MM-DD
 	Adults, Children, Rooms int
 }
 
-// Availability is what a property offers for a stay. Prices are as in Listing, in the
-// currency of the property.
+// Availability lists a property's offers for a stay. Prices are as in Listing, in the property's currency.
 type Availability struct {
 	PropertyID           string  `json:"propertyId"`
 	From                 string  `json:"from"`
@@ -100,7 +95,7 @@ type Availability struct {
 	Offers               []Offer `json:"offers"`
 }
 
-// Offer is a kind of room that is available.
+// Offer is an available room type.
 type Offer struct {
 	RoomType          string `json:"roomType"`
 	NightlyMinor      string `json:"nightlyMinor"`
@@ -108,7 +103,7 @@ type Offer struct {
 	Left              int    `json:"left"` // rooms
 }
 
-// Facets are the numbers of properties of a region.
+// Facets counts a region's properties.
 type Facets struct {
 	Country   string  `json:"country"`
 	Region    string  `json:"region"`
@@ -117,13 +112,13 @@ type Facets struct {
 	Amenities []Facet `json:"amenities"`
 }
 
-// Facet is a value with its number of properties.
+// Facet is a filter value and its number of properties.
 type Facet struct {
 	Value string `json:"value"`
 	Count int    `json:"count"`
 }
 
-// Brand is a tenant as guests see it.
+// Brand is a tenant's public presentation.
 type Brand struct {
 	TenantID   string `json:"tenantId"`
 	Name       string `json:"name"`
@@ -133,7 +128,7 @@ type Brand struct {
 	Properties int    `json:"properties"`
 }
 
-// Property is what other answers need of a property.
+// Property is the part of a property that other answers need.
 type Property struct {
 	PropertyID string `json:"propertyId"`
 	TenantID   string `json:"tenantId"`
@@ -141,11 +136,10 @@ type Property struct {
 	Country    string `json:"country"`
 	Region     string `json:"region"`
 	City       string `json:"city"`
-	Currency   string `json:"currency"`           // of its prices
-	TimeZone   string `json:"timeZone,omitempty"` // IANA, such as Europe/Vienna; "": not known
+	Currency   string `json:"currency"`           // for prices
+	TimeZone   string `json:"timeZone,omitempty"` // IANA, e.g. Europe/Vienna; "" if unknown
 }
 
-// normalize checks a query.
 func (q *AvailabilityQuery) normalize() error {
 	if q.From == "" || q.To == "" {
 		return guest.BadParameter("expected the dates of the stay", "from", "to")
@@ -156,13 +150,12 @@ func (q *AvailabilityQuery) normalize() error {
 	return checkOccupancy(guest.BadParameter, q.Adults, q.Children, q.Rooms)
 }
 
-// normalizeRegion returns the spelling of a country and a region.
 func normalizeRegion(country, region string) (string, string, bool) {
 	country, region = strings.ToUpper(country), strings.ToLower(region)
 	return country, region, countryForm.MatchString(country) && isName(region)
 }
 
-// normalizeLocale returns one spelling of a language tag: de-AT.
+// normalizeLocale returns the canonical language tag, e.g. de-AT.
 func normalizeLocale(tag string) string {
 	parts := strings.Split(tag, "-")
 	for i, p := range parts {
@@ -178,7 +171,7 @@ func normalizeLocale(tag string) string {
 	return strings.Join(parts, "-")
 }
 
-// isMinor accepts prices, and "" for one that is not known.
+// isMinor accepts prices, and "" for an unknown price.
 func isMinor(prices ...string) bool {
 	return !slices.ContainsFunc(prices, func(p string) bool { return p != "" && !minorForm.MatchString(p) })
 }

@@ -15,30 +15,29 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Fetcher asks the upstreams of a profile.
+// Fetcher calls a profile's upstreams.
 type Fetcher interface {
-	// Fetch returns the answer of an upstream to GET with the values of its path and parameters, or to POST if
-	// there is a body. It returns ErrMissing if the upstream does not have it.
+	// Fetch sends a GET with the path values and parameters, or a POST if body is set, and returns the response. It
+	// returns ErrMissing if the upstream answers "not found".
 	Fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error)
 }
 
-// CriteriaQuery is a search by the criteria of a profile. Its JSON is what the upstream gets, and what a
-// search session keeps.
+// CriteriaQuery is a search by a profile's criteria. Upstreams receive it as JSON, and search sessions store it.
 type CriteriaQuery struct {
 	Criteria json.RawMessage `json:"criteria"`
-	Page     int             `json:"page"`     // 1 to 1000; 1 if absent
-	PageSize int             `json:"pageSize"` // 1 to 100; 20 if absent
+	Page     int             `json:"page"`     // 1 to 1000; default 1
+	PageSize int             `json:"pageSize"` // 1 to 100; default 20
 	Locale   string          `json:"locale"`   // BCP 47
 	Currency string          `json:"currency"` // ISO 4217
 }
 
-// Items is a page of items that a search has found.
+// Items is a page of found items.
 type Items struct {
 	Items []json.RawMessage `json:"items"` // objects
-	Total int               `json:"total"` // of all pages
+	Total int               `json:"total"` // on all pages
 }
 
-// Normalize gives a query its defaults and one spelling of the locale, and returns errcode.Invalid if it is not valid. It does not
+// Normalize sets defaults and canonicalizes the locale. It returns errcode.Invalid for an invalid query, but does not
 // check the criteria.
 func (q *CriteriaQuery) Normalize() error {
 	if q.Page == 0 {
@@ -61,8 +60,8 @@ func (q *CriteriaQuery) Normalize() error {
 	return nil
 }
 
-// NormalizeValues gives the locale among the parameters of an upstream its one spelling, and returns errcode.Invalid if it or the
-// currency is not valid.
+// NormalizeValues canonicalizes the locale parameter, and returns errcode.Invalid if the locale or the currency is
+// invalid.
 func NormalizeValues(values url.Values) error {
 	if values.Has("locale") {
 		if !guest.IsLocale(values.Get("locale")) {
@@ -76,7 +75,7 @@ func NormalizeValues(values url.Values) error {
 	return nil
 }
 
-// FindItems searches by criteria. The query is normalized. The total is as Service.Find has it.
+// FindItems searches by criteria and normalizes the query. For the total, see Service.Find.
 func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {
@@ -110,7 +109,7 @@ func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, 
 	return found, v, json.Unmarshal(v.Body, &found)
 }
 
-// Read returns an answer of an upstream of the profile. It is ErrMissing if it belongs to a suspended tenant.
+// Read returns an upstream's answer, or ErrMissing if it belongs to a suspended tenant.
 func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values) (v View, err error) {
 	if s.opts.Fetcher == nil {
 		return v, ErrUpstream
@@ -122,7 +121,7 @@ func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values)
 	return v, err
 }
 
-// fetch asks an upstream, and checks that the answer is an object.
+// fetch calls an upstream, and checks that the answer is a JSON object.
 func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
 	text, err := s.opts.Fetcher.Fetch(ctx, u, values, body)
 	if err != nil {
@@ -136,15 +135,15 @@ func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values
 	return compact.Bytes(), err
 }
 
-// owners are the tenants to which an answer and its items belong, by their UUIDs; "" for none.
+// owners holds the tenant UUIDs that an answer and its items belong to; "" for none.
 type owners struct {
 	answer string
 	items  []string
 }
 
-// owners reads the members tenantId of an answer and its items. A list belongs to nobody if it names no tenant.
+// owners reads tenantId from an answer and its items. A list without a tenant belongs to nobody.
 func (s *Service) owners(body []byte) (o owners, err error) {
-	var members map[string]json.RawMessage // names are compared exactly, unlike those of a struct
+	var members map[string]json.RawMessage // matches names exactly, unlike a struct
 	var tenant string
 	if json.Unmarshal(body, &members) != nil || members["tenantId"] != nil && json.Unmarshal(members["tenantId"], &tenant) != nil {
 		return o, errTenant
@@ -177,7 +176,7 @@ func (s *Service) owners(body []byte) (o owners, err error) {
 
 var errTenant = errcode.New(errcode.Unavailable, "an answer of an upstream has an item that is not an object, or a tenantId that is not a UUID")
 
-// owner returns the UUID of a tenant. An answer that names none belongs to the tenant of the profile.
+// owner returns a tenant's UUID. An answer without a tenant belongs to the profile's tenant.
 func (s *Service) owner(text string) (string, error) {
 	if text == "" {
 		return s.opts.Profile.Tenant, nil
@@ -189,7 +188,8 @@ func (s *Service) owner(text string) (string, error) {
 	return tenant, nil
 }
 
-// withoutSuspended returns an answer without the items of suspended tenants, or ErrMissing if the answer belongs to one.
+// withoutSuspended removes suspended tenants' items from an answer, or returns ErrMissing if the whole answer belongs
+// to a suspended tenant.
 func (s *Service) withoutSuspended(ctx context.Context, body []byte) ([]byte, error) {
 	o, err := s.owners(body)
 	if err != nil {

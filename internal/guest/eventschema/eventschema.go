@@ -1,7 +1,7 @@
-// Package eventschema describes the data of the events of guests as JSON Schemas (Draft 2020-12), for consumers.
+// Package eventschema describes guest event data as JSON Schemas (Draft 2020-12), for consumers.
 //
-// The version of a schema is the end of the type, such as v1. Within a version members may be added, so
-// the schemas allow members that they do not name.
+// A schema's version is the end of the event type, e.g. v1. Members may be added within a version, so the schemas
+// allow unknown members.
 package eventschema
 
 import (
@@ -16,9 +16,9 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// Schema is the schema of the data of a type of events.
+// Schema describes the data of an event type.
 type Schema struct {
-	Kind      string // the type without the prefix of the profile, such as wishlist.added.v1
+	Kind      string // type without the profile's prefix, e.g. wishlist.added.v1
 	Type      string
 	Doc       string // when it is published
 	Retention string // guest.Operational or guest.Audit
@@ -27,7 +27,7 @@ type Schema struct {
 
 type object = map[string]any
 
-// All returns the schemas of a profile, by type.
+// All returns a profile's schemas, ordered by type.
 func All(p *guest.Profile) (all []Schema) {
 	b := builder{p}
 	kinds := b.kinds()
@@ -40,14 +40,14 @@ func All(p *guest.Profile) (all []Schema) {
 		maps.Copy(root, k.data)
 		text, err := json.MarshalIndent(root, "", "  ")
 		if err != nil {
-			panic(err) // a payload that is no JSON, which the configuration has refused
+			panic(err) // the payload schema is not JSON, which the configuration rejects
 		}
 		all = append(all, Schema{kind, p.EventType(kind), k.doc, k.retention, append(text, '\n')})
 	}
 	return all
 }
 
-// Find returns the schema of a type, with or without the prefix of the profile.
+// Find returns the schema for a type, with or without the profile's prefix.
 func Find(p *guest.Profile, name string) (Schema, bool) {
 	all := All(p)
 	i := slices.IndexFunc(all, func(s Schema) bool { return s.Type == name || s.Kind == name })
@@ -57,14 +57,12 @@ func Find(p *guest.Profile, name string) (Schema, bool) {
 	return all[i], true
 }
 
-// kind is a kind of events.
 type kind struct {
 	doc       string
 	retention string
 	data      object
 }
 
-// builder builds the schemas of a profile.
 type builder struct{ profile *guest.Profile }
 
 func (b builder) kinds() map[string]kind {
@@ -110,7 +108,6 @@ func (b builder) kinds() map[string]kind {
 	return kinds
 }
 
-// item returns the name of the member with the ID of an item.
 func (b builder) item() string { return b.profile.Member() }
 
 func (b builder) itemID() object {
@@ -120,7 +117,7 @@ func (b builder) itemID() object {
 	return object{"type": "string", "pattern": guest.ItemPattern}
 }
 
-// withQuantity adds the quantity to members if the profile has quantities.
+// withQuantity adds the quantity if the profile uses quantities.
 func (b builder) withQuantity(members object) object {
 	if !b.profile.IsHotel() && b.profile.MaxQuantity > 0 {
 		members["quantity"] = object{"type": "integer", "minimum": 1}
@@ -141,11 +138,11 @@ func (b builder) initiated() object {
 	return record(members, "campaign")
 }
 
-// payload returns the schema of the profile, as a document of its own.
+// payload returns the profile's payload schema as a separate document.
 func (b builder) payload() any {
 	var schema any
 	if json.Unmarshal(b.profile.Payload, &schema) != nil {
-		return true // there are no handoffs
+		return true // no handoffs
 	}
 	if o, ok := schema.(object); ok && o["$id"] == nil {
 		o["$id"] = "urn:holdfast:guest:payload"
@@ -167,7 +164,7 @@ func (b builder) suspected() object {
 	}}
 }
 
-// place returns the members that page views and funnel events have in common.
+// place returns the members shared by page views and funnel events.
 func (b builder) place(prefix string) object {
 	return object{
 		"id": id(prefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "searchId": id(guest.SearchPrefix), "occurredAt": moment(),
@@ -202,7 +199,7 @@ func searchedFor(query object) object {
 	}, "searchId")
 }
 
-// record returns the schema of an object whose members are required, except for some.
+// record returns an object schema in which all members but optional are required.
 func record(members object, optional ...string) object {
 	required := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool { return slices.Contains(optional, name) })
 	return object{"type": "object", "properties": members, "required": required}
@@ -248,5 +245,5 @@ func cacheState() object {
 	return one(slices.DeleteFunc(slices.Clone(catalogue.CacheStates), func(s catalogue.CacheState) bool { return strings.HasPrefix(string(s), "ERR") })...)
 }
 
-// one returns the schema of a text that is one of some values.
+// one returns an enum schema.
 func one[T ~string](values ...T) object { return object{"type": "string", "enum": values} }

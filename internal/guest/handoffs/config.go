@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Config has the settings of handoffs.
+// Config holds the handoff settings.
 type Config struct {
 	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts the keys of handoffs in the database, signs the tokens of services, and keys the hashes of addresses and browsers. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets. Keys and hashes that were made with them are still valid."`
@@ -28,7 +28,7 @@ type Config struct {
 	HandoffTenants     map[string]TenantConfig `toml:"handoff_tenants" doc:"Other settings for some tenants, by UUID."`
 }
 
-// TenantConfig has settings of a tenant. Those that are empty are the general ones.
+// TenantConfig overrides settings for a tenant; empty settings inherit.
 type TenantConfig struct {
 	URL         string   `toml:"url" doc:"Instead of handoff_url."`
 	Fingerprint Mismatch `toml:"fingerprint" doc:"Instead of handoff_fingerprint."`
@@ -91,7 +91,7 @@ func isSiteURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && !strings.ContainsAny(text, "{}\" \t\r\n")
 }
 
-// Site returns the booking site of a tenant.
+// Site returns a tenant's booking site.
 func (c *Config) Site(tenant string) BookingSite {
 	t := c.HandoffTenants[tenant]
 	return BookingSite{

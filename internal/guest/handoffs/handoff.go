@@ -12,40 +12,39 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// Handoff is a guest who was sent to the site of a tenant, with a chosen stay or a payload.
+// Handoff records a guest sent to a tenant's site with a stay or a payload.
 type Handoff struct {
 	ID      guest.ID
 	Session guest.ID
-	Tenant  string // UUID in lower case
+	Tenant  string // lower-case UUID
 	Item    string // as in guest.Wish
 	Stay
-	Payload  json.RawMessage // as it is signed; nil: it has a stay
-	Campaign json.RawMessage // nil: none
-	Key      string          // ID of the key that signed the token
+	Payload  json.RawMessage // as signed; nil: a stay instead
+	Campaign json.RawMessage
+	Key      string // ID of the signing key
 
-	// Keyed hashes; empty when the guest has cleared the session.
+	// Keyed hashes; empty after the guest clears the session.
 	Fingerprint, IP []byte
 
-	Minted, Expires time.Time // to the millisecond, as in the token
+	Minted, Expires time.Time // in milliseconds, as in the token
 
 	Consumed   time.Time // zero: not consumed
-	ConsumedBy string    // the service that consumed it
-	ConsumeKey string    // its idempotency key
+	ConsumedBy string    // service name
+	ConsumeKey string    // consumer's idempotency key
 }
 
-// Stay is what a guest wants to book.
+// Stay is the stay a guest wants to book.
 type Stay struct {
 	CheckIn, CheckOut       string // YYYY-MM-DD
 	Adults, Children, Rooms int
-	Currency                string // ISO 4217, such as EUR
-	Locale                  string // BCP 47, such as de-AT
+	Currency                string // ISO 4217, e.g. EUR
+	Locale                  string // BCP 47, e.g. de-AT
 }
 
-// Life is how long rows of handoffs are kept. A token lives 30 minutes at most, so
-// it cannot outlive its row.
+// Life is how long handoff rows are kept. Tokens live at most 30 minutes, so they never outlive their row.
 const Life = 24 * time.Hour
 
-// Errors of handoffs.
+// Handoff errors.
 var (
 	ErrNoHandoff = errcode.New(errcode.NotFound, "there is no such handoff")
 	ErrConsumed  = errcode.New(errcode.Conflict, "the handoff was consumed before")
@@ -56,25 +55,25 @@ var (
 	ErrRestored  = errcode.New(errcode.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
 )
 
-// Consumption is an attempt to consume a handoff whose token was verified.
+// Consumption is an attempt to consume a handoff with a verified token.
 type Consumption struct {
 	ID       guest.ID
-	Claims   handoff.Claims // of the token
-	SignedBy string         // ID of the key of the token
-	By       string         // the service
-	Key      string         // its idempotency key
+	Claims   handoff.Claims
+	SignedBy string // ID of the signing key
+	By       string // service name
+	Key      string // idempotency key
 }
 
-// State is what else decides about a handoff.
+// State is the database state that decides whether a handoff can be consumed.
 type State struct {
-	Now       time.Time // of the database
-	KeyValid  bool      // the key that signed it is not retired
+	Now       time.Time // database clock
+	KeyValid  bool      // the signing key is not retired
 	Suspended bool      // the tenant is suspended
-	Restored  bool      // the database was restored, and its keys are not replaced yet
+	Restored  bool      // the database was restored and its keys are not replaced yet
 }
 
-// ClaimError means that the signed claims of a token differ from the stored handoff. It is an ErrToken.
-type ClaimError struct{ Claim string } // the first that differs
+// ClaimError means that a token's signed claims differ from the stored handoff. It is an ErrToken.
+type ClaimError struct{ Claim string } // first difference
 
 // Error implements error.
 func (e *ClaimError) Error() string {
@@ -84,8 +83,8 @@ func (e *ClaimError) Error() string {
 // Unwrap returns ErrToken.
 func (*ClaimError) Unwrap() error { return ErrToken }
 
-// compare returns a *ClaimError unless the claims of a token are those of the handoff. An erased handoff has no digests and no campaign
-// to compare.
+// compare returns a *ClaimError unless the token's claims match the handoff. Erased handoffs lack digests and
+// campaign, so these are skipped.
 func (h *Handoff) compare(c handoff.Claims) error {
 	own := ClaimsOf(*h)
 	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
@@ -109,8 +108,7 @@ func (h *Handoff) compare(c handoff.Claims) error {
 	return nil
 }
 
-// CheckConsume returns nil if the attempt may consume the handoff. repeated reports that
-// it has done so before.
+// CheckConsume returns nil if the attempt may consume the handoff. repeated means that the same attempt already did.
 func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error) {
 	switch {
 	case s.Restored:
@@ -134,8 +132,7 @@ func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error
 	return false, nil
 }
 
-// Consume marks the handoff as consumed by an attempt that CheckConsume allows. A clock that was
-// set back may be before the time of the mint.
+// Consume marks the handoff as consumed. If the clock was set back, now may be before the mint.
 func (h *Handoff) Consume(c Consumption, now time.Time) {
 	h.Consumed, h.ConsumedBy, h.ConsumeKey = now, c.By, c.Key
 	if now.Before(h.Minted) {
@@ -143,42 +140,37 @@ func (h *Handoff) Consume(c Consumption, now time.Time) {
 	}
 }
 
-// Store stores handoffs, the keys that sign them, and the attempts to consume them that were
-// refused.
+// Store stores handoffs, their signing keys, and refused attempts to consume them.
 type Store interface {
 	RefusalStore
 	AnswerStore
 
-	// Mint stores a new handoff and its event, and returns its token. It is a mutation: see
-	// guest.Store. The active key of Mint.KeyTenant signs the token; no one changes it until the end of the
-	// transaction. Mint returns the errors of Mint.Check, ErrNoKey if no key is active, and
-	// ErrRestored if the database was restored since the keys were made.
+	// Mint stores a handoff and its event and returns its token. It is a mutation: see guest.Store. The active key of
+	// Mint.KeyTenant signs, and cannot change until the transaction ends. Mint returns the errors of Mint.Check,
+	// ErrNoKey if no key is active, and ErrRestored if the database was restored since the keys were made.
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
 
-	// Consume consumes a handoff if CheckConsume allows it, by the clock of the database:
-	// of any number of attempts one succeeds, and repeated it succeeds again, with
-	// repeated set. It returns the errors of CheckConsume, and ErrNoHandoff.
+	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds;
+	// repeating it succeeds with repeated set. Consume returns the errors of CheckConsume, and ErrNoHandoff.
 	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
 
-	// Handoff reads a handoff with its state, or returns ErrNoHandoff.
+	// Handoff reads a handoff and its state, or returns ErrNoHandoff.
 	Handoff(ctx context.Context, id guest.ID) (Handoff, State, error)
 
-	// Handoffs reads handoffs of a session that it has not cleared, newest first and then
-	// by greater ID: at most limit, after the one with the time and ID of after, or from
-	// the first if after is nil.
+	// Handoffs reads up to limit handoffs that the session has not cleared, newest first and then by descending ID.
+	// It starts after the time and ID in after, or at the beginning if after is nil.
 	Handoffs(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error)
 
-	// HandoffKeys reads the keys of a tenant, or the HMAC keys if tenant is "", by the time when they were added and then by ID.
+	// HandoffKeys reads a tenant's keys ("" for HMAC keys), by time added and then by ID.
 	HandoffKeys(ctx context.Context, tenant string) ([]Key, error)
 
 	// HandoffKey reads a key, or returns ErrNoSuchKey.
 	HandoffKey(ctx context.Context, id string) (Key, error)
 
-	// TenantKeys reads Ed25519 keys, by tenant and then by ID: at most limit, after the key with the tenant and ID of after.
+	// TenantKeys reads up to limit Ed25519 keys by tenant and ID, starting after the tenant and ID in after.
 	TenantKeys(ctx context.Context, after Key, limit int) ([]Key, error)
 
-	// ChangeHandoffKeys changes keys as ChangeKeys.Decide says, in a transaction that
-	// excludes others of its kind, and mints. It returns the errors of Decide; then nothing
-	// changes.
+	// ChangeHandoffKeys applies ChangeKeys.Decide in a transaction that excludes mints and other key changes. If
+	// Decide returns an error, so does ChangeHandoffKeys, and nothing changes.
 	ChangeHandoffKeys(ctx context.Context, c ChangeKeys) (ChangedKeys, error)
 }

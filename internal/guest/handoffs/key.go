@@ -14,32 +14,32 @@ import (
 	"holdfast/internal/secretbox"
 )
 
-// Key is a key that signs tokens of handoffs, as it is stored.
+// Key is a stored handoff key.
 type Key struct {
 	ID     string
-	Tenant string // of an Ed25519 key: UUID in lower case. "": an HMAC key, which all tenants share
-	Secret []byte // encrypted; empty when the key is retired
+	Tenant string // lower-case UUID for Ed25519 keys; "" for HMAC keys, which all tenants share
+	Secret []byte // encrypted; empty once retired
 	State  KeyState
 
-	NotBefore time.Time // tokens are not older than the key
-	NotAfter  time.Time // when another key became active; zero: the key is or was not active
-	Retired   time.Time // zero: it is not retired
+	NotBefore time.Time // no token is older
+	NotAfter  time.Time // when another key became active; zero if active or never active
+	Retired   time.Time // zero: not retired
 }
 
-// KeyState is the state of a key.
+// KeyState is a key's state.
 type KeyState string
 
-// The states of keys. At most one HMAC key, and one Ed25519 key of each tenant, is active.
+// Key states. At most one HMAC key, and one Ed25519 key per tenant, is active.
 const (
 	KeyActive     KeyState = "active"
 	KeyVerifyOnly KeyState = "verify-only"
-	KeyRetired    KeyState = "retired" // its tokens are refused, and its secret is erased
+	KeyRetired    KeyState = "retired" // tokens are refused, the secret is erased
 )
 
-// verifierSkew is how far the clock of a site that verifies tokens offline may be behind.
+// verifierSkew is how far an offline verifier's clock may lag.
 const verifierSkew = time.Minute
 
-// Errors of keys.
+// Key errors.
 var (
 	ErrNoSuchKey    = errcode.New(errcode.NotFound, "there is no such key: holdfast guest keys list shows all")
 	ErrKeyRetired   = errcode.New(errcode.Conflict, "the key is retired")
@@ -48,20 +48,19 @@ var (
 	errKeySecret    = errcode.New(errcode.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 )
 
-// Keys is the ring of keys, which all processes share through the database. Keys are
-// read from there when they are needed, so each change has an immediate effect everywhere.
-// It is safe for concurrent use.
+// Keys is the key ring that all processes share through the database. It reads keys when needed, so changes take
+// effect everywhere at once. It is safe for concurrent use.
 type Keys struct {
 	store   Store
 	box     *secretbox.Box
-	answers *secretbox.Box // for the answers of mints, which have tokens
-	issuer  string         // of JWTs
+	answers *secretbox.Box // encrypts mint answers, which contain tokens
+	issuer  string         // JWT issuer
 
 	mu      sync.Mutex
-	signers map[string]signer // by ID of the key. The database knows its state
+	signers map[string]signer // by key ID; only the database knows the state
 }
 
-// NewKeys returns the ring of a database. The secrets and the issuer are those of Config.
+// NewKeys returns the database's key ring. See Config for the secrets and the issuer.
 func NewKeys(store Store, secret string, old []string, issuer string) (*Keys, error) {
 	box, err := secretbox.New("guest handoff keys", secret, old...)
 	if err != nil {
@@ -74,7 +73,6 @@ func NewKeys(store Store, secret string, old []string, issuer string) (*Keys, er
 	return &Keys{store: store, box: box, answers: answers, issuer: issuer, signers: map[string]signer{}}, nil
 }
 
-// sign signs claims with a key.
 func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
 	s, err := k.signer(key)
 	if err != nil {
@@ -113,8 +111,8 @@ func (k *Keys) decrypt(key Key) ([]byte, error) {
 	return secret, nil
 }
 
-// verify returns the claims of a token and the ID of the key that signed it, or
-// ErrToken. Its times and the state of the key are not checked: the database does.
+// verify returns a token's claims and key ID, or ErrToken. It checks neither times nor the key's state: the database
+// does.
 func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id string, err error) {
 	id, ok := handoff.KeyID(token)
 	if !ok {
@@ -142,12 +140,12 @@ func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id s
 	return c, id, nil
 }
 
-// newKey returns a new key for verification, an Ed25519 key unless tenant is "".
+// newKey returns a verify-only key: HMAC if tenant is "", otherwise Ed25519.
 func (k *Keys) newKey(now time.Time, tenant string) Key {
 	text := make([]byte, 40)
 	_, _ = rand.Read(text) // never fails
 	random := 6
-	if tenant != "" { // many tenants may get keys on one day
+	if tenant != "" { // many tenants may get keys on the same day
 		random = 13
 	}
 	id := now.UTC().Format("20060102") + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(text[32:])[:random])
@@ -156,13 +154,12 @@ func (k *Keys) newKey(now time.Time, tenant string) Key {
 	return key
 }
 
-// List returns all HMAC keys, with their encrypted secrets.
+// List returns all HMAC keys, with encrypted secrets.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	return k.store.HandoffKeys(ctx, "")
 }
 
-// Export returns the HMAC keys that are not retired for package handoff, with their secrets: a
-// site that verifies tokens offline needs them.
+// Export returns the unretired HMAC keys with their secrets, for sites that verify tokens offline.
 func (k *Keys) Export(ctx context.Context) ([]handoff.Key, error) {
 	all, err := k.store.HandoffKeys(ctx, "")
 	if err != nil {
@@ -177,38 +174,36 @@ func (k *Keys) Export(ctx context.Context) ([]handoff.Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A key may become active at any time, so NotAfter is of no use until it is final.
+		// A key may become active at any time, so NotAfter is useless until it is final.
 		keys = append(keys, handoff.Key{ID: key.ID, Secret: secret, State: handoff.VerifyOnly, NotBefore: key.NotBefore})
 	}
 	return keys, nil
 }
 
-// Add adds a key that verifies, but does not sign yet: the first step of a rotation.
+// Add starts a rotation: it adds a key that verifies but does not sign yet.
 func (k *Keys) Add(ctx context.Context) (Key, error) { return k.change(ctx, keyAdd, "") }
 
-// Activate makes a key sign. The one that did only verifies from now on.
+// Activate makes a key sign. The previously active key only verifies from now on.
 func (k *Keys) Activate(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyActivate, id)
 }
 
-// Rotate adds a key and makes it sign at once. Sites that verify offline do not know it
-// yet.
+// Rotate adds a key that signs at once, before offline verifiers know it.
 func (k *Keys) Rotate(ctx context.Context) (Key, error) {
 	return k.change(ctx, keyRotate, "")
 }
 
-// Retire retires a key that has no valid tokens any more.
+// Retire retires a key without valid tokens.
 func (k *Keys) Retire(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRetire, id)
 }
 
-// Revoke retires a key at once: all its tokens are void. If it was active, a new key
-// takes its place.
+// Revoke retires a key at once and voids its tokens. A new key replaces an active key.
 func (k *Keys) Revoke(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevoke, id)
 }
 
-// RevokeAll voids all tokens, also of Ed25519 keys. It returns the new active HMAC key.
+// RevokeAll voids all tokens, including Ed25519, and returns the new active HMAC key.
 func (k *Keys) RevokeAll(ctx context.Context) (Key, error) {
 	return k.change(ctx, keyRevokeAll, "")
 }
@@ -218,10 +213,9 @@ func (k *Keys) change(ctx context.Context, do keyChange, id string) (Key, error)
 	return r.Key, err
 }
 
-// Settle makes the first key of a new database. If the database was restored since the
-// keys were made, handoffs that were consumed may be open again: it replaces all keys, so
-// that all tokens are void, and returns true. Witness is nil if the database knows itself
-// whether it was restored.
+// Settle makes the first key in a new database. After a database restore, consumed handoffs may be open again, so
+// Settle replaces all keys to void all tokens and returns true. Witness is nil if the database itself detects
+// restores.
 func (k *Keys) Settle(ctx context.Context, w *Witness) (restored bool, err error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keySettle, keys: k, witness: w})
 	return r.Restored, err

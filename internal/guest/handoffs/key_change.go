@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// ChangeKeys is a request to change the keys of handoffs. Keys makes it.
+// ChangeKeys is a request from Keys to change handoff keys.
 type ChangeKeys struct {
 	do      keyChange
-	key     string   // its ID, where a change is about one
-	tenant  string   // where a change is about the keys of one
+	key     string   // key ID, if the change concerns one key
+	tenant  string   // if the change concerns a tenant's keys
 	keys    *Keys    // makes new keys
 	witness *Witness // for keySettle
 }
 
-// keyChange is a change of keys; see the methods of Keys.
+// keyChange is a kind of key change; see the methods of Keys.
 type keyChange int
 
 const (
@@ -26,50 +26,48 @@ const (
 	keyRevokeAll
 	keySettle
 
-	// Of the Ed25519 keys of a tenant.
+	// For a tenant's Ed25519 keys.
 	keyCreateOfTenant
 	keyRotateOfTenant
 	keyRevokeOfTenant
 )
 
-// Witness is what a server knows outside of its SQLite file about the last use of the
-// file.
+// Witness is kept outside the SQLite file, to detect that the file was replaced since its last use.
 type Witness struct {
-	Last string // incarnation that the last server gave the file; "": not known
-	Next string // incarnation to give it now
+	Last string // incarnation set by the last server; "": unknown
+	Next string // incarnation to set now
 }
 
-// Epoch says of which incarnation of the database the keys are.
+// Epoch links the keys to an incarnation of the database.
 type Epoch struct {
-	Number      int64  // grows when the keys are replaced because the database was restored
-	Incarnation string // of the keys
+	Number      int64  // incremented when a database restore replaces the keys
+	Incarnation string // the keys' incarnation
 
-	// Current is the incarnation of the database. It changes when the database is restored.
-	// "": the database does not know (SQLite).
+	// Current is the database's incarnation, which a restore changes. SQLite does not know it: "".
 	Current string
 }
 
-// KeyRing is what a store reads to change keys.
+// KeyRing is read by a store before it changes keys.
 type KeyRing struct {
-	Now   time.Time // of the database, to the microsecond
-	All   []Key     // those of ChangeKeys.Scope, as Store.HandoffKeys returns them
+	Now   time.Time // database clock, in microseconds
+	All   []Key     // the keys in ChangeKeys.Scope, ordered as in Store.HandoffKeys
 	Epoch Epoch
 
-	// HasTokens reports whether the key ChangeKeys.TokensOf has signed a handoff that
-	// expires after ChangeKeys.TokensAfter.
+	// HasTokens reports whether the key ChangeKeys.TokensOf signed a handoff that expires after
+	// ChangeKeys.TokensAfter.
 	HasTokens bool
 }
 
-// ChangedKeys has the keys that a change stores, and its result.
+// ChangedKeys lists the keys to store, and the result.
 type ChangedKeys struct {
-	Key      Key  // the key that was added, changed, or takes the place of others
-	Restored bool // the keys were replaced because the database was restored
+	Key      Key  // added, changed, or replacing others
+	Restored bool // keys were replaced because of a database restore
 
-	Put   []Key  // keys to add or to replace, in this order: no two are active at any time
-	Epoch *Epoch // if set, its Number and Incarnation are replaced
+	Put   []Key  // keys to insert or replace, in this order, so that two are never active at once
+	Epoch *Epoch // if set, replaces Number and Incarnation
 }
 
-// Scope says which keys the change reads: every key, or those with the tenant of a key, or of a tenant ("": the HMAC keys).
+// Scope returns the keys to read: every key, or the keys that share a key's tenant, or a tenant's keys ("" for HMAC).
 func (c *ChangeKeys) Scope() (every bool, key, tenant string) {
 	switch c.do {
 	case keyRevokeAll, keySettle:
@@ -80,7 +78,7 @@ func (c *ChangeKeys) Scope() (every bool, key, tenant string) {
 	return false, "", c.tenant
 }
 
-// TokensOf returns the ID of the key whose tokens matter to the change, or "".
+// TokensOf returns the ID of the key whose tokens affect the change, or "".
 func (c *ChangeKeys) TokensOf() string {
 	if c.do == keyRetire {
 		return c.key
@@ -88,17 +86,16 @@ func (c *ChangeKeys) TokensOf() string {
 	return ""
 }
 
-// TokensAfter returns the time from which an expired token is refused everywhere.
+// TokensAfter returns the time before which expired tokens are refused everywhere.
 func (c *ChangeKeys) TokensAfter(now time.Time) time.Time { return now.Add(-verifierSkew) }
 
-// Decide decides about a change.
+// Decide computes the change.
 func (c *ChangeKeys) Decide(r KeyRing) (ChangedKeys, error) {
 	d := &keyDecision{KeyRing: r, keys: c.keys}
 	err := d.decide(c)
 	return d.ChangedKeys, err
 }
 
-// keyDecision is a decision in progress.
 type keyDecision struct {
 	KeyRing
 	keys *Keys
@@ -150,7 +147,7 @@ func (d *keyDecision) decide(c *ChangeKeys) error {
 	return nil
 }
 
-// settle is Keys.Settle.
+// settle implements Keys.Settle.
 func (d *keyDecision) settle(w *Witness) {
 	e := d.KeyRing.Epoch
 	current, next := e.Current, e.Current
@@ -175,7 +172,7 @@ func (d *keyDecision) settle(w *Witness) {
 	d.ChangedKeys.Epoch = &e
 }
 
-// revoke retires a key, and replaces it by a new one if it is active.
+// revoke retires a key, and replaces it if it was active.
 func (d *keyDecision) revoke(key Key) {
 	retired := d.retire(key)
 	if key.State == KeyActive {
@@ -185,7 +182,7 @@ func (d *keyDecision) revoke(key Key) {
 	d.Key = retired
 }
 
-// replaceAll retires all keys, and makes a new HMAC key sign. A tenant gets new Ed25519 keys when the next token is signed.
+// replaceAll retires all keys and activates a new HMAC key. Tenants get new Ed25519 keys when they next sign a token.
 func (d *keyDecision) replaceAll() {
 	for _, key := range d.All {
 		if key.State != KeyRetired {
@@ -196,7 +193,7 @@ func (d *keyDecision) replaceAll() {
 	d.activate(d.keys.newKey(d.Now, ""))
 }
 
-// activate makes a key sign instead of the one that does.
+// activate makes a key sign in place of the active key.
 func (d *keyDecision) activate(key Key) {
 	for _, old := range d.All {
 		if old.State == KeyActive && old.ID != key.ID && old.Tenant == key.Tenant {

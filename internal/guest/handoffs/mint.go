@@ -14,20 +14,20 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// Mint is a request to store and sign a new handoff.
+// Mint is a request to sign and store a new handoff.
 type Mint struct {
 	guest.Mutation
 	Handoff Handoff       // without Key and times
-	Life    time.Duration // of the token
-	Site    string        // URL of the booking site with {tenantId}, {propertyId} or {itemId}, and {token}
-	Event   guest.ID      // ID of the event that the handoff was initiated
+	Life    time.Duration // token lifetime
+	Site    string        // booking site URL with {tenantId}, {propertyId} or {itemId}, and {token}
+	Event   guest.ID      // event ID
 	Keys    *Keys
 
-	Algorithm Algorithm // of the tenant; "": HMAC
+	Algorithm Algorithm // the tenant's; "": HMAC
 
-	// What the catalogue says about the property.
+	// From the catalogue.
 	TimeZone string
-	Missing  error // nil: it has the property
+	Missing  error // nil if the property exists
 }
 
 // Minted is the result of Mint.
@@ -38,14 +38,14 @@ type Minted struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Minting is what a mint stores, and its result.
+// Minting holds the data to store, and the result.
 type Minting struct {
 	Minted  Minted
 	Handoff Handoff
 	Event   guest.Event
 }
 
-// KeyTenant returns the tenant of the key that signs: "" with HMAC.
+// KeyTenant returns the signing key's tenant: "" for HMAC.
 func (m *Mint) KeyTenant() string {
 	if m.Algorithm == Ed25519 {
 		return m.Handoff.Tenant
@@ -53,15 +53,14 @@ func (m *Mint) KeyTenant() string {
 	return ""
 }
 
-// Sealed returns the mutation of the request. Its answer is encrypted, because it has a token.
+// Sealed returns the mutation with an encrypted answer, because the answer contains a token.
 func (m *Mint) Sealed() guest.Mutation {
 	sealed := m.Mutation
 	sealed.Sealer = m.Keys
 	return sealed
 }
 
-// Check returns an error if there must be no handoff: tenants.ErrSuspended, Missing, or the error of
-// an arrival in the past. It comes before Decide.
+// Check runs before Decide. It returns tenants.ErrSuspended, Missing, or an error for an arrival in the past.
 func (m *Mint) Check(suspended bool, now time.Time) error {
 	switch {
 	case suspended:
@@ -96,7 +95,7 @@ func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	return Minting{Minted{h.ID, token, url, h.Expires}, h, e}, nil
 }
 
-// ClaimsOf returns what the token of a handoff states.
+// ClaimsOf returns a handoff's token claims.
 func ClaimsOf(h Handoff) handoff.Claims {
 	c := handoff.Claims{
 		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Item, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
@@ -109,7 +108,7 @@ func ClaimsOf(h Handoff) handoff.Claims {
 	}
 	if len(h.Campaign) > 0 {
 		text := string(h.Campaign)
-		if canonical, err := canonjson.Parse(h.Campaign, max(MaxCampaign, len(text))); err == nil { // a database may spell it otherwise
+		if canonical, err := canonjson.Parse(h.Campaign, max(MaxCampaign, len(text))); err == nil { // databases may reformat JSON
 			text = string(canonical)
 		}
 		sum := sha256.Sum256([]byte(text))
@@ -118,7 +117,6 @@ func ClaimsOf(h Handoff) handoff.Claims {
 	return c
 }
 
-// initiated returns the event that a handoff was initiated.
 func initiated(p *guest.Profile, h Handoff) (guest.Event, error) {
 	payload, err := json.Marshal(initiatedPayload(p, h))
 	if err != nil {
@@ -127,7 +125,6 @@ func initiated(p *guest.Profile, h Handoff) (guest.Event, error) {
 	return guest.Event{Type: p.EventType("handoff.initiated.v1"), Subject: string(h.ID), Retention: guest.Audit, Payload: payload}, nil
 }
 
-// initiatedPayload returns the payload of the event.
 func initiatedPayload(p *guest.Profile, h Handoff) any {
 	if p.IsHotel() {
 		return struct {

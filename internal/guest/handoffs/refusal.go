@@ -10,39 +10,38 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Refusal counts the attempts to consume a handoff that were refused for one reason.
+// Refusal counts refused attempts to consume a handoff, per reason.
 type Refusal struct {
 	Handoff     guest.ID
 	Reason      string
 	Attempts    int64
-	First, Last time.Time // by the clock of the process that refused them, to the microsecond
+	First, Last time.Time // by the refusing process's clock, in microseconds
 }
 
-// ReasonConsumed is the reason of attempts to consume a handoff again.
+// ReasonConsumed means that the handoff was already consumed.
 const ReasonConsumed = "handoff-consumed"
 
-// NewRefusal is attempts that a process has counted, with the event for the first of them.
+// NewRefusal holds attempts that a process counted, and the event for the first.
 type NewRefusal struct {
 	Refusal
-	Session guest.ID    // of the guest
+	Session guest.ID    // guest session
 	Trace   guest.Trace // of the first request
 	Event   guest.Event // the store sets its time
 }
 
-// RefusalStore has a row for each handoff and reason.
+// RefusalStore stores a row for each handoff and reason.
 type RefusalStore interface {
-	// AddRefusals adds attempts to the rows, in one transaction, and appends the event of a
-	// row that is new. Each handoff and reason occurs once in all.
+	// AddRefusals adds attempts to the rows in one transaction, and appends the event for each new row. Handoff and
+	// reason are unique in all.
 	AddRefusals(ctx context.Context, all []NewRefusal) error
 
-	// Refusals returns at most limit rows, the one with the last attempt first.
+	// Refusals returns up to limit rows, latest attempt first.
 	Refusals(ctx context.Context, limit int) ([]Refusal, error)
 }
 
-// refusals are what this process has refused since it last wrote to the database. The first
-// refusal of a handoff waits for the database, which then has its row and its event. Those that
-// follow within a second or two are only counted, and written together: a thousand attempts at
-// once are two or three writes. Counts of the last second are lost if the process is killed.
+// refusals buffers this process's refusals. A handoff's first refusal waits until the database stores its row and
+// event. Refusals in the next second or two are only counted and then written together, so a thousand attempts cost
+// two or three writes. A killed process loses the last second's counts.
 type refusals struct {
 	flushing sync.Mutex
 
@@ -55,18 +54,16 @@ type refusalKey struct {
 	reason  string
 }
 
-// pendingRefusal has no attempts when all are written. It is dropped if there are none until the
-// next flush.
+// pendingRefusal counts unwritten attempts. It is dropped if the count is still zero at the next flush.
 type pendingRefusal struct {
 	NewRefusal
-	written bool // the database has the row
+	written bool // the database contains the row
 }
 
-// maxRefused limits the memory of refusals. The attempts to consume further handoffs are written
-// one by one.
+// maxRefused limits memory. Attempts on further handoffs are written one by one.
 const maxRefused = 10_000
 
-// add counts an attempt, and reports whether the caller must write it because it is the first.
+// add counts an attempt, and reports whether it is the first, which the caller must write.
 func (r *refusals) add(n NewRefusal) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +82,6 @@ func (r *refusals) add(n NewRefusal) (first bool) {
 	return true
 }
 
-// merge adds attempts.
 func (p *pendingRefusal) merge(r Refusal) {
 	if p.Attempts == 0 || r.First.Before(p.First) {
 		p.First = r.First
@@ -96,7 +92,7 @@ func (p *pendingRefusal) merge(r Refusal) {
 	p.Attempts += r.Attempts
 }
 
-// settle ends the write of attempts. If it failed they are written by the next flush.
+// settle ends a write. After a failure, the next flush writes the attempts.
 func (r *refusals) settle(all []NewRefusal, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +108,7 @@ func (r *refusals) settle(all []NewRefusal, failed bool) {
 	}
 }
 
-// take returns the attempts that are not written, and drops handoffs without any.
+// take returns unwritten attempts, and drops handoffs without any.
 func (r *refusals) take() (all []NewRefusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +121,7 @@ func (r *refusals) take() (all []NewRefusal) {
 			delete(r.by, key)
 		}
 	}
-	slices.SortFunc(all, compareRefusals) // so that two processes lock rows in one order
+	slices.SortFunc(all, compareRefusals) // same row lock order in all processes
 	return all
 }
 
@@ -133,8 +129,8 @@ func compareRefusals(a, b NewRefusal) int {
 	return cmp.Or(cmp.Compare(a.Handoff, b.Handoff), cmp.Compare(a.Reason, b.Reason))
 }
 
-// refuse counts an attempt that is refused. An error means that it is the first one, and the
-// database does not have it: it must be repeated.
+// refuse counts a refused attempt. An error means that the first attempt was not stored, and the request must be
+// repeated.
 func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	at := s.opts.Clock().Truncate(time.Microsecond).UTC()
 	n.Attempts, n.First, n.Last = 1, at, at
@@ -147,10 +143,10 @@ func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	return err
 }
 
-// refusalStep is how many handoffs a transaction counts.
+// refusalStep is the number of handoffs per transaction.
 const refusalStep = 500
 
-// Refusals is RefusalStore.Refusals. It first writes the attempts that this process has counted.
+// Refusals flushes this process's counts, then calls RefusalStore.Refusals.
 func (s *Service) Refusals(ctx context.Context, limit int) ([]Refusal, error) {
 	if err := s.FlushRefusals(ctx); err != nil {
 		return nil, err
@@ -158,7 +154,7 @@ func (s *Service) Refusals(ctx context.Context, limit int) ([]Refusal, error) {
 	return s.opts.Store.Refusals(ctx, limit)
 }
 
-// FlushRefusals writes the attempts that were counted to the database.
+// FlushRefusals writes counted attempts to the database.
 func (s *Service) FlushRefusals(ctx context.Context) error {
 	s.refusals.flushing.Lock()
 	defer s.refusals.flushing.Unlock()
@@ -175,7 +171,7 @@ func (s *Service) FlushRefusals(ctx context.Context) error {
 	return failed
 }
 
-// Repair writes the attempts that were counted to the database. It is a step for guest.Run.
+// Repair is a step for guest.Run that flushes refusals.
 func (s *Service) Repair(ctx context.Context) {
-	_ = s.FlushRefusals(ctx) // the next step tries again
+	_ = s.FlushRefusals(ctx) // retried by the next step
 }

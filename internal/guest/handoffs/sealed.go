@@ -6,22 +6,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MintRoute is the route of mutations whose answers contain handoff tokens. These answers are
-// encrypted in the database and in Redis. A reader of either, or of a backup, cannot consume a
-// handoff.
+// MintRoute is the route of mutations whose answers contain handoff tokens. The answers are encrypted in the database
+// and in Redis, so that nobody who reads either or a backup can consume a handoff.
 const MintRoute = "POST /handoff/{tenantId}/{propertyId}"
 
-// sealedMark is the first byte of an encrypted body. A body that is not begins with a brace.
+// sealedMark is the first byte of an encrypted body. Plain bodies start with a brace.
 const sealedMark = 1
 
 var errSealed = errcode.New(errcode.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 
-// Seal encrypts a body that is stored under a composite key.
+// Seal encrypts a body for its composite key.
 func (k *Keys) Seal(body []byte, key string) []byte {
 	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }
 
-// Unseal decrypts a stored body. A body of an earlier release may not be encrypted.
+// Unseal decrypts a stored body. Bodies from earlier releases may be unencrypted.
 func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 	if len(body) == 0 || body[0] != sealedMark {
 		return body, nil
@@ -33,33 +32,33 @@ func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 	return plain, nil
 }
 
-// AnswerStore has the stored answers of mutations.
+// AnswerStore reads and rewrites stored mutation answers.
 type AnswerStore interface {
-	// Answers returns at most limit stored answers of a route whose body begins with a byte and
-	// whose composite key follows after, ordered by key.
+	// Answers returns up to limit stored answers for a route, ordered by composite key and starting after after,
+	// whose body starts with a byte.
 	Answers(ctx context.Context, route string, begins byte, after string, limit int) ([]KeyedAnswer, error)
 
-	// ReplaceBodies replaces the bodies of answers that still have the body Old.
+	// ReplaceBodies replaces bodies that still equal Old.
 	ReplaceBodies(ctx context.Context, all []NewBody) error
 }
 
-// KeyedAnswer is the body of a stored answer.
+// KeyedAnswer is a stored answer body.
 type KeyedAnswer struct {
-	Key  string // composite
+	Key  string // composite key
 	Body []byte
 }
 
-// NewBody replaces the body of a stored answer.
+// NewBody replaces a stored answer body.
 type NewBody struct {
 	Key      string
 	Old, New []byte
 }
 
-// sealStep is how many answers a transaction encrypts.
+// sealStep is the number of answers per transaction.
 const sealStep = 500
 
-// SealAnswers encrypts the answers with tokens that an earlier release has stored, and returns
-// their number. Call it when a server starts.
+// SealAnswers encrypts answers with tokens that an earlier release stored in plain text, and returns how many. Call
+// it at server start.
 func (s *Service) SealAnswers(ctx context.Context) (sealed int, err error) {
 	for after := ""; ; {
 		all, err := s.opts.Store.Answers(ctx, MintRoute, '{', after, sealStep)

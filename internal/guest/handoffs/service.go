@@ -1,4 +1,5 @@
-// Package handoffs sends guests to booking sites: signed handoffs, the keys that sign them, and their consumption.
+// Package handoffs sends guests to booking sites with signed tokens. It manages the signing keys, and lets a site
+// consume each handoff once.
 package handoffs
 
 import (
@@ -22,7 +23,7 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// Service implements the operations of handoffs.
+// Service implements handoff operations.
 type Service struct {
 	opts     Options
 	refusals refusals
@@ -37,53 +38,52 @@ type Options struct {
 
 	Keys   *Keys
 	Hasher *guest.Hasher
-	Life   time.Duration // of tokens, at most handoff.MaxLife
+	Life   time.Duration // token lifetime, at most handoff.MaxLife
 
-	// Site returns the booking site of a tenant.
+	// Site returns a tenant's booking site.
 	Site func(tenant string) BookingSite
 
-	// Bots, if set, counts attempts to use a handoff again.
+	// Bots, if set, counts replayed handoffs.
 	Bots *bots.Service
 
-	// Restored is called after the keys were replaced because the database was restored.
+	// Restored is called after a database restore made new keys necessary.
 	Restored func()
 }
 
-// BookingSite is where guests of a tenant are sent, and what the site requires of them.
+// BookingSite is a tenant's booking site and its requirements.
 type BookingSite struct {
-	URL string // with {tenantId}, {propertyId} and {token}; "": not configured
+	URL string // contains {tenantId}, {propertyId} and {token}; "": not configured
 
-	// What to do if a handoff comes from another browser or address than it was minted
-	// for.
+	// Reaction to another browser or address than the handoff was minted for.
 	Fingerprint, IP Mismatch
 
-	Algorithm Algorithm // of its tokens; "": HMAC
+	Algorithm Algorithm // signs tokens; "": HMAC
 }
 
-// Mismatch says what to do about another browser or address.
+// Mismatch is the reaction to another browser or address.
 type Mismatch string
 
-// The values of Mismatch.
+// Mismatch values.
 const (
 	MismatchRefuse Mismatch = "refuse"
-	MismatchMark   Mismatch = "mark" // the answer says that the guest is suspect
+	MismatchMark   Mismatch = "mark" // mark the guest as suspect in the answer
 	MismatchIgnore Mismatch = "ignore"
 )
 
-// New returns the operations.
+// New returns a service.
 func New(o Options) *Service { return &Service{opts: o} }
 
 // Now returns the time by which handoffs expire.
 func (s *Service) Now() time.Time { return s.opts.Clock() }
 
-// Errors of requests for handoffs.
+// Handoff request errors.
 var (
 	ErrCampaign = guest.BadMember(fmt.Sprintf("expected an object of at most %d bytes", MaxCampaign), "campaign")
 	ErrNoSite   = errcode.New(errcode.NotFound, "no booking site is configured for this tenant")
 )
 
 const (
-	// MaxCampaign is the size of the largest campaign of a handoff in bytes of JSON.
+	// MaxCampaign is the maximum campaign size in bytes of JSON.
 	MaxCampaign = 1 << 10
 	maxPeople   = 99
 )
@@ -91,19 +91,17 @@ const (
 // MintRequest is a request for a handoff.
 type MintRequest struct {
 	Tenant, Item string
-	Stay                         // Currency and Locale may be "": those of the session
-	Payload      json.RawMessage // instead of the stay, in all profiles but guest.Hotel
-	Campaign     json.RawMessage // nil: that of the session
+	Stay                         // Currency and Locale default to the session's
+	Payload      json.RawMessage // replaces the stay in profiles other than guest.Hotel
+	Campaign     json.RawMessage // nil: the session's
 	Visitor      guest.Visitor
-	Home         string // origin of this server, for a booking site at a path of it
+	Home         string // this server's origin, for booking sites given as a path
 
-	// Denied refuses the handoff, unless the request is a repeated one: ErrHardBlock or a
-	// *ChallengeError.
+	// Denied refuses the handoff unless the request is a repeat: ErrHardBlock or a *ChallengeError.
 	Denied error
 }
 
-// check returns an error unless the request is valid for the profile. It brings IDs and the payload into
-// their one spelling.
+// check validates the request for the profile, and canonicalizes IDs and the payload.
 func (s *Service) check(ctx context.Context, r *MintRequest) error {
 	p := s.opts.Guests.Profile()
 	var isTenant, isItem bool
@@ -122,7 +120,7 @@ func (s *Service) check(ctx context.Context, r *MintRequest) error {
 	return nil
 }
 
-// checkContent checks what is handed over.
+// checkContent validates the stay or payload.
 func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
 	p := s.opts.Guests.Profile()
 	switch {
@@ -143,7 +141,6 @@ func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
 	return guest.Under("payload", s.opts.Guests.CheckPayload(ctx, payload))
 }
 
-// check returns an error unless the stay is valid.
 func (s *Stay) check() error {
 	in, err1 := time.Parse(time.DateOnly, s.CheckIn)
 	out, err2 := time.Parse(time.DateOnly, s.CheckOut)
@@ -178,7 +175,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	if r.Campaign == nil && preferences.Campaign != "" {
 		r.Campaign = json.RawMessage(preferences.Campaign)
 	}
-	if r.Campaign != nil { // it is stored and signed in one spelling
+	if r.Campaign != nil { // stored and signed in canonical form
 		text, err := canonjson.Parse(r.Campaign, len(r.Campaign))
 		if err != nil {
 			return o, err
@@ -203,8 +200,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
 		},
 	}
-	// Before the transaction, which must not wait for an upstream. A repeated request gets
-	// its answer whatever the catalogue says now.
+	// Before the transaction, which must not wait for an upstream. A repeated request gets its answer regardless.
 	if m.Profile.IsHotel() {
 		property, missing := s.opts.Catalogue.PropertyOf(ctx, r.Tenant, r.Item)
 		mint.TimeZone, mint.Missing = property.TimeZone, missing
@@ -217,13 +213,12 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	return o, err
 }
 
-// List reads handoffs of a session, as Store.Handoffs does.
+// List reads a session's handoffs like Store.Handoffs.
 func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error) {
 	return s.opts.Store.Handoffs(ctx, session, after, limit)
 }
 
-// settle replaces the keys after an error which says that this is necessary, and reports
-// whether it did.
+// settle replaces the keys if err requires it, and reports whether it did.
 func (s *Service) settle(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrNoKey) && !errors.Is(err, ErrRestored) {
 		return false
@@ -235,7 +230,7 @@ func (s *Service) settle(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// createKeys makes the keys that sign a handoff, if they are of its tenant and do not exist.
+// createKeys creates the tenant's signing keys if they are missing.
 func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 	if m.KeyTenant() == "" {
 		return true
@@ -246,38 +241,37 @@ func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 
 var errNoTenant = errcode.New(errcode.NotFound, "there is no such tenant: expected a UUID, or tnt_ and a ULID")
 
-// KeySet returns the JWK Set with the public keys of a tenant, and how long it may be cached.
+// KeySet returns a tenant's public JWK Set and how long it may be cached.
 func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life time.Duration, err error) {
 	id, ok := guest.ParseTenant(tenant)
 	if !ok {
 		return nil, 0, errNoTenant
 	}
 	set, empty, err := s.opts.Keys.Published(ctx, id, s.opts.Clock())
-	if empty { // the first key signs when it is made
+	if empty { // a tenant's first key signs immediately
 		return set, 0, err
 	}
 	return set, KeySetLife, err
 }
 
-// ConsumeRequest is a request of a booking site about a handoff.
+// ConsumeRequest is a booking site's request about a handoff.
 type ConsumeRequest struct {
 	ID      string
 	Token   string
-	By      string // the service
-	Tenant  string // to which the service is limited; "": to none
-	Key     string // its idempotency key; "" for Verify
+	By      string // service name
+	Tenant  string // restricts the service to a tenant; "": unrestricted
+	Key     string // idempotency key; "" for Verify
 	Trace   guest.Trace
-	Visitor *guest.Visitor // the guest's browser as the site sees it; nil: do not compare
+	Visitor *guest.Visitor // the guest's browser as seen by the site; nil: do not compare
 }
 
-// Received is a handoff as a booking site gets it.
+// Received is a handoff as a booking site receives it.
 type Received struct {
 	Handoff
-	Suspect bool // it comes from another browser or address than it was minted for
+	Suspect bool // the browser or address differs from the minted handoff's
 }
 
-// Consume consumes a handoff, once. A request that is repeated with its idempotency key
-// gets the same answer.
+// Consume consumes a handoff once. Repeating a request with its idempotency key returns the same answer.
 func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -294,7 +288,7 @@ func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, erro
 	return Received{h, suspect}, err
 }
 
-// refuseAgain counts an attempt to consume a handoff again, and returns ErrConsumed.
+// refuseAgain counts a replay and returns ErrConsumed.
 func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRequest) error {
 	if s.opts.Bots != nil {
 		s.opts.Bots.Replayed(ctx, c.Fingerprint, c.IP)
@@ -309,7 +303,7 @@ func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRe
 	return ErrConsumed
 }
 
-// Verify checks whether a handoff could be consumed. It changes nothing.
+// Verify checks whether a handoff could be consumed, without side effects.
 func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -326,7 +320,7 @@ func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error
 	return Received{h, suspect}, err
 }
 
-// authenticate verifies the token and what it is bound to.
+// authenticate verifies the token and its bindings.
 func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff.Claims, key string, suspect bool, err error) {
 	if _, ok := guest.ParseID(guest.HandoffPrefix, r.ID); !ok {
 		return c, "", false, ErrNoHandoff
@@ -337,7 +331,7 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 		return c, "", false, err
 	case c.ID != r.ID:
 		return c, "", false, ErrToken
-	case r.Tenant != "" && c.Tenant != r.Tenant: // to this service it does not exist
+	case r.Tenant != "" && c.Tenant != r.Tenant: // hidden from this service
 		return c, "", false, ErrNoHandoff
 	}
 	if r.Visitor == nil {
@@ -362,8 +356,8 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 	return c, key, suspect, nil
 }
 
-// refusalOf returns the refusal of an attempt to consume a handoff again. The ID of its event
-// follows from the handoff and the reason, so that there is one for all attempts.
+// refusalOf describes a refused replay. The event ID derives from the handoff and the reason, so all attempts share
+// one event.
 func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	payload, err := json.Marshal(replayPayload(p, c, r.By))
 	if err != nil {
@@ -380,7 +374,6 @@ func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefus
 	}, nil
 }
 
-// replayPayload returns the payload of the event about an attempt to consume a handoff again.
 func replayPayload(p *guest.Profile, c handoff.Claims, by string) any {
 	if p.IsHotel() {
 		return struct {

@@ -9,16 +9,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Algorithm is how the tokens of a tenant are signed.
+// Algorithm signs a tenant's tokens.
 type Algorithm string
 
-// The values of Algorithm.
+// Token algorithms.
 const (
-	HMAC    Algorithm = "hmac"    // with a key that all tenants share
-	Ed25519 Algorithm = "ed25519" // with a key of the tenant, whose public key is published
+	HMAC    Algorithm = "hmac"    // key shared by all tenants
+	Ed25519 Algorithm = "ed25519" // tenant's own key, with a published public key
 )
 
-// Errors of Ed25519 keys.
+// Ed25519 key errors.
 var (
 	ErrNoTenantKeys = errcode.New(errcode.NotFound, "the tenant has no Ed25519 keys: holdfast guest tenant-keys create makes them")
 	ErrNextKeyNew   = errcode.New(errcode.Conflict, "the next key was published less than 20 minutes ago, so sites may not know it: retry later, or revoke the active key")
@@ -28,24 +28,24 @@ const (
 	// KeySetLife is how long caches may keep published keys.
 	KeySetLife = 5 * time.Minute
 
-	// published is how long a key is published before it signs. A Verifier may keep keys for 15 minutes, after a cache has kept them
-	// for KeySetLife.
+	// published is how long a key is published before it signs: caches keep keys for KeySetLife, and a Verifier for
+	// another 15 minutes.
 	published = 20 * time.Minute
 )
 
-// signer signs and verifies with a key. At the time of verify every token is from the future: the database has the clock.
+// signer signs and verifies with a key. verify passes the zero time, so that no token is expired: the database checks
+// times with its own clock.
 type signer interface {
 	sign(c handoff.Claims) (string, error)
 	verify(token string) (handoff.Claims, error)
 }
 
-// newSigner returns the signer of a key with its decrypted secret.
 func newSigner(key Key, secret []byte, issuer string) (signer, error) {
 	if key.Tenant != "" {
 		s, err := handoff.NewSigner(handoff.SignerOptions{ID: key.ID, Seed: secret, Issuer: issuer, Tenant: key.Tenant})
 		return tenantSigner{s}, err
 	}
-	// The state in the database is what counts.
+	// The database knows the real state.
 	r, err := handoff.NewRing([]handoff.Key{{ID: key.ID, Secret: secret, State: handoff.Active}})
 	return sharedSigner{r}, err
 }
@@ -70,7 +70,7 @@ func (s tenantSigner) verify(token string) (handoff.Claims, error) {
 	return s.Verify(token, time.Time{})
 }
 
-// sealedFor binds the secret of a key to its ID and tenant.
+// sealedFor binds a secret to its key ID and tenant.
 func sealedFor(id, tenant string) string {
 	if tenant == "" {
 		return id
@@ -78,7 +78,7 @@ func sealedFor(id, tenant string) string {
 	return tenant + "/" + id
 }
 
-// precision is the unit of the times in tokens of the key.
+// precision is the time unit in the key's tokens.
 func (k *Key) precision() time.Duration {
 	if k.Tenant != "" {
 		return time.Second
@@ -86,38 +86,38 @@ func (k *Key) precision() time.Duration {
 	return time.Millisecond
 }
 
-// IsNext reports whether an Ed25519 key is the one that signs after a rotation.
+// IsNext reports whether an Ed25519 key will sign after the next rotation.
 func (k *Key) IsNext() bool { return k.State == KeyVerifyOnly && k.NotAfter.IsZero() }
 
-// isOver reports whether all tokens of a key that was replaced have expired everywhere.
+// isOver reports whether all tokens of a replaced key have expired everywhere.
 func (k *Key) isOver(now time.Time) bool {
 	return k.State == KeyVerifyOnly && !k.NotAfter.IsZero() && now.After(k.NotAfter.Add(handoff.MaxLife+verifierSkew))
 }
 
-// ListOfTenants returns the Ed25519 keys of all tenants, as Store.TenantKeys does.
+// ListOfTenants calls Store.TenantKeys.
 func (k *Keys) ListOfTenants(ctx context.Context, after Key, limit int) ([]Key, error) {
 	return k.store.TenantKeys(ctx, after, limit)
 }
 
-// CreateOfTenant makes the Ed25519 keys of a tenant that has none: one that signs, and the next one. It returns the active key.
+// CreateOfTenant creates a tenant's first Ed25519 keys, one active and one next, and returns the active key.
 func (k *Keys) CreateOfTenant(ctx context.Context, tenant string) (Key, error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keyCreateOfTenant, tenant: tenant, keys: k})
 	return r.Key, err
 }
 
-// RotateOfTenant lets the next key of a tenant sign, which sites know already, and makes another next one.
+// RotateOfTenant activates a tenant's next key, which sites already know, and adds another next key.
 func (k *Keys) RotateOfTenant(ctx context.Context, tenant string) (Key, error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keyRotateOfTenant, tenant: tenant, keys: k})
 	return r.Key, err
 }
 
-// RevokeOfTenant retires an Ed25519 key at once: it is not published any more, and its tokens are void. The next key takes the place
-// of the active one.
+// RevokeOfTenant retires an Ed25519 key at once: it is unpublished and its tokens are void. The next key replaces an
+// active key.
 func (k *Keys) RevokeOfTenant(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevokeOfTenant, id)
 }
 
-// Published returns the JWK Set of a tenant: the keys whose tokens may be valid, and the next one.
+// Published returns a tenant's JWK Set: the keys whose tokens may be valid, and the next key.
 func (k *Keys) Published(ctx context.Context, tenant string, now time.Time) (set []byte, empty bool, err error) {
 	all, err := k.store.HandoffKeys(ctx, tenant)
 	if err != nil {
@@ -140,7 +140,7 @@ func (k *Keys) Published(ctx context.Context, tenant string, now time.Time) (set
 	return set, len(signers) == 0, err
 }
 
-// createPair makes the keys of a tenant, unless it has them.
+// createPair creates a tenant's keys if they are missing.
 func (d *keyDecision) createPair(tenant string) {
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.State == KeyActive }); i >= 0 {
 		d.Key = d.All[i]
@@ -149,7 +149,6 @@ func (d *keyDecision) createPair(tenant string) {
 	d.activateNext(tenant)
 }
 
-// rotatePair makes the next key sign.
 func (d *keyDecision) rotatePair(tenant string) error {
 	active := false
 	for _, key := range d.All {
@@ -170,7 +169,7 @@ func (d *keyDecision) rotatePair(tenant string) error {
 	return nil
 }
 
-// activateNext activates the next key of a tenant, or a new key, and adds another next key.
+// activateNext activates a tenant's next key, or a new key, and adds another next key.
 func (d *keyDecision) activateNext(tenant string) {
 	next := d.keys.newKey(d.Now, tenant)
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.IsNext() }); i >= 0 {
@@ -180,7 +179,7 @@ func (d *keyDecision) activateNext(tenant string) {
 	d.put(d.keys.newKey(d.Now, tenant))
 }
 
-// revokeOfPair retires a key of a tenant. The pair is complete afterwards.
+// revokeOfPair retires a tenant's key and completes the pair.
 func (d *keyDecision) revokeOfPair(key Key) {
 	wasActive, wasNext := key.State == KeyActive, key.IsNext()
 	retired := d.retire(key)

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// put replaces the attributes if they have the version was.
+// put replaces the attributes if their version is was.
 func (c *client) put(was, value string) bool {
 	c.t.Helper()
 	stored, err := c.Hot.PutAttributes(c.t.Context(), c.id, was, guest.NewAttributes(canonjson.Value(value)))
@@ -48,7 +48,7 @@ func attributes(_ *testing.T, c *client) {
 	suite.Equal(c.t, "again", c.put("", `{"a":1}`), true)
 }
 
-// attributesConcurrently: of changes of one version, one is stored.
+// attributesConcurrently: only one of several concurrent changes is stored.
 func attributesConcurrently(_ *testing.T, c *client) {
 	for round := range 5 {
 		was := c.attributes().Version

@@ -13,7 +13,7 @@ import (
 
 func eraseChecks() []check { return []check{{"Session", eraseSession}} }
 
-// erasing is a database that has erased a session with some answers.
+// erasing is a database that erased a session and some answers.
 type erasing struct {
 	backend.Store
 	answers []string
@@ -23,8 +23,7 @@ func (e *erasing) Erase(context.Context, guest.ID) (guest.Erased, []string, erro
 	return guest.Erased{Answers: len(e.answers)}, e.answers, nil
 }
 
-// eraseSession: guest.Service.Erase leaves nothing of a session in the store, and what others
-// have.
+// eraseSession: guest.Service.Erase deletes everything about a session and nothing else.
 func eraseSession(_ *testing.T, c *client) {
 	db := &erasing{answers: []string{key(), key()}}
 	s := guest.NewService(guest.Options{Store: db, Hot: c.Hot, Clock: clock.System})

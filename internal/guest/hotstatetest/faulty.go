@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// Faulty is a store whose operations fail when Fault returns an error: before they have an
-// effect, or after it. Point is the name of the operation.
+// Faulty is a store whose operations fail, before or after taking effect, when Fault returns an error. Point is the
+// operation's name.
 type Faulty struct {
 	Hot   backend.Hot
 	Fault func(point string) error
@@ -21,7 +21,7 @@ type Faulty struct {
 
 var _ backend.Hot = (*Faulty)(nil)
 
-// call runs an operation between two points where it can fail.
+// call runs an operation between two fault points.
 func call[T any](f *Faulty, point string, fn func() (T, error)) (v T, err error) {
 	var none T
 	if err := f.Fault(point); err != nil {
@@ -41,7 +41,7 @@ func do(f *Faulty, point string, fn func() error) error {
 	return err
 }
 
-// pair is what operations with two results return.
+// pair holds two results.
 type pair[A, B any] struct {
 	a A
 	b B

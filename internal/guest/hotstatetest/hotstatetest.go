@@ -1,8 +1,7 @@
-// Package hotstatetest is the contract of backend.Hot as tests.
+// Package hotstatetest tests the contract of backend.Hot.
 //
-// A store calls Run from a test of its own; what is not in this suite no caller may rely
-// on. Every case has new sessions and keys in a store that the cases share, except for
-// cases that see what belongs to nobody.
+// A store's test calls Run. Callers must not rely on behavior outside this suite. Cases share a store but use new
+// sessions and keys, except cases about global data.
 package hotstatetest
 
 import (
@@ -16,19 +15,18 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a store as the suite needs it.
+// Harness is a store under test.
 type Harness struct {
 	Hot backend.Hot
 
-	// Pass lets time pass for everything that expires: it may expire sooner than by the
-	// clock of the store.
+	// Pass lets time pass for expiry, which may be earlier than by the store's clock.
 	Pass func(t suite.TB, d time.Duration)
 
-	// Wait lets milliseconds pass on the clock of the store.
+	// Wait advances the store's clock by milliseconds.
 	Wait func(d time.Duration)
 }
 
-// Run runs the suite. A cleanup of t closes what open opens.
+// Run runs the suite. A cleanup of t closes opened stores.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	suite.Suite[*client]{
 		Groups: []suite.Group[*client]{
@@ -59,10 +57,9 @@ func newClient(t suite.TB, h Harness) *client {
 	return &client{Harness: h, t: t, id: guest.NewID(guest.SessionPrefix, clock.System())}
 }
 
-// key returns a new key.
 func key() string { return "key:" + ident.New() }
 
-// must returns a value if there is no error.
+// must fails the test on an error.
 func must[T any](c *client, v T, err error) T {
 	c.t.Helper()
 	suite.Must(c.t, "Hot", err)
@@ -74,7 +71,7 @@ func (c *client) ok(err error) {
 	suite.Must(c.t, "Hot", err)
 }
 
-// concurrently runs fn n times at once.
+// concurrently runs fn n times in parallel.
 func (c *client) concurrently(n int, fn func(i int)) {
 	done := make(chan struct{})
 	for i := range n {

@@ -16,18 +16,17 @@ import (
 
 func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 
-// machine takes random steps in a session and in a model of it, and compares after each
-// step all that can be seen.
+// machine applies random steps to a session and its model, and compares everything observable after each step.
 type machine struct {
 	*client
 	locale string
 	values guest.Attributes
 	lists  map[guest.List][]string
-	mirror string // "": none
-	lease  string // of the model's reader
+	mirror string
+	lease  string // held by the model's reader
 	until  time.Duration
 	blocks int
-	locked bool // by a lease or a block, until that time has passed
+	locked bool // by a lease or a block, until enough time passes
 }
 
 func randomSteps(t *testing.T, c *client) {
@@ -50,7 +49,7 @@ func (m *machine) stepSession(rt *rapid.T) {
 	suite.Equal(m.t, "locale", m.session(change).Locale, m.locale)
 }
 
-// stepAttributes replaces the attributes of the version that the model has, or of another one.
+// stepAttributes replaces attributes of the model's or another version.
 func (m *machine) stepAttributes(rt *rapid.T) {
 	next := guest.NewAttributes(canonjson.Value(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"b":[]}`}).Draw(rt, "attributes")))
 	was := rapid.SampledFrom([]string{m.values.Version, "", guest.NewAttributes(`{"a":1}`).Version}).Draw(rt, "version")
@@ -109,14 +108,14 @@ func (m *machine) stepDrop(*rapid.T) {
 	m.lose()
 }
 
-// lose loses everything but blocks.
+// lose loses everything except blocks.
 func (m *machine) lose() {
 	m.values = guest.Attributes{}
 	m.locale, m.lists, m.mirror, m.lease, m.locked = "", map[guest.List][]string{}, "", "", m.blocks > 0
 }
 
-// stepPass lets seconds pass, or more than any life: what is in between depends on which
-// key was used last, which the other cases test.
+// stepPass lets seconds pass, or longer than any life. In between, the outcome depends on which key was used last;
+// other cases test that.
 func (m *machine) stepPass(rt *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second, 2 * time.Minute, 31 * day}).Draw(rt, "time")
 	m.Pass(m.t, d)

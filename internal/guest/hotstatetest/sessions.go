@@ -71,7 +71,7 @@ const day = 24 * time.Hour
 
 func life(_ *testing.T, c *client) {
 	c.session(guest.Change{Locale: new("de")})
-	for range 3 { // each use extends it
+	for range 3 { // each use extends the life
 		c.Pass(c.t, 29*day)
 		suite.Equal(c.t, "used", c.session(guest.Change{}).Locale, "de")
 	}
@@ -79,7 +79,7 @@ func life(_ *testing.T, c *client) {
 	suite.Equal(c.t, "expired", c.session(guest.Change{}).Locale, "")
 }
 
-// touchExtendsAll: every use of a session extends all that it has (invariant 3).
+// touchExtendsAll: every use of a session extends all its data (invariant 3).
 func touchExtendsAll(_ *testing.T, c *client) {
 	uses := []func(){
 		func() { c.session(guest.Change{}) },
@@ -125,7 +125,7 @@ func lists(_ *testing.T, c *client) {
 	items, err := c.Hot.Items(c.t.Context(), c.id, guest.RecentlyViewed)
 	c.ok(err)
 	suite.Equal(c.t, "the newer value", string(items[0].Value), `{"n":3,"text":"x y"}`)
-	c.push(guest.RecentlyViewed, "aa", `1`) // a key that begins with another one
+	c.push(guest.RecentlyViewed, "aa", `1`) // another key is a prefix of this key
 	c.push(guest.RecentlyViewed, "a", `2`)
 	suite.Equal(c.t, "keys are compared whole", c.items(guest.RecentlyViewed), []string{"a", "aa", "c", "b"})
 	suite.Equal(c.t, "the other list", c.items(guest.SearchHistory), nil)
@@ -161,7 +161,7 @@ func search(_ *testing.T, c *client) {
 	now := time.UnixMilli(clock.System().UnixMilli()).UTC()
 	s := guest.Search{ID: guest.NewID(guest.SearchPrefix, now), Session: c.id, Query: json.RawMessage(`{"q":"vienna"}`), Created: now}
 	c.ok(c.Hot.PutSearch(c.t.Context(), s))
-	for range 2 { // reading it does not extend its life
+	for range 2 { // reading does not extend its life
 		got, found, err := c.Hot.Search(c.t.Context(), s.ID)
 		c.ok(err)
 		suite.Equal(c.t, "found", found, true)

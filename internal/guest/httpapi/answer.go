@@ -12,12 +12,11 @@ import (
 // answer is a complete response.
 type answer struct {
 	Status      int
-	ContentType string // "": no body
-	Location    string // "": none
+	ContentType string // "" without a body
+	Location    string
 	Body        []byte
 }
 
-// jsonAnswer returns an answer with a JSON body.
 func jsonAnswer(status int, body any) (answer, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -26,8 +25,8 @@ func jsonAnswer(status int, body any) (answer, error) {
 	return answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
 }
 
-// reply sends the answer of a mutation. A repeated request gets the same bytes: render must use
-// nothing but the result, and the parts of the request that are in its digest.
+// reply sends a mutation's answer. A repeated request gets the same bytes, so render must only use the result and the
+// digested parts of the request.
 func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answer, error)) error {
 	if err != nil {
 		return err
@@ -45,11 +44,10 @@ func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answe
 	return nil
 }
 
-// noContent renders a result that clients do not see.
+// noContent renders a result hidden from clients.
 func noContent[R any](R) (answer, error) { return answer{Status: http.StatusNoContent}, nil }
 
-// send writes a complete response. It ignores write errors: the request has been processed
-// even if the client has disconnected.
+// send writes a response and ignores write errors: the request was processed even if the client disconnected.
 func send(w http.ResponseWriter, a answer) {
 	h := w.Header()
 	if a.ContentType != "" {

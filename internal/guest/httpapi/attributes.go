@@ -9,7 +9,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// getAttributes sends the attributes of the session. A front end that has them costs the hot state no transfer.
+// getAttributes sends the session's attributes. If the front end already knows them, hot state does not transfer
+// them.
 func (x *exchange) getAttributes() error {
 	a, err := x.Guests.Attributes(x.ctx(), x.session, strings.Trim(strings.TrimPrefix(x.in.Header.Get("If-None-Match"), "W/"), `"`))
 	if err != nil {
@@ -24,8 +25,7 @@ func (x *exchange) getAttributes() error {
 	return nil
 }
 
-// patchAttributes changes the attributes. It needs no idempotency key: a merge patch that is applied again has no
-// effect.
+// patchAttributes patches the attributes. It needs no idempotency key: reapplying a merge patch has no effect.
 func (x *exchange) patchAttributes() error {
 	tags, err := ifMatch(x.in.Header)
 	if err != nil {
@@ -49,7 +49,7 @@ func (x *exchange) sendAttributes(a guest.Attributes) {
 	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: append([]byte(a.Object()), '\n')})
 }
 
-// ifMatch returns the versions in If-Match; nil: any. A weak tag matches nothing (RFC 9110, section 13.1.1).
+// ifMatch returns the versions in If-Match; nil means any. Weak tags match nothing (RFC 9110, section 13.1.1).
 func ifMatch(h http.Header) ([]string, error) {
 	values := h.Values("If-Match")
 	if len(values) == 0 {

@@ -8,14 +8,14 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// challengeView is a challenge as clients see it: they append a dot and a text, so that the
-// SHA-256 of all of it begins with so many zero bits, and send that as X-Challenge-Token.
+// challengeView is a challenge as sent to clients. They send it back as X-Challenge-Token, with a dot and a text
+// appended, so that the SHA-256 of the token starts with the required number of zero bits.
 type challengeView struct {
 	Text string `json:"text"`
 	Bits int    `json:"bits"`
 }
 
-// evaluate scores the request. It returns nil, or an error that refuses it.
+// evaluate scores the request, and returns an error to refuse it.
 func (x *exchange) evaluate() error {
 	if x.Bots == nil {
 		return nil
@@ -28,14 +28,14 @@ func (x *exchange) evaluate() error {
 	})
 }
 
-// see counts a change or a search that is not scored.
+// see counts an unscored change or search.
 func (x *exchange) see() {
 	if x.Bots != nil && !x.action.scored && x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
 		x.Bots.See(x.ctx(), x.visitor(), x.session)
 	}
 }
 
-// trap counts a visit of the honeypot, which looks as if there were nothing.
+// trap counts a honeypot visit. The honeypot pretends not to exist.
 func (x *exchange) trap() {
 	if x.Bots != nil && x.Bots.IsHoneypot(strings.TrimPrefix(x.at.Path, prefix)) {
 		x.Bots.Trap(x.ctx(), x.visitor())

@@ -19,23 +19,23 @@ import (
 	"holdfast/internal/web"
 )
 
-// Defaults of a session without preferences.
+// Defaults for sessions without preferences.
 const (
 	defaultLocale   = "en"
 	defaultCurrency = "EUR"
 )
 
-// searchView is the body of POST /search and GET /search/{srsId}.
+// searchView is the response to POST /search and GET /search/{srsId}.
 type searchView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"` // a guest.SearchQuery
 	CreatedAt time.Time       `json:"createdAt"`
 	catalogue.Results
 	Page     int  `json:"page"`
-	NextPage *int `json:"nextPage"` // null: this is the last one
+	NextPage *int `json:"nextPage"` // null on the last page
 }
 
-// search finds properties and begins a search session. A guest without a session gets one.
+// search finds properties and starts a search session, and a guest session if necessary.
 func (x *exchange) search() error {
 	q, begun, err := x.query()
 	if err != nil {
@@ -51,7 +51,7 @@ func (x *exchange) search() error {
 		return err
 	}
 	page := q.Page
-	q.Page = 1 // the history has a query once, whatever the page
+	q.Page = 1 // the history stores a query once, not once per page
 	hash, err := q.Hash()
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (x *exchange) sendSearch(s guest.Search, r catalogue.Results, page, size in
 	return x.sendJSON(http.StatusOK, body)
 }
 
-// searchMap finds properties for the map. It has no search session.
+// searchMap finds properties for the map, without a search session.
 func (x *exchange) searchMap() error {
 	q, begun, err := x.query()
 	if err != nil {
@@ -102,8 +102,8 @@ func (x *exchange) searchMap() error {
 	return x.sendJSON(http.StatusOK, pins)
 }
 
-// query reads a query. What it does not say about the language and the currency, the
-// preferences of the session say, or the browser. begun is the session if there was none.
+// query reads a query. Locale and currency default to the session's preferences, then to the browser's. begun is the
+// new session, if one was started.
 func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -120,7 +120,7 @@ func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err er
 	return q, begun, x.Catalogue.CheckArrival(&q)
 }
 
-// searcher returns the session of a search. begun is the same if there was none.
+// searcher returns the searching session, which is also begun if it is new.
 func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	if x.session != "" {
 		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
@@ -131,12 +131,13 @@ func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	return begun, begun, err
 }
 
-// preferred returns the locale and the currency of a search. What it does not say, the preferences of the session say, or the browser.
+// preferred returns a search's locale and currency, which default to the session's preferences, then to the
+// browser's.
 func (x *exchange) preferred(session guest.Session, locale, currency string) (string, string) {
 	return first(locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale), first(currency, session.Currency, x.currency(), defaultCurrency)
 }
 
-// first returns the first text that is not empty.
+// first returns the first non-empty text.
 func first(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
@@ -146,7 +147,7 @@ func first(texts ...string) string {
 	return ""
 }
 
-// currency returns the currency that the front end prefers, or "".
+// currency returns the front end's preferred currency, or "".
 func (x *exchange) currency() string {
 	if c := x.in.Header.Get("X-Currency"); guest.IsCurrency(c) {
 		return c
@@ -154,7 +155,7 @@ func (x *exchange) currency() string {
 	return ""
 }
 
-// acceptLanguage returns the language that the browser prefers, or "".
+// acceptLanguage returns the browser's preferred language, or "".
 func acceptLanguage(h http.Header) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Language"), ","), ",") {
@@ -173,7 +174,7 @@ func acceptLanguage(h http.Header) (best string) {
 	return best
 }
 
-// searched reads the search session of the path into a query, and returns the page that is asked for.
+// searched reads the path's search session into query, and returns the requested page.
 func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
 	if !ok {
@@ -196,12 +197,12 @@ func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 		return s, 0, err
 	}
 	if json.Unmarshal(s.Query, query) != nil {
-		err = guest.ErrSearchExpired // another release has stored it
+		err = guest.ErrSearchExpired // stored by another release
 	}
 	return s, page, err
 }
 
-// getSearch finds the results of a search session again, or another page of them.
+// getSearch repeats a search session's query, for the same or another page.
 func (x *exchange) getSearch() error {
 	var q catalogue.SearchQuery
 	s, page, err := x.searched(&q)
@@ -218,14 +219,14 @@ func (x *exchange) getSearch() error {
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
-// executed publishes a search of the session. The query is normalized.
+// executed publishes a search. The query is normalized.
 func (x *exchange) executed(q catalogue.SearchQuery, e telemetry.Executed) {
 	e.HasText, q.Text = q.Text != "", ""
 	e.Query = q
 	x.Telemetry.Executed(x.traced(), x.session, e)
 }
 
-// parameters parses the query of the URL, which may have each of the names once.
+// parameters parses the URL query, in which each name may occur once.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
 	values, err := url.ParseQuery(x.in.URL.RawQuery)
 	if err != nil {
@@ -245,7 +246,7 @@ func (x *exchange) parameters(names ...string) (url.Values, error) {
 	return values, nil
 }
 
-// number reads a whole number of the query of the URL.
+// number reads a whole number from the URL query.
 func number(values url.Values, name string, absent int) (int, error) {
 	if !values.Has(name) {
 		return absent, nil
@@ -257,7 +258,7 @@ func number(values url.Values, name string, absent int) (int, error) {
 	return n, nil
 }
 
-// getHotel describes a property. Its answer is the same for all guests.
+// getHotel describes a property, identically for all guests.
 func (x *exchange) getHotel() error {
 	values, err := x.parameters("locale", "currency")
 	if err != nil {
@@ -311,11 +312,11 @@ func (x *exchange) getBrand() error {
 	return x.sendView(v, err)
 }
 
-// traced is the context of a request with its trace, for calls of the catalogue.
+// traced adds the request's trace to the context, for catalogue calls.
 func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
-// sendView sends an answer that is the same for all guests: shared caches may keep it, so
-// it has no cookie and says nothing about the guest.
+// sendView sends an answer that is equal for all guests. Shared caches may store it, so it carries no cookie or guest
+// data.
 func (x *exchange) sendView(v catalogue.View, err error) error {
 	x.cacheStatus(v, err)
 	if err != nil {
@@ -327,7 +328,7 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 	return nil
 }
 
-// sendPublic sends an answer without cookies, with an entity tag.
+// sendPublic sends an answer with an entity tag and without cookies.
 func (x *exchange) sendPublic(a answer) {
 	h := x.out.Header()
 	sum := sha256.Sum256(a.Body)
@@ -343,7 +344,7 @@ func (x *exchange) sendPublic(a answer) {
 	send(x.out, a)
 }
 
-// matches compares entity tags weakly, as If-None-Match does.
+// matches compares entity tags weakly, like If-None-Match.
 func matches(headers []string, tag string) bool {
 	for _, header := range headers {
 		for part := range strings.SplitSeq(header, ",") {
@@ -356,7 +357,7 @@ func matches(headers []string, tag string) bool {
 	return false
 }
 
-// cacheStatus says where the answer comes from: X-Cache, and Cache-Status (RFC 9211).
+// cacheStatus sets X-Cache and Cache-Status (RFC 9211).
 func (x *exchange) cacheStatus(v catalogue.View, err error) {
 	if err != nil || v.State == "" {
 		return

@@ -18,16 +18,16 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// upstreamOf returns the upstream of a path, if the profile has it with so many segments.
+// upstreamOf returns the profile's upstream for a path with the right number of segments.
 func upstreamOf(r route, p *guest.Profile) (u guest.Upstream, found bool) {
 	u, found = p.Upstream(r.upstream)
 	return u, found && u.Name != guest.SearchUpstream && len(u.Path) == len(r.names)
 }
 
-// maxValue is the size of the longest parameter in bytes.
+// maxValue is the maximum parameter length in bytes.
 const maxValue = 200
 
-// getAnswer returns an answer of an upstream, which is the same for all guests.
+// getAnswer returns an upstream's answer, which is equal for all guests.
 func (x *exchange) getAnswer() error {
 	u, _ := upstreamOf(x.route, x.Guests.Profile())
 	values, err := x.values(u)
@@ -41,7 +41,7 @@ func (x *exchange) getAnswer() error {
 	return x.sendView(v, err)
 }
 
-// values returns the values of the path and the parameters of an upstream, with one spelling each.
+// values returns an upstream's canonicalized path values and parameters.
 func (x *exchange) values(u guest.Upstream) (url.Values, error) {
 	values, err := x.parameters(u.Parameters...)
 	if err != nil {
@@ -72,7 +72,7 @@ func (x *exchange) values(u guest.Upstream) (url.Values, error) {
 	return values, catalogue.NormalizeValues(values)
 }
 
-// isValue reports whether a text can be a parameter. As a segment of a path, it does not change the others.
+// isValue reports whether s is a valid parameter: as a path segment, it must not alter the others.
 func isValue(s string) bool {
 	for _, c := range s {
 		if unicode.IsControl(c) {
@@ -82,17 +82,17 @@ func isValue(s string) bool {
 	return s != "." && s != ".." && len(s) <= maxValue && utf8.ValidString(s)
 }
 
-// itemsView is the body of POST /search and GET /search/{srsId} in other profiles than hotel.
+// itemsView is the response to POST /search and GET /search/{srsId} in profiles other than hotel.
 type itemsView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"` // a catalogue.CriteriaQuery
 	CreatedAt time.Time       `json:"createdAt"`
 	catalogue.Items
 	Page     int  `json:"page"`
-	NextPage *int `json:"nextPage"` // null: this is the last one
+	NextPage *int `json:"nextPage"` // null on the last page
 }
 
-// searchItems finds items by criteria and begins a search session. A guest without a session gets one.
+// searchItems finds items by criteria and starts a search session, and a guest session if necessary.
 func (x *exchange) searchItems() error {
 	q, begun, err := x.criteria()
 	if err != nil {
@@ -104,7 +104,7 @@ func (x *exchange) searchItems() error {
 		return err
 	}
 	begin := q
-	begin.Page = 1 // the history has a query once, whatever the page
+	begin.Page = 1 // the history stores a query once, not once per page
 	text, err := json.Marshal(begin)
 	if err != nil {
 		return err
@@ -120,13 +120,13 @@ func (x *exchange) searchItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
-// criteria reads a query. begun is the session if there was none.
+// criteria reads a query. begun is the new session, if one was started.
 func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
 	}
 	criteria, err := canonjson.Parse(q.Criteria, maxBody)
-	if err != nil || criteria[0] != '{' { // a text could not be left out of events
+	if err != nil || criteria[0] != '{' { // free text could not be removed from events
 		return q, begun, guest.BadMember("expected an object", "criteria")
 	}
 	if err := guest.Under("criteria", x.Guests.CheckCriteria(x.ctx(), criteria)); err != nil {
@@ -141,7 +141,7 @@ func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, e
 	return q, begun, q.Normalize()
 }
 
-// getItems finds the items of a search session again, or another page of them.
+// getItems repeats a search session's query, for the same or another page.
 func (x *exchange) getItems() error {
 	var q catalogue.CriteriaQuery
 	s, page, err := x.searched(&q)
@@ -157,7 +157,7 @@ func (x *exchange) getItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
-// sendItems sends a page of items, and publishes the search without its text.
+// sendItems sends a page of items, and publishes the search without free text.
 func (x *exchange) sendItems(s guest.Search, q catalogue.CriteriaQuery, found catalogue.Items, v catalogue.View) error {
 	body := itemsView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Items: found, Page: q.Page}
 	if q.Page*q.PageSize < found.Total {

@@ -17,12 +17,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Audience is the claim aud of the tokens of services, so that no token for something else
-// is accepted.
+// Audience is the aud claim in service tokens. It keeps out tokens made for other purposes.
 const Audience = "holdfast guest"
 
-// ServiceClaims are the claims of the token of a service. With a tenant it is limited to the
-// handoffs to this tenant.
+// ServiceClaims returns the claims for a service token. With a tenant, the service can only consume handoffs to this
+// tenant.
 func ServiceClaims(service, tenant string) (map[string]any, error) {
 	c := map[string]any{"service": service}
 	if !serviceName.MatchString(service) {
@@ -40,14 +39,13 @@ func ServiceClaims(service, tenant string) (map[string]any, error) {
 
 var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Receiver serves the routes of booking sites on the internal listener. It authenticates
-// them by the tokens of services.
+// Receiver serves booking sites on the internal listener, authenticated by service tokens.
 type Receiver struct {
 	Handoffs *handoffs.Service
 	Tokens   *bearer.Keyring
 	Clock    clock.Clock
 
-	// Count is called for each request to consume a handoff with its result.
+	// Count is called with the result of each consume request.
 	Count func(result string)
 }
 
@@ -64,7 +62,7 @@ func LabelReceiver(path string) string {
 	return "unknown"
 }
 
-// ReceiverRoutes returns the routes of booking sites.
+// ReceiverRoutes returns the booking site routes.
 func ReceiverRoutes() []web.Route {
 	return []web.Route{{Label: receiverPrefix + "{id}/consume", Method: http.MethodPost}, {Label: receiverPrefix + "{id}/verify", Method: http.MethodPost}}
 }
@@ -75,15 +73,15 @@ func parseReceiver(path string) (id, operation string, ok bool) {
 	return id, operation, err == nil && (operation == "consume" || operation == "verify")
 }
 
-// Results of Count: those of errors are their codes.
+// Results for Count; errors use their code.
 const consumed = "consumed"
 
-// ConsumeResults are all values of Count.
+// ConsumeResults are all arguments of Count.
 var ConsumeResults = []string{
 	consumed, "handoff-consumed", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
 }
 
-// Serve is the web.Handler of the internal listener.
+// Serve is the web.Handler for the internal listener.
 func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	id, operation, ok := parseReceiver(at.Path)
@@ -101,7 +99,7 @@ func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address)
 	return err
 }
 
-// resultOf returns the value of Count for an error.
+// resultOf returns the argument of Count for an error.
 func resultOf(err error) string {
 	if err == nil {
 		return consumed
@@ -147,7 +145,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	return nil
 }
 
-// receivedView is a handoff as a booking site gets it.
+// receivedView is a handoff as sent to a booking site.
 type receivedView struct {
 	HandoffID  guest.ID `json:"handoffId"`
 	SessionID  guest.ID `json:"sessionId"`
@@ -157,7 +155,7 @@ type receivedView struct {
 	receivedState
 }
 
-// receivedItem is a receivedView in other profiles than hotel.
+// receivedItem is receivedView for profiles other than hotel.
 type receivedItem struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	SessionID guest.ID        `json:"sessionId"`
@@ -199,7 +197,7 @@ func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeReques
 		return request, err
 	}
 	request.By = service
-	if _, events := members["events"]; events { // it pushes events, and may do nothing else
+	if _, events := members["events"]; events { // the token is for pushing events only
 		return request, unauthenticated(bearer.ErrMalformed)
 	}
 	if raw, limited := members["tenant_id"]; limited {
@@ -214,12 +212,11 @@ func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeReques
 	return request, nil
 }
 
-// unauthenticated returns a 401 for a request without a valid token.
+// unauthenticated returns a 401.
 func unauthenticated(cause error) error {
 	return web.RefuseFor(cause, http.StatusUnauthorized, "unauthenticated", cause.Error())
 }
 
-// readReceiver reads the body of a request.
 func readReceiver(w http.ResponseWriter, r *http.Request, into *handoffs.ConsumeRequest) error {
 	body, err := readJSON(w, r, maxBody, false)
 	if err != nil {

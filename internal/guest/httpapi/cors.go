@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// share lets pages of the origins of the site read the answer, with the cookie. Vary is on every answer, so that no
-// cache gives an answer for one origin to another.
+// share lets the site's origins read the answer with credentials. Every answer sets Vary, so that caches never serve
+// one origin's answer to another.
 func (h *Handler) share(w http.ResponseWriter, r *http.Request) {
 	origins := h.Guests.Profile().AllowedOrigins()
 	header := w.Header()
-	if len(origins) == 0 || slices.Contains(header.Values("Vary"), "Origin") { // an error is shared twice
+	if len(origins) == 0 || slices.Contains(header.Values("Vary"), "Origin") { // errors get here twice
 		return
 	}
 	header.Add("Vary", "Origin")
@@ -24,7 +24,7 @@ func (h *Handler) share(w http.ResponseWriter, r *http.Request) {
 	header.Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
-// preflight answers the question of a browser whether a page may send a request. It has no session and no rate limit.
+// preflight answers CORS preflight requests, without a session or rate limit.
 func (x *exchange) preflight(methods map[string]*action) bool {
 	if x.in.Method != http.MethodOptions || x.in.Header.Get("Access-Control-Request-Method") == "" || len(x.Guests.Profile().AllowedOrigins()) == 0 {
 		return false
@@ -33,7 +33,7 @@ func (x *exchange) preflight(methods map[string]*action) bool {
 	if header.Get("Access-Control-Allow-Origin") != "" {
 		header.Set("Access-Control-Allow-Methods", strings.Join(allowedMethods(methods), ", "))
 		header.Set("Access-Control-Allow-Headers", allowedHeaders)
-		header.Set("Access-Control-Max-Age", "7200") // browsers keep it no longer
+		header.Set("Access-Control-Max-Age", "7200") // the browsers' maximum
 	}
 	x.out.WriteHeader(http.StatusNoContent)
 	return true

@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Demo serves a hotel site that uses the API with the built-in catalogue, and the booking site
-// that receives its guests.
+// Demo serves a demo hotel site, which uses the API with the built-in catalogue, and the booking site that receives
+// its guests.
 type Demo struct {
 	*Handler
 	Tenants  *tenants.Service
@@ -26,40 +26,38 @@ type Demo struct {
 	Suspends func(tenant string) bool
 }
 
-// demoPrefix of the paths of Demo.
 const demoPrefix = "/guest/demo"
 
 const (
-	// DemoPage is the path of the hotel site.
+	// DemoPage is the hotel site's path.
 	DemoPage = demoPrefix
 
-	// DemoSite is the URL of the booking site of the demo.
+	// DemoSite is the demo booking site's URL.
 	DemoSite = demoPrefix + "/booking?hotel={propertyId}#{token}"
 )
 
 //go:embed demo
 var demoFiles embed.FS
 
-// demoPages are the files with a path of their own; others have their name.
+// demoPages maps paths to files; other files are served under their own name.
 var demoPages = map[string]string{demoPrefix: "index.html", demoPrefix + "/booking": "booking.html"}
 
-// demoKinds are the media types of the files.
+// demoKinds maps file extensions to media types.
 var demoKinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// demoAction is an operation of a path of the demo.
 type demoAction struct {
 	serve func(*Demo, *exchange) error
-	class guest.Class // of its rate limit
+	class guest.Class // rate limit class
 
-	// The action needs a session, or may have one. Without both, the limit is of the client address.
+	// The session is required or optional. Without either, the rate limit is per client address.
 	needsSession, takesSession bool
 
-	body bool // it has a JSON body
+	body bool // JSON
 }
 
-// demoActions are the paths that are not files, with their methods.
+// demoActions maps paths that are not files to their methods.
 var demoActions = map[string]map[string]*demoAction{
 	demoPrefix + "/arrivals":  {http.MethodPost: {serve: (*Demo).arrive, class: guest.ClassMint, body: true}},
 	demoPrefix + "/live":      {http.MethodGet: {serve: (*Demo).live, class: guest.ClassSession, takesSession: true}},
@@ -70,7 +68,7 @@ var demoActions = map[string]map[string]*demoAction{
 	},
 }
 
-// DemoRoutes returns the routes of the demo.
+// DemoRoutes returns the demo's routes.
 func DemoRoutes() (all []web.Route) {
 	for path, methods := range demoActions {
 		for method := range methods {
@@ -83,7 +81,7 @@ func DemoRoutes() (all []web.Route) {
 	return all
 }
 
-// demoPolicy lets the pages use their own files and this server only.
+// demoPolicy restricts the pages to their own files and this server.
 const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // OwnsDemo reports whether a raw path on the main listener belongs to Demo.
@@ -100,7 +98,7 @@ func LabelDemo(at string) string {
 	return "unknown"
 }
 
-// demoFile returns the name of the file of a path, or "".
+// demoFile returns a path's file name, or "".
 func demoFile(at string) string {
 	if name := demoPages[at]; name != "" {
 		return "demo/" + name
@@ -115,7 +113,7 @@ func demoFile(at string) string {
 	return "demo/" + name
 }
 
-// Serve is the web.Handler of the demo.
+// Serve is the demo's web.Handler.
 func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
@@ -175,8 +173,8 @@ func (d *Demo) act(one *demoAction, x *exchange) error {
 	return one.serve(d, x)
 }
 
-// arrive is what the server of a booking site does when a guest arrives: it consumes the
-// handoff. The same attempt may be repeated.
+// arrive plays the booking site's server when a guest arrives: it consumes the handoff. The same attempt may be
+// repeated.
 func (d *Demo) arrive(x *exchange) error {
 	var in struct {
 		HandoffID string `json:"handoffId"`

@@ -13,31 +13,30 @@ import (
 	"holdfast/internal/web"
 )
 
-// DemoFeed keeps the newest events that this process has published, so that a guest of the demo can
-// follow the events of their own session.
+// DemoFeed keeps this process's latest published events, so that demo guests can follow their own session.
 type DemoFeed struct {
 	mu     sync.Mutex
 	events []demoEvent // oldest first
 }
 
-// Limits of a feed.
+// Feed limits.
 const (
-	mostFed      = 500     // events of all sessions
-	mostFedBytes = 2 << 10 // payload of an event; a longer one is left out
-	mostShown    = 30      // events in an answer
+	mostFed      = 500     // events, all sessions together
+	mostFedBytes = 2 << 10 // payload bytes per event; longer payloads are left out
+	mostShown    = 30      // events per answer
 )
 
-// demoEvent is a published event as its guest sees it.
+// demoEvent is a published event as shown to its guest.
 type demoEvent struct {
 	session     guest.ID
 	ID          string          `json:"id"`
 	Type        string          `json:"type"`
 	At          time.Time       `json:"at"`
 	PublishedAt time.Time       `json:"publishedAt"`
-	Data        json.RawMessage `json:"data,omitempty"` // with the short ID of the session
+	Data        json.RawMessage `json:"data,omitempty"` // contains the short session ID
 }
 
-// Published adds an event that was published at a time.
+// Published adds a published event.
 func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
 	id, ok := guest.ParseID(guest.SessionPrefix, session)
 	if !ok {
@@ -55,7 +54,7 @@ func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
 	f.events = append(f.events, added)
 }
 
-// Forget deletes the events of a session.
+// Forget deletes a session's events.
 func (f *DemoFeed) Forget(session guest.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +68,7 @@ func (f *DemoFeed) Forget(session guest.ID) {
 	f.events = kept
 }
 
-// of returns the newest events of a session that follow an event, oldest first.
+// of returns a session's latest events after an event, oldest first.
 func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,25 +85,25 @@ func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
 	return own[max(0, len(own)-mostShown):]
 }
 
-// shortID returns the end of an ID, which identifies a session for its own guest only.
+// shortID returns the end of an ID, which identifies a session to its own guest only.
 func shortID(id guest.ID) string { return guest.SessionPrefix + "…" + string(id[max(0, len(id)-6):]) }
 
-// liveView is the body of GET /guest/demo/live.
+// liveView is the response to GET /guest/demo/live.
 type liveView struct {
-	Session     *liveSession         `json:"session"` // null: the browser has no cookie of a session
+	Session     *liveSession         `json:"session"` // null without a session cookie
 	HotState    string               `json:"hotState"`
 	Suspensions []tenants.BriefState `json:"suspensions"`
 	Events      []demoEvent          `json:"events"`
 }
 
 type liveSession struct {
-	ID          string          `json:"id"` // its end
+	ID          string          `json:"id"` // short ID
 	CreatedAt   time.Time       `json:"createdAt"`
 	ExpiresAt   time.Time       `json:"expiresAt"`
 	Preferences preferencesView `json:"preferences"`
 }
 
-// live answers with the session of the guest and its events.
+// live returns the guest's session and events.
 func (d *Demo) live(x *exchange) error {
 	values, err := x.parameters("after")
 	if err != nil {
@@ -125,8 +124,8 @@ func (d *Demo) live(x *exchange) error {
 	return x.sendJSON(http.StatusOK, v)
 }
 
-// loseHotState deletes what Redis or memory has of the guest, as if it was lost. Other guests keep theirs, and so do
-// the rate limits, which protect the server.
+// loseHotState deletes the guest's hot state as if it were lost. Other guests and the rate limits, which protect the
+// server, keep theirs.
 func (d *Demo) loseHotState(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
@@ -138,7 +137,7 @@ func (d *Demo) loseHotState(x *exchange) error {
 	return nil
 }
 
-// tenant admits a guest who suspends or reinstates a tenant of the built-in catalogue.
+// tenant admits a guest who suspends or reinstates a built-in tenant.
 func (d *Demo) tenant(x *exchange) (id string, err error) {
 	var in struct {
 		TenantID string `json:"tenantId"`

@@ -11,11 +11,10 @@ import (
 	"holdfast/internal/guest"
 )
 
-// object is a JSON object of the description.
 type object = map[string]any
 
-// Describe returns the API description for a profile. That of hotel is the document openapi.json;
-// others have items instead of properties, payloads instead of stays, and no hotel catalogue.
+// Describe returns a profile's API description. The hotel profile uses openapi.json; others replace properties with
+// items, stays with payloads, and drop the hotel catalogue.
 func Describe(p *guest.Profile) ([]byte, error) {
 	if p.IsHotel() {
 		return openAPI, nil
@@ -51,7 +50,7 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// dropExamples removes the examples, which are of hotels.
+// dropExamples removes examples, which are specific to hotels.
 func dropExamples(of any) {
 	switch v := of.(type) {
 	case object:
@@ -67,23 +66,22 @@ func dropExamples(of any) {
 	}
 }
 
-// describer changes the schemas of the description.
+// describer rewrites the schemas.
 type describer struct {
 	profile *guest.Profile
 	schemas object
 }
 
-// members returns the members of a schema.
 func (d *describer) members(name string) object {
 	return d.schemas[name].(object)["properties"].(object)
 }
 
-// require replaces the required members of a schema.
+// require replaces a schema's required members.
 func (d *describer) require(name string, members ...string) {
 	d.schemas[name].(object)["required"] = members
 }
 
-// items gives the ID of an item its form, wherever it is.
+// items sets the item ID format everywhere.
 func (d *describer) items() {
 	form := object{"type": "string", "description": "A UUID.", "pattern": uuidPattern}
 	if d.profile.Texts {
@@ -104,7 +102,7 @@ func (d *describer) items() {
 
 const uuidPattern = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 
-// wishes describes the list, with quantities where the profile has them.
+// wishes describes the wishlist, with quantities if the profile uses them.
 func (d *describer) wishes() {
 	for _, name := range []string{"WishRequest", "ViewedRequest"} {
 		if d.profile.Tenant == "" {
@@ -150,7 +148,7 @@ func (d *describer) handoffs() {
 	}
 }
 
-// catalogue describes the search by criteria, and the upstreams, instead of the paths of a hotel search.
+// catalogue replaces the hotel search paths with the criteria search and the upstreams.
 func (d *describer) catalogue(paths object) {
 	base := strings.TrimSuffix(prefix, "/")
 	answer, _ := paths[base+"/hotels/{itemId}"].(object)["get"].(object)
@@ -181,7 +179,7 @@ func (d *describer) catalogue(paths object) {
 	}
 }
 
-// upstream describes the path of an upstream. Its answers are as those of a hotel, with other members.
+// upstream describes an upstream's path. Its responses follow the hotel responses, with other members.
 func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	path, parameters := []string{prefix + "catalogue", u.Name}, []any{}
 	parameter := func(name, in string) {
@@ -211,7 +209,7 @@ func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	paths[strings.Join(path, "/")] = object{"get": get}
 }
 
-// embedded returns a schema of the profile as a part of the description. Its references are its own.
+// embedded embeds a profile schema, which keeps its own references.
 func embedded(name string, text json.RawMessage) any {
 	var schema any
 	if json.Unmarshal(text, &schema) != nil {

@@ -23,7 +23,7 @@ var (
 	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
 )
 
-// known are the errors of package guest that have a code of their own.
+// known maps errors of package guest to their codes.
 var known = []struct {
 	err    error
 	status int
@@ -48,7 +48,6 @@ var known = []struct {
 	{handoffs.ErrBinding, http.StatusForbidden, "other-browser"},
 }
 
-// asRefusal returns the refusal for an error.
 func asRefusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
@@ -74,19 +73,18 @@ func asRefusal(err error) *web.Refusal {
 	return problem.Refusal(err)
 }
 
-// problemDocument is the body of an error.
+// problemDocument is an error body.
 type problemDocument struct {
 	problem.Document
 
 	Challenge *challengeView `json:"challenge,omitempty"`
 
-	Errors guest.FieldErrors `json:"errors,omitempty"` // what is wrong with parts of the request; every 422 has them
+	Errors guest.FieldErrors `json:"errors,omitempty"` // errors by field; set for every 422
 }
 
-// encodeProblem returns the body of a refusal.
 func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
-	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // it concerns the whole request
+	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // applies to the whole request
 		fields = guest.FieldErrors{{Code: e.Code, Detail: e.Message}}
 	}
 	var challenge *challengeView
@@ -98,11 +96,10 @@ func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	return problem.Encode(d)
 }
 
-// WriteError is the service's web.ErrorWriter. It also writes errors of the listener, such
-// as panics and load shedding.
+// WriteError is the service's web.ErrorWriter. It also writes listener errors, such as panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { writeError(w, r, err, false) }
 
-// WriteError is the web.ErrorWriter of the handler.
+// WriteError is the handler's web.ErrorWriter.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	h.share(w, r)
 	writeError(w, r, err, h.NestErrors)
@@ -117,8 +114,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 	problem.Send(w, a.Status, a.ContentType, a.Body)
 }
 
-// problemAnswer returns the answer of a refusal. Nested, it is the member error of an object,
-// which is not the format of RFC 9457.
+// problemAnswer renders a refusal. With nest, it is wrapped in a member named error, which deviates from RFC 9457.
 func problemAnswer(e *web.Refusal, in problem.Occurrence, nest bool) answer {
 	a := answer{Status: e.Status, ContentType: problem.ContentType, Body: encodeProblem(e, in)}
 	if nest {

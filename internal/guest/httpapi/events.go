@@ -16,15 +16,14 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// EventReceiver receives events about tenants that are pushed to the internal listener, as
-// the HTTP binding of CloudEvents 1.0 says: in the structured mode the body is the event,
-// in the binary mode its attributes are headers.
+// EventReceiver receives tenant events pushed to the internal listener in the HTTP binding of CloudEvents 1.0. In
+// structured mode the body is the event; in binary mode its attributes are headers.
 type EventReceiver struct {
-	// Parse reads an event. In the structured mode headers is nil; in the binary mode it has
-	// the headers of the request, with names in lower case.
+	// Parse reads an event. headers is nil in structured mode; in binary mode it contains the request headers with
+	// lower-case names.
 	Parse func(headers map[string]string, body []byte) (inbox.Event, error)
 
-	// Receive applies an event. An error means that the sender should send it again.
+	// Receive applies an event. An error asks the sender to retry.
 	Receive func(ctx context.Context, e inbox.Event) (inbox.Result, error)
 
 	Tokens *bearer.Keyring
@@ -36,14 +35,13 @@ const eventsPath = "/internal/events"
 // OwnsEvents reports whether a raw path on the internal listener belongs to EventReceiver.
 func OwnsEvents(path string) bool { return path == eventsPath }
 
-// EventRoutes returns the route of events.
+// EventRoutes returns the event route.
 func EventRoutes() []web.Route { return []web.Route{{Label: eventsPath, Method: http.MethodPost}} }
 
 // LabelEvents is Label for OwnsEvents.
 func LabelEvents(string) string { return eventsPath }
 
-// EventClaims are the claims of the token of a service that pushes events, and may do
-// nothing else: such a service suspends tenants.
+// EventClaims returns the claims for a service token that can only push events. Such a service can suspend tenants.
 func EventClaims(service string) (map[string]any, error) {
 	c, err := ServiceClaims(service, "")
 	if err == nil {
@@ -52,7 +50,7 @@ func EventClaims(service string) (map[string]any, error) {
 	return c, err
 }
 
-// maxEvent is the size of the largest event in bytes.
+// maxEvent is the maximum event size in bytes.
 const maxEvent = inbox.MaxBody
 
 const structuredType = "application/cloudevents+json"
@@ -62,7 +60,7 @@ var (
 	errEventType  = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "expected Content-Type "+structuredType+", or the header ce-specversion")
 )
 
-// Serve is the web.Handler of the internal listener.
+// Serve is the web.Handler for the internal listener.
 func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if r.Method != http.MethodPost {
@@ -97,7 +95,7 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 	return err
 }
 
-// refuseAttribute returns the refusal of an attribute, which is a header in the binary mode.
+// refuseAttribute rejects an attribute, which is a header in binary mode.
 func refuseAttribute(err error, name string, binary bool) error {
 	message := errcode.Message(err)
 	field := guest.FieldError{Pointer: "/" + name, Code: "invalid", Detail: message}
@@ -128,8 +126,7 @@ func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Ev
 	return e, nil
 }
 
-// authenticateService verifies the token of a service in the request's only Authorization
-// header, and returns its claims.
+// authenticateService verifies the service token in the request's only Authorization header, and returns its claims.
 func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Request) (service string, members map[string]json.RawMessage, err error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -146,7 +143,7 @@ func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Reques
 	return service, members, nil
 }
 
-// ReceivedResults are the results of received events, for metrics.
+// ReceivedResults are the metric labels for received events.
 var ReceivedResults = []string{string(inbox.Applied), string(inbox.Stale), string(inbox.Duplicate), string(inbox.Quarantined), "rejected", "failed"}
 
 // ReceivedResult returns one of ReceivedResults.

@@ -31,14 +31,14 @@ type Handler struct {
 	Catalogue *catalogue.Service
 	Telemetry *telemetry.Service
 	Handoffs  *handoffs.Service
-	Bots      *bots.Service // nil: requests are not scored
+	Bots      *bots.Service // nil: no bot scoring
 
-	NestErrors bool // errors are the member error of an object
+	NestErrors bool // wrap errors in a member named error
 
 	description description
 }
 
-// exchange is the state of a request and its response.
+// exchange holds a request and its response.
 type exchange struct {
 	*Handler
 	in     *http.Request
@@ -47,21 +47,21 @@ type exchange struct {
 	route  route
 	action *action
 
-	session  guest.ID          // of the cookie, or the list of its user; "" if there is none
-	cookie   guest.ID          // the session that the cookie names
-	bearer   bool              // the session is proven by a token, and no cookie is set
-	user     guest.UserSession // the zero value: no user has signed in
+	session  guest.ID          // from the cookie, or the user's list; "" without a session
+	cookie   guest.ID          // session named by the cookie
+	bearer   bool              // authenticated by a token; set no cookie
+	user     guest.UserSession // zero if no user is signed in
 	mutation guest.Mutation
 	body     canonjson.Value
 }
 
-// maxBody is the size of the largest request in bytes, except for telemetry.
+// maxBody is the maximum request size in bytes, except for telemetry.
 const maxBody = 16 << 10
 
-// maxAttributesPatch leaves room for spaces, and for members that are removed.
+// maxAttributesPatch leaves room for white space and removed members.
 const maxAttributesPatch = 2 * guest.MaxAttributes
 
-// hotTime is how long a request waits for hot state that does not respond.
+// hotTime is how long a request waits for unresponsive hot state.
 const hotTime = 250 * time.Millisecond
 
 // Serve is the service's web.Handler.
@@ -82,7 +82,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return nil
 	}
 	if x.action = methods[r.Method]; x.action == nil && r.Method == http.MethodHead && methods[http.MethodGet] != nil {
-		x.action = methods[http.MethodGet] // the server sends no body
+		x.action = methods[http.MethodGet] // net/http drops the body
 	}
 	if x.action == nil {
 		return web.RefuseMethod(w, allowedMethods(methods)...)
@@ -104,7 +104,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.action.serve(x)
 }
 
-// allowedMethods lists the methods of a path. HEAD is GET without a body.
+// allowedMethods lists a path's methods. HEAD is GET without a body.
 func allowedMethods(methods map[string]*action) []string {
 	names := slices.Collect(maps.Keys(methods))
 	if methods[http.MethodGet] != nil {
@@ -114,7 +114,7 @@ func allowedMethods(methods map[string]*action) []string {
 	return names
 }
 
-// admit finds the session and takes a token of the rate limit.
+// admit finds the session and applies the rate limit.
 func (x *exchange) admit() error {
 	if x.action.open {
 		return nil
@@ -125,8 +125,8 @@ func (x *exchange) admit() error {
 	return x.limit()
 }
 
-// bootstrap begins a session for a guest whose change was refused because there is none, so
-// that it succeeds when it is repeated. A client that may not begin a session gets none.
+// bootstrap starts a session for a guest whose change was refused because the session is missing, so that a retry
+// succeeds. It does nothing if the client may not start sessions.
 func (x *exchange) bootstrap(refused error) {
 	if !x.action.mutates || !errors.Is(refused, errSession) {
 		return

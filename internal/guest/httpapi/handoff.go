@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// stayView is a stay as clients send and see it.
+// stayView is a stay as exchanged with clients.
 type stayView struct {
 	CheckIn  string `json:"checkIn"`
 	CheckOut string `json:"checkOut"`
@@ -38,7 +38,7 @@ func parseHandoff(names string) route {
 	return route{template: "/handoff/{tenantId}/{propertyId}", tenant: tenant, item: property}
 }
 
-// visitor returns what the request says about the guest's browser.
+// visitor identifies the guest's browser.
 func (x *exchange) visitor() guest.Visitor {
 	v := guest.Visitor{UserAgent: x.in.Header.Get("User-Agent"), AcceptLanguage: strings.Join(x.in.Header.Values("Accept-Language"), ", ")}
 	if ip, ok := web.ClientIP(x.out); ok {
@@ -47,7 +47,7 @@ func (x *exchange) visitor() guest.Visitor {
 	return v
 }
 
-// mintBody reads what is handed over.
+// mintBody reads the body of a mint.
 func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 	if x.Guests.Profile().IsHotel() {
 		in := struct {
@@ -95,7 +95,7 @@ func (x *exchange) mint() error {
 	})
 }
 
-// getKeySet returns the public keys of a tenant, with which its booking site verifies tokens offline.
+// getKeySet returns a tenant's public keys, for offline token verification.
 func (x *exchange) getKeySet() error {
 	if _, err := x.parameters(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (x *exchange) getKeySet() error {
 	return nil
 }
 
-// handoffView is a handoff as its guest sees it: without the token.
+// handoffView is a handoff as sent to its guest: without the token.
 type handoffView struct {
 	HandoffID  guest.ID `json:"handoffId"`
 	TenantID   string   `json:"tenantId"`
@@ -120,7 +120,7 @@ type handoffView struct {
 	handoffState
 }
 
-// itemHandoffView is a handoffView in other profiles than hotel.
+// itemHandoffView is handoffView for profiles other than hotel.
 type itemHandoffView struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	TenantID  string          `json:"tenantId"`

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// classes are the classes of the routes with a rate limit of their own. Others have that
-// of the session.
+// classes maps routes to their rate limit class; the default is the session's.
 var classes = map[string]guest.Class{
 	"/wishlist":                         guest.ClassWishlist,
 	"/wishlist/{propertyId}":            guest.ClassWishlist,
@@ -30,7 +29,7 @@ var classes = map[string]guest.Class{
 	"/telemetry/funnel":                 guest.ClassTelemetry,
 }
 
-// limit takes a token for the request, and announces what is left.
+// limit takes a token for the request, and sends the rate limit headers.
 func (x *exchange) limit() error {
 	class, ok := classes[x.route.template]
 	if !ok {
@@ -42,7 +41,6 @@ func (x *exchange) limit() error {
 	return x.take(class)
 }
 
-// take takes a token of a class.
 func (x *exchange) take(class guest.Class) error {
 	r, limited, err := x.Guests.Limit(x.ctx(), class, x.session, x.address())
 	if err != nil || !limited {
@@ -58,11 +56,10 @@ func (x *exchange) take(class guest.Class) error {
 	return web.Refuse(http.StatusTooManyRequests, "rate-limited", "too many requests of this kind: retry after the time in Retry-After")
 }
 
-// address is that of the client.
+// address returns the client address.
 func (x *exchange) address() string {
 	ip, _ := web.ClientIP(x.out)
 	return ip.String()
 }
 
-// wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// list is the body of a response with a whole list.
+// list is the body of an unpaginated list.
 type list[T any] struct {
 	Items []T `json:"items"`
 }
@@ -41,14 +41,14 @@ func (x *exchange) listViewed() error {
 	return sendList(x, views, err)
 }
 
-// viewedItem is a guest.Viewed as clients of other profiles than hotel see it.
+// viewedItem is a guest.Viewed in profiles other than hotel.
 type viewedItem struct {
 	TenantID string    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// addViewed needs no idempotency key: an item is in the list once.
+// addViewed needs no idempotency key: the list contains an item once.
 func (x *exchange) addViewed() error {
 	var tenant, item string
 	var err error

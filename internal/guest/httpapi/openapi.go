@@ -14,7 +14,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// description is the API description of a profile, which the first request for it builds.
+// description is a profile's API description, built on first request.
 type description struct {
 	once sync.Once
 	text []byte

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// prefix of the paths that the service owns.
 const prefix = "/bff/consumer/v1/"
 
 // Owns reports whether a raw path on the main listener belongs to this service.
@@ -18,18 +17,18 @@ func Owns(path string) bool { return strings.HasPrefix(path+"/", prefix) }
 
 // route is a parsed path.
 type route struct {
-	template string   // "" if there is no such path
-	search   string   // of /search/{srsId}, likewise
-	tenant   string   // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
-	item     string   // of that and /wishlist/{propertyId}, likewise
-	session  string   // of /user/sessions/{sessionId}, likewise
-	upstream string   // of /catalogue/{upstream}, likewise
-	names    []string // the segments after it
-	country  string   // of /facets/{country}/{region}, likewise
+	template string   // "" if unknown
+	search   string   // /search/{srsId}; path values are unescaped but not validated
+	tenant   string   // /handoff/{tenantId}/{propertyId}
+	item     string   // the same, and /wishlist/{propertyId}
+	session  string   // /user/sessions/{sessionId}
+	upstream string   // /catalogue/{upstream}
+	names    []string // segments after the upstream
+	country  string   // /facets/{country}/{region}
 	region   string
 }
 
-// Label returns the template of a raw path for metrics and logs.
+// Label returns a raw path's template for metrics and logs.
 func Label(path string) string {
 	if rt := parseRoute(path); rt.template != "" {
 		return rt.template
@@ -59,7 +58,7 @@ func parseRoute(path string) (rt route) {
 	return parseBrowse(strings.Split(rest, "/"))
 }
 
-// parseBrowse parses the paths of the catalogue, and those of users.
+// parseBrowse parses catalogue and user paths.
 func parseBrowse(parts []string) route {
 	for i, p := range parts {
 		var err error
@@ -86,18 +85,18 @@ func parseBrowse(parts []string) route {
 	return route{}
 }
 
-// keySetRoute has the public keys of a tenant.
+// keySetRoute serves a tenant's public keys.
 const keySetRoute = "/tenants/{tenantId}/jwks.json"
 
-// hotelTemplates are the paths of the profile hotel only.
+// hotelTemplates exist only in the hotel profile.
 var hotelTemplates = []string{
 	"/search", "/search/map", "/search/{srsId}", "/session/history", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
 }
 
-// upstreamRoute has the answers of an upstream of a profile. Its segments after the name are those of the upstream.
+// upstreamRoute serves a profile's upstream. Further segments are passed to the upstream.
 const upstreamRoute = "/catalogue/{upstream}"
 
-// Routes returns all routes of guests in a profile.
+// Routes returns all guest routes in a profile.
 func Routes(p *guest.Profile) (all []web.Route) {
 	for label := range actions {
 		for method := range methodsOf(route{template: label}, p) {
@@ -110,7 +109,6 @@ func Routes(p *guest.Profile) (all []web.Route) {
 	return all
 }
 
-// methodsOf returns the actions of a path in a profile.
 func methodsOf(r route, p *guest.Profile) map[string]*action {
 	if p.IsHotel() {
 		return actions[r.template]
@@ -129,23 +127,22 @@ func methodsOf(r route, p *guest.Profile) map[string]*action {
 	return actions[r.template]
 }
 
-// action is an operation of a path.
 type action struct {
 	serve func(*exchange) error
 
-	open    bool // needs no session, and has no rate limit
-	begins  bool // a request without a session begins one
-	public  bool // the answer is the same for all guests; needs no session
-	lenient bool // without a session, the answer is that of a new session; none begins
-	scored  bool // may be refused as that of a bot
-	mutates bool // needs an idempotency key
-	keyless bool // no, it may have one: repeated, it has the same effect
-	body    bool // has a JSON body
-	patch   bool // it may be application/merge-patch+json
-	most    int  // bytes of the body; 0: maxBody
+	open    bool // no session, no rate limit
+	begins  bool // starts a session if the request carries none
+	public  bool // same answer for all guests; no session
+	lenient bool // without a session, answers like a new session but starts none
+	scored  bool // bots may be refused
+	mutates bool // requires an idempotency key
+	keyless bool // the idempotency key is optional: repeating has the same effect
+	body    bool // JSON
+	patch   bool // also accepts application/merge-patch+json
+	most    int  // maximum body bytes; 0: maxBody
 }
 
-// criteriaActions are the actions of the catalogue in other profiles than hotel.
+// criteriaActions are the catalogue actions in profiles other than hotel.
 var criteriaActions = map[string]map[string]*action{
 	"/search":          {http.MethodPost: {serve: (*exchange).searchItems, begins: true, body: true}},
 	"/search/{srsId}":  {http.MethodGet: {serve: (*exchange).getItems}},

@@ -13,11 +13,10 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
-// sessionView is a session as clients see it. It does not have the ID, so that no page
-// passes it on.
+// sessionView is a session as sent to clients. It omits the ID, so that no page leaks it.
 type sessionView struct {
 	CreatedAt   time.Time       `json:"createdAt"`
-	UserID      string          `json:"userId,omitempty"` // "": no user has signed in
+	UserID      string          `json:"userId,omitempty"` // "" if no user is signed in
 	Preferences preferencesView `json:"preferences"`
 }
 
@@ -28,7 +27,7 @@ type preferencesView struct {
 
 func (x *exchange) sendSession(status int, s guest.Session) error {
 	a, err := jsonAnswer(status, sessionView{s.Created, x.user.User, preferencesView{s.Locale, s.Currency}})
-	if s.Attributes.Value != "" { // it is canonical, and large: encoding it again would take longer than all else
+	if s.Attributes.Value != "" { // large and already canonical: encoding it again would dominate the request
 		a.Body = slices.Concat(a.Body[:len(a.Body)-2], []byte(`,"attributes":`), []byte(s.Attributes.Value), []byte("}\n"))
 	}
 	if err == nil {
@@ -37,7 +36,7 @@ func (x *exchange) sendSession(status int, s guest.Session) error {
 	return err
 }
 
-// beginSession begins a session, or returns that of the cookie.
+// beginSession starts a session, or returns the cookie's session.
 func (x *exchange) beginSession() error {
 	if err := x.evaluate(); errors.Is(err, bots.ErrHardBlock) {
 		return err
@@ -64,11 +63,10 @@ func (x *exchange) getSession() error {
 	return x.sendSession(http.StatusOK, s)
 }
 
-// maxCampaign is how many characters of a header about a campaign are kept.
+// maxCampaign is the number of characters kept from a campaign header.
 const maxCampaign = 100
 
-// campaign returns the change of a session by the headers that say which campaign has brought
-// the guest here.
+// campaign returns the session change for the request's campaign headers.
 func (x *exchange) campaign() (c guest.Change) {
 	all := map[string]string{}
 	for _, part := range []string{"Source", "Medium", "Name"} {
@@ -95,8 +93,8 @@ func (x *exchange) setPreferences() error {
 	return x.sendSession(http.StatusOK, s)
 }
 
-// clear ends the session. A repeated request has no session to end, but gets a cookie
-// again, whose first one may not have arrived. A user stays signed in, without what was kept.
+// clear ends the session. A repeated request finds no session, but gets a new cookie, since the first may not have
+// arrived. A user stays signed in, but the list is cleared.
 func (x *exchange) clear() error {
 	next, o, err := x.Guests.Clear(x.ctx(), x.mutation)
 	switch {

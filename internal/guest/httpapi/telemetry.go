@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// maxTelemetry is the size of the largest batch in bytes.
+// maxTelemetry is the maximum batch size in bytes.
 const maxTelemetry = 64 << 10
 
-// items are the items of a batch, each as it was sent.
+// items returns the raw items in a batch.
 func (x *exchange) items() ([]json.RawMessage, error) {
 	var in struct {
 		Items []json.RawMessage `json:"items"`
@@ -20,7 +20,7 @@ func (x *exchange) items() ([]json.RawMessage, error) {
 	return in.Items, err
 }
 
-// accepted is the answer to a batch: the IDs of its items, in their order.
+// accepted returns the item IDs in order.
 func accepted(r telemetry.Recorded) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, struct {
 		IDs []guest.ID `json:"ids"`

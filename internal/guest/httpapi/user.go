@@ -7,15 +7,14 @@ import (
 	"holdfast/internal/guest"
 )
 
-// linkView is the result of a sign-in.
 type linkView struct {
 	Added   int `json:"added"`
 	Changed int `json:"changed"`
 	Dropped int `json:"dropped"`
 }
 
-// linkSession joins the session to the user of a token of the site. The cookie is replaced, so that nobody who has known it before
-// has what the user keeps.
+// linkSession joins the session to a site token's user. It replaces the cookie, so that nobody who knew the old
+// cookie can access the user's data.
 func (x *exchange) linkSession() error {
 	var in struct {
 		Token string `json:"token"`
@@ -35,7 +34,7 @@ func (x *exchange) linkSession() error {
 	})
 }
 
-// linkAgain answers a user who has signed in.
+// linkAgain answers an already signed-in user.
 func (x *exchange) linkAgain(token string) error {
 	user, err := x.Guests.User(token)
 	if err == nil && user != x.user.User {
@@ -47,7 +46,7 @@ func (x *exchange) linkAgain(token string) error {
 	return x.sendJSON(http.StatusOK, linkView{})
 }
 
-// unlinkSession ends the session of the user, and begins one of a guest. Without a user it changes nothing.
+// unlinkSession ends the user session and starts a guest session. Without a user it does nothing.
 func (x *exchange) unlinkSession() error {
 	if x.user.ID != "" {
 		if _, err := x.Guests.EndUserSessions(x.ctx(), guest.EndUserSessions{User: x.user.User, Session: x.user.ID}); err != nil {
@@ -65,15 +64,15 @@ func (x *exchange) unlinkSession() error {
 	return nil
 }
 
-// userSessionView is a session of a user.
+// userSessionView is a user session.
 type userSessionView struct {
 	SessionID  guest.ID  `json:"sessionId"`
 	LinkedAt   time.Time `json:"linkedAt"`
-	LastSeenAt time.Time `json:"lastSeenAt"` // to about a day
+	LastSeenAt time.Time `json:"lastSeenAt"` // accurate to about a day
 	Current    bool      `json:"current"`
 }
 
-// maxUserSessions is how many sessions of a user are listed.
+// maxUserSessions limits the listed sessions per user.
 const maxUserSessions = 100
 
 func (x *exchange) listUserSessions() error {
@@ -88,16 +87,16 @@ func (x *exchange) listUserSessions() error {
 	return sendList(x, views, err)
 }
 
-// endUserSessions ends the other sessions of the user.
+// endUserSessions ends the user's other sessions.
 func (x *exchange) endUserSessions() error {
 	return x.endSessions(guest.EndUserSessions{Except: x.user.ID})
 }
 
-// endUserSession ends a session of the user. If it has ended before, or is of another user, nothing changes.
+// endUserSession ends one of the user's sessions. It ignores ended sessions and other users' sessions.
 func (x *exchange) endUserSession() error {
 	id, ok := guest.ParseID(guest.UserSessionPrefix, x.route.session)
 	if !ok {
-		id = "-" // no session
+		id = "-" // matches no session
 	}
 	return x.endSessions(guest.EndUserSessions{Session: id})
 }

@@ -9,21 +9,21 @@ import (
 	"holdfast/internal/guest"
 )
 
-// UserAudience is the aud of the tokens of users.
+// UserAudience is the aud claim in user tokens.
 const UserAudience = "holdfast-guest"
 
-// Limits of the tokens of users.
+// User token limits.
 const (
 	userTokenLife   = 10 * time.Minute
 	userTokenLeeway = 30 * time.Second
 )
 
-// UserKeys verify JWTs by which a site says who has signed in: sub is the user, aud is UserAudience. They are safe for
-// concurrent use.
+// UserKeys verifies JWTs in which a site names its signed-in user: sub is the user, aud is UserAudience. It is safe
+// for concurrent use.
 type UserKeys struct{ keys []*bearer.Keyring }
 
-// NewUserKeys returns the keys of the configuration: each a secret of at least 32 bytes (HS256), or a public key in PEM (EdDSA or
-// ES256). It returns errcode.Invalid if one is neither.
+// NewUserKeys parses the configured keys: secrets of at least 32 bytes (HS256), or PEM public keys (EdDSA or ES256).
+// It returns errcode.Invalid for anything else.
 func NewUserKeys(texts []string) (*UserKeys, error) {
 	u := &UserKeys{}
 	for i, text := range texts {

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// wishView is an entry of the wishlist as clients of the profile hotel see it.
+// wishView is a wishlist entry in the hotel profile.
 type wishView struct {
 	ID         guest.ID  `json:"id"`
 	TenantID   string    `json:"tenantId"`
@@ -30,7 +30,7 @@ type wishView struct {
 	AddedAt    time.Time `json:"addedAt"`
 }
 
-// itemView is an entry of the wishlist as clients of other profiles see it.
+// itemView is a wishlist entry in other profiles.
 type itemView struct {
 	ID       guest.ID  `json:"id"`
 	TenantID string    `json:"tenantId"`
@@ -48,8 +48,7 @@ func (x *exchange) viewOf(w guest.Wish) any {
 	return itemView{w.ID, w.Tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added}
 }
 
-// spelled returns a tenant as the request spells it: platforms that write tnt_ and a ULID
-// find it in the answer.
+// spelled returns a tenant as the request spells it, for platforms that write tnt_ and a ULID.
 func spelled(tenant, asked string) string {
 	if same, ok := guest.ParseTenant(asked); ok && same == tenant && strings.HasPrefix(asked, "tnt_") {
 		return asked
@@ -57,7 +56,6 @@ func spelled(tenant, asked string) string {
 	return tenant
 }
 
-// newWish reads an entry.
 func (x *exchange) newWish() (guest.Wish, error) {
 	if x.Guests.Profile().IsHotel() {
 		var in struct {
@@ -83,7 +81,6 @@ func (x *exchange) newWish() (guest.Wish, error) {
 	return guest.Wish{Tenant: in.TenantID, Item: in.ItemID, Quantity: in.Quantity, Source: in.Source, Note: in.Note}, err
 }
 
-// defaultSource is that of an entry that does not name its source.
 const defaultSource = "detail"
 
 func (x *exchange) addWish() error {
@@ -93,7 +90,7 @@ func (x *exchange) addWish() error {
 	}
 	o, err := x.Guests.AddWish(x.ctx(), x.mutation, w)
 	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
-		if err := r.Err(); err != nil { // it is repeated, so it names no request but the path
+		if err := r.Err(); err != nil { // the answer is replayed, so it names only the path
 			return problemAnswer(asRefusal(err), problem.Occurrence{Path: x.at.Path}, x.NestErrors), nil
 		}
 		added := r.Outcome == guest.WishAdded
@@ -111,7 +108,7 @@ func (x *exchange) addWish() error {
 	})
 }
 
-// changeWish replaces the note of an entry, and the quantity where the profile has quantities.
+// changeWish replaces an entry's note, and its quantity if the profile uses quantities.
 func (x *exchange) changeWish() error {
 	c, err := x.wishChange()
 	if err != nil {
@@ -121,7 +118,6 @@ func (x *exchange) changeWish() error {
 	return reply(x, o, err, func(r guest.ChangedWish) (answer, error) { return jsonAnswer(http.StatusOK, x.viewOf(r.Wish)) })
 }
 
-// wishChange reads a change of an entry.
 func (x *exchange) wishChange() (c guest.ChangeWish, err error) {
 	c.Item = x.route.item
 	var note struct {
@@ -161,7 +157,7 @@ func (x *exchange) removeWish() error {
 	return reply(x, o, err, noContent)
 }
 
-// Limits of a page.
+// Page sizes.
 const (
 	defaultLimit = 100
 	maxLimit     = 100
@@ -229,18 +225,18 @@ func parsePage(raw, prefix string) (limit int, after *place, err error) {
 	return limit, after, nil
 }
 
-// place is that of an item in a list that is sorted by time and ID.
+// place is an item's position in a list sorted by time and ID.
 type place struct {
 	At time.Time
 	ID guest.ID
 }
 
-// cursorOf returns the place after an item.
+// cursorOf returns the cursor after p.
 func cursorOf(p place) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 10) + "." + string(p.ID)))
 }
 
-// parseCursor returns the place of a cursor of items whose IDs have a prefix.
+// parseCursor parses a cursor over items whose IDs start with prefix.
 func parseCursor(text, prefix string) (*place, error) {
 	cursor, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	micros, id, _ := strings.Cut(string(cursor), ".")
@@ -252,13 +248,13 @@ func parseCursor(text, prefix string) (*place, error) {
 	return &place{time.UnixMicro(at).UTC(), last}, nil
 }
 
-// refuseMember returns the refusal of a member of the body, as member.member.
+// refuseMember rejects a body member, e.g. member.member.
 func refuseMember(name, detail string) error {
 	cause := guest.FieldErrors{{Pointer: "/" + strings.ReplaceAll(name, ".", "/"), Code: "invalid", Detail: detail}}
 	return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", name+": "+detail)
 }
 
-// decode reads a JSON object with the members of a struct only.
+// decode reads a JSON object and rejects unknown members.
 func decode(body canonjson.Value, into any) error {
 	if len(body) == 0 || body[0] != '{' { // null would change nothing
 		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "expected an object")
@@ -284,8 +280,7 @@ func decode(body canonjson.Value, into any) error {
 	return nil
 }
 
-// sent returns a member as clients send it, as member.member: package json also names structs that
-// are embedded.
+// sent converts a field path to the member path that clients send: package json also names embedded structs.
 func sent(t reflect.Type, field string) string {
 	var names []string
 	for name := range strings.SplitSeq(field, ".") {
@@ -310,8 +305,8 @@ func sent(t reflect.Type, field string) string {
 	return strings.Join(names, ".")
 }
 
-// unknownMember returns the first object in a JSON text with a member that its type does not have, as
-// member.member, and the members that the type has. The name of the unknown member is what a client sent.
+// unknownMember finds the first unknown member in a JSON text, and returns the path of its object and the known
+// members. The unknown name itself comes from the client.
 func unknownMember(text []byte, t reflect.Type) (field string, known []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -323,7 +318,7 @@ func unknownMember(text []byte, t reflect.Type) (field string, known []string) {
 	types := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			known, types[strings.ToLower(name)] = append(known, name), f.Type // of any case, as the decoder
+			known, types[strings.ToLower(name)] = append(known, name), f.Type // case-insensitive, like the decoder
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {

@@ -9,17 +9,15 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// browser is what is known of a browser. Bots can make up browsers, so they make room
-// like caches.
+// browser holds a browser's counts. Bots can make up browsers, so these are evicted like caches.
 type browser struct {
-	events   []int64            // when
-	sessions map[string]int64   // when they were seen
+	events   []int64            // times
+	sessions map[string]int64   // last seen times
 	offences map[string]int     // by name
-	until    int64              // end of the offences
-	solved   map[guest.ID]int64 // until when
+	until    int64              // expiry of the offences
+	solved   map[guest.ID]int64 // expiry
 }
 
-// change changes what is known of a browser.
 func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	key := "bot:" + id
 	s, now := h.lock(key)
@@ -58,7 +56,7 @@ func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted,
 	return seen, nil
 }
 
-// dropOldest deletes the oldest member but one.
+// dropOldest deletes the oldest member other than but.
 func dropOldest(members map[string]int64, but string) {
 	oldest := ""
 	for name, at := range members {

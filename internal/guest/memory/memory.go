@@ -1,4 +1,4 @@
-// Package memory keeps the hot state of guest in the process.
+// Package memory implements guest hot state in process memory.
 package memory
 
 import (
@@ -11,9 +11,8 @@ import (
 	"holdfast/internal/guest/backend"
 )
 
-// Hot implements backend.Hot. When it is full, what was not used for longest makes room:
-// caches first, then copies of what the database has, then sessions, and counters last.
-// It is safe for concurrent use.
+// Hot implements backend.Hot. When full, it evicts least recently used entries: first caches, then copies of database
+// content, then sessions, and counters last. It is safe for concurrent use.
 type Hot struct {
 	watch  watch
 	seed   maphash.Seed
@@ -25,10 +24,10 @@ type Hot struct {
 
 var _ backend.Hot = (*Hot)(nil)
 
-// shards divide the keys, so that requests seldom wait for each other.
+// shards divide the keys to reduce lock contention.
 const shards = 64
 
-// class says when an entry makes room.
+// class is an eviction class.
 type class uint8
 
 const (
@@ -39,35 +38,33 @@ const (
 	classes
 )
 
-// shard is a part of the entries.
 type shard struct {
 	mu    sync.Mutex
 	byKey map[string]*entry
-	used  [classes]entry // rings: next is the last used, prev the one that was not used for longest
+	used  [classes]entry // LRU rings: next is the most, prev the least recently used
 	wheel map[int64][]*entry
-	swept int64 // second up to which the wheel was looked at
+	swept int64 // second up to which the wheel was swept
 	bytes int64
 }
 
-// entry is a value with its key.
 type entry struct {
 	key        string
 	value      any
 	expires    int64 // microseconds of the watch
 	prev, next *entry
-	due        int64 // second of the wheel: not after that in which it expires
-	slot       int32 // there
+	due        int64 // second on the wheel, at or before the second of expiry
+	slot       int32 // index in that second
 	size       int32
 	class      class
 }
 
-// entryBytes is about the memory of an entry and its places, without key and value.
+// entryBytes approximates the memory of an entry without key and value.
 const entryBytes = 160
 
-// SessionBytes is about the memory of a session with preferences and without lists.
+// SessionBytes approximates the memory of a session with preferences but no lists.
 const SessionBytes = 400
 
-// New returns a Hot that uses about as many bytes at most.
+// New returns a Hot that uses at most about the given number of bytes.
 func New(now clock.Clock, bytes int64) *Hot {
 	h := &Hot{watch: watch{clock: now}, seed: maphash.MakeSeed(), most: bytes}
 	for i := range h.shards {
@@ -80,16 +77,16 @@ func New(now clock.Clock, bytes int64) *Hot {
 	return h
 }
 
-// watch measures time by the wall clock. A clock that is set back stops it for no time,
-// and moves nothing back: what has expired stays so.
+// watch is a monotonic clock based on wall time. If the wall clock is set back, the watch neither stops nor goes
+// back, so expired entries stay expired.
 type watch struct {
 	clock clock.Clock
 	mu    sync.Mutex
-	last  int64 // microseconds of the clock
-	total int64 // that have passed
+	last  int64 // last wall clock reading, in microseconds
+	total int64 // elapsed microseconds
 }
 
-// read returns the microseconds that have passed.
+// read returns the elapsed microseconds.
 func (w *watch) read() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,14 +99,14 @@ func (w *watch) read() int64 {
 	return w.total
 }
 
-// lock locks the shard of a key. The caller unlocks it.
+// lock locks the key's shard. The caller unlocks it.
 func (h *Hot) lock(key string) (s *shard, now int64) {
 	s = &h.shards[maphash.String(h.seed, key)%shards]
 	s.mu.Lock()
 	return s, h.watch.read()
 }
 
-// get returns the entry of a key, or nil, and marks it as used.
+// get returns the key's entry, or nil, and marks it as used.
 func (s *shard) get(key string, now int64) *entry {
 	e := s.byKey[key]
 	if e == nil {
@@ -124,16 +121,15 @@ func (s *shard) get(key string, now int64) *entry {
 	return e
 }
 
-// item is a value to store.
 type item struct {
 	key   string
-	class class // of a new entry
+	class class // for a new entry
 	value any
 	size  int // in bytes, without the key
 	life  time.Duration
 }
 
-// put stores a value, and makes room.
+// put stores a value and evicts others if necessary.
 func (h *Hot) put(s *shard, now int64, i item) {
 	e := s.byKey[i.key]
 	if e == nil {
@@ -148,7 +144,7 @@ func (h *Hot) put(s *shard, now int64, i item) {
 	h.resize(s, e, i.size)
 }
 
-// resize notes the size of a value that has changed, and makes room.
+// resize records a value's new size and evicts others if necessary.
 func (h *Hot) resize(s *shard, e *entry, size int) {
 	size += entryBytes + len(e.key)
 	s.bytes += int64(size) - int64(e.size)
@@ -163,7 +159,7 @@ func (h *Hot) resize(s *shard, e *entry, size int) {
 	}
 }
 
-// extend sets when an entry expires. The wheel need not know if that is later.
+// extend sets an entry's expiry. A later expiry does not move the entry on the wheel.
 func (s *shard) extend(e *entry, now int64, life time.Duration) {
 	e.expires = now + life.Microseconds()
 	if due := second(e.expires) + 1; e.due < 0 || due < e.due {
@@ -210,10 +206,10 @@ func (s *shard) link(e *entry) {
 
 func (e *entry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
-// sweepStep is how many entries a sweep looks at while a shard is locked.
+// sweepStep is how many entries a sweep checks per shard lock.
 const sweepStep = 500
 
-// Sweep removes what has expired, and returns the number.
+// Sweep removes expired entries and returns how many.
 func (h *Hot) Sweep() (n int) {
 	now := h.watch.read()
 	for i := range h.shards {
@@ -226,7 +222,7 @@ func (h *Hot) Sweep() (n int) {
 	return n
 }
 
-// sweep looks at some entries whose second has come. It returns whether there are more.
+// sweep checks some due entries and reports whether more are due.
 func (s *shard) sweep(now int64) (dropped int, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +239,7 @@ func (s *shard) sweep(now int64) (dropped int, more bool) {
 				dropped++
 				continue
 			}
-			s.dequeue(e) // it was used since
+			s.dequeue(e) // its life was extended
 			s.enqueue(e, second(e.expires)+1)
 		}
 		return true
@@ -266,7 +262,7 @@ func (s *shard) sweep(now int64) (dropped int, more bool) {
 	return dropped, false
 }
 
-// sweepEvery is how long after its end an entry is removed at the latest.
+// sweepEvery is the maximum delay between expiry and removal.
 const sweepEvery = time.Second
 
 // Run sweeps until ctx ends.
@@ -276,7 +272,7 @@ func (h *Hot) Run(ctx context.Context) {
 	}
 }
 
-// Bytes returns the number of entries, and about how many bytes they use, and the most.
+// Bytes returns the number of entries, their approximate size and the maximum size.
 func (h *Hot) Bytes() (entries int, bytes, most int64) {
 	for i := range h.shards {
 		s := &h.shards[i]

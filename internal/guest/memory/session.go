@@ -10,26 +10,26 @@ import (
 	"holdfast/internal/ident"
 )
 
-// session is the value of a session's entry: all that lives as long as the session.
+// session holds everything that lives as long as a session.
 type session struct {
 	began    bool
-	lastSeen int64 // milliseconds since 1970
+	lastSeen int64 // Unix milliseconds
 	guest.Preferences
 	attributes guest.Attributes
 	lists      map[guest.List][]guest.Item
 	mirror     *mirror
 }
 
-// mirror is the copy of a wishlist, or who may fill it.
+// mirror is a wishlist copy, or the lease to fill it.
 type mirror struct {
 	wishes json.RawMessage
 	filled time.Time
 	lease  string
-	blocks int   // by writers; more than 0: there is no lease
-	until  int64 // end of the lease or of the blocks, in microseconds of the watch
+	blocks int   // held by writers; above 0, no lease exists
+	until  int64 // expiry of the lease or the blocks, in watch microseconds
 }
 
-// blocked returns the number of blocks.
+// blocked returns the number of live blocks.
 func (m *mirror) blocked(now int64) int {
 	if m == nil || now >= m.until {
 		return 0
@@ -50,8 +50,7 @@ func (v *session) size() int {
 	return n
 }
 
-// session locks the shard of a session and returns its value, which the caller puts back
-// with keep. The caller unlocks the shard.
+// session locks the session's shard and returns its value. The caller stores it with keep and unlocks the shard.
 func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
 	s, now = h.lock(string(id))
 	if e := s.get(string(id), now); e != nil {
@@ -173,7 +172,6 @@ func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) e
 	return nil
 }
 
-// remove deletes the entry of a key, if there is one.
 func (h *Hot) remove(key string) {
 	s, _ := h.lock(key)
 	defer s.mu.Unlock()
@@ -225,7 +223,7 @@ func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dro
 // DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
 
-// dropMirror deletes the copy and ends so many blocks.
+// dropMirror deletes the copy and ends the given number of blocks.
 func (h *Hot) dropMirror(id guest.ID, blocks int) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// answer is the value of a mutation's entry.
+// answer is a mutation's answer or claim.
 type answer struct {
 	owner string // "": done
 	guest.AnswerClaim
@@ -60,18 +60,18 @@ func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
 	return nil
 }
 
-// cached is the value of a cache's key, and the owner of its lock.
+// cached is a cache value and its lock.
 type cached struct {
 	value   []byte
 	expires int64
 	owner   string
-	until   int64 // end of the lock
+	until   int64 // lock expiry
 }
 
-// failed is the owner of a lock after FailCached.
+// failed is the lock owner after FailCached.
 const failed = "\x00failed"
 
-// cached locks the shard of a cache's key and returns its value. The caller unlocks it.
+// cached locks the key's shard and returns the value. The caller unlocks the shard.
 func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	s, now = h.lock("cache:" + key)
 	if e := s.get("cache:"+key, now); e != nil {
@@ -86,7 +86,7 @@ func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	return s, v, now
 }
 
-// cache stores a value with its lock. A locked one is not a cache that makes room.
+// cache stores a value and its lock. Locked values are not evicted as caches.
 func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	c := caches
 	if v.owner != "" {
@@ -114,7 +114,6 @@ func (h *Hot) Cached(_ context.Context, key string) (c catalogue.CachedValue, er
 	return c, nil
 }
 
-// set replaces the value.
 func (v *cached) set(value []byte, now int64, life time.Duration) {
 	v.value, v.expires = append([]byte{}, value...), now+life.Microseconds()
 }
@@ -201,7 +200,7 @@ func (h *Hot) take(b guest.Bucket) guest.Taken {
 	return t
 }
 
-// suspensions are the copy of the suspended tenants. They do not make room.
+// suspensions is the copy of suspended tenants. It is never evicted.
 type suspensions struct {
 	mu      sync.Mutex
 	known   bool

@@ -11,19 +11,18 @@ import (
 )
 
 var (
-	// Positions have the order of the arrays.
+	// Positions follow the order of the arrays.
 	sqlAppend = pgdb.NewNamed(pgdb.Statement{Name: "guest.append", SQL: `
 		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
 		SELECT e.id, e.topic, e.key, e.subject, e.payload::json, e.headers::jsonb, e.class, e.at
 		FROM unnest(@ids, @topics, @keys, @subjects, @payloads, @headers, @classes, @times)
 			WITH ORDINALITY AS e(id, topic, key, subject, payload, headers, class, at, n) ORDER BY e.n`}, appending.args)
-	// One that is there was appended before, and the result of the commit was lost.
+	// An existing event was appended before, but the commit's result was lost.
 	sqlAppendOnce = pgdb.Statement{Name: "guest.append_once", SQL: sqlAppend.SQL + ` ON CONFLICT (id) DO NOTHING`}
 	sqlTryTurns   = pgdb.Statement{Name: "guest.try_turns", SQL: `
 		SELECT coalesce(array_agg(s) FILTER (WHERE pg_try_advisory_xact_lock(hashtextextended(s, 4715332))), '{}') FROM unnest($1::text[]) s`}
 )
 
-// append appends events to the outbox.
 func (t *tx) append(events ...guest.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -48,7 +47,7 @@ func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []telemetry.SessionEvent) er
 	return t.Queue(s, sqlAppend.Args(appending{all})...)
 }
 
-// appending has the arguments of sqlAppend.
+// appending holds the arguments of sqlAppend.
 type appending struct{ all []telemetry.SessionEvent }
 
 func (a appending) args() []pgdb.Arg {
@@ -71,8 +70,8 @@ func (a appending) args() []pgdb.Arg {
 	}
 }
 
-// AppendEvents implements backend.Store. It takes the turns of the sessions, like mutations,
-// so that the positions of their events are visible in order.
+// AppendEvents implements backend.Store. Like mutations, it locks the sessions, so that their event positions become
+// visible in order.
 func (s *Store) AppendEvents(ctx context.Context, all []telemetry.SessionEvent) (rest []telemetry.SessionEvent, err error) {
 	var sessions, turns []string
 	for i := range all {

@@ -45,7 +45,6 @@ var (
 		WHERE guest_session_id = $1 AND erased_at IS NULL`}
 )
 
-// scanHandoff scans rows of handoffColumns.
 type scanHandoff struct {
 	handoffs.Handoff
 	id, session string
@@ -102,8 +101,8 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.
 	return all, err
 }
 
-// Consume implements backend.Store. It reads the handoff before it consumes it: a refused attempt
-// waits for no lock, and a token that states something else than the row consumes nothing.
+// Consume implements backend.Store. It reads the handoff before consuming it, so that a refused attempt waits for no
+// lock, and a token that differs from the row consumes nothing.
 func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.Handoff, bool, error) {
 	for range 3 {
 		h, state, err := s.Handoff(ctx, a.ID)
@@ -129,8 +128,7 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.H
 	return handoffs.Handoff{}, false, errcode.New(errcode.Unavailable, "the state of the handoff changes all the time: retry")
 }
 
-// takeTurn excludes mutations of a session until the end of the transaction, and returns
-// the time of the database.
+// takeTurn locks a session against mutations until the transaction ends, and returns the database time.
 func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	b, err := begin(t, session, "", []byte{})
 	return b.now, err
@@ -163,10 +161,10 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 	})
 }
 
-// minted has the arguments of sqlMint.
+// minted holds the arguments of sqlMint.
 type minted struct{ handoffs.Handoff }
 
-// stay returns a number of the stay, or NULL beside a payload.
+// stay returns a number from the stay, or NULL if the handoff carries a payload.
 func (m minted) stay(n int) *int {
 	if m.Payload != nil {
 		return nil

@@ -24,7 +24,7 @@ var (
 	sqlTenantKeys = pgdb.Statement{Name: "guest.tenant_keys", SQL: selectKeys + `
 		WHERE tenant_id <> '' AND (tenant_id, id) > ($1, $2) ORDER BY tenant_id, id LIMIT $3`}
 	sqlKey = pgdb.Statement{Name: "guest.handoff_key", SQL: selectKeys + `WHERE id = $1`}
-	// A rotation waits for mints, so that a key has no new tokens once it is replaced.
+	// A rotation waits for mints, so that a replaced key signs no more tokens.
 	sqlSigningKey = pgdb.Statement{Name: "guest.signing_key", SQL: `
 		SELECT ` + restored + `, ` + keyColumns + ` FROM bff_consumer.handoff_keys WHERE state = 'active' AND tenant_id = $1 FOR SHARE`}
 	sqlPutKey = pgdb.NewNamed(pgdb.Statement{Name: "guest.put_handoff_key", SQL: `
@@ -32,16 +32,15 @@ var (
 		ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, state = excluded.state, not_after = excluded.not_after, retired_at = excluded.retired_at`}, keyArgs)
 	sqlHasTokens = pgdb.Statement{Name: "guest.has_tokens", SQL: `
 		SELECT EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE hmac_key_id = $1 AND minted_at > $2 AND expires_at > $3)`}
-	// It excludes others of its kind, and not the locks of mints.
+	// Conflicts with itself, but not with mint locks.
 	sqlLockKeys = pgdb.Statement{Name: "guest.lock_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN SHARE ROW EXCLUSIVE MODE`}
-	// It excludes sqlLockKeys.
+	// Conflicts with sqlLockKeys.
 	sqlKeepKeys = pgdb.Statement{Name: "guest.keep_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN ROW EXCLUSIVE MODE`}
 	sqlEpoch    = pgdb.Statement{Name: "guest.handoff_epoch", SQL: `
 		SELECT clock_timestamp(), epoch, incarnation, bff_consumer.handoff_incarnation() FROM bff_consumer.handoff_epoch`}
 	sqlPutEpoch = pgdb.Statement{Name: "guest.put_handoff_epoch", SQL: `UPDATE bff_consumer.handoff_epoch SET epoch = $1, incarnation = $2`}
 )
 
-// scanKey scans rows of keyColumns.
 type scanKey struct {
 	handoffs.Key
 	state             string
@@ -95,11 +94,11 @@ func (s *Store) keys(ctx context.Context, statement pgdb.Statement, args ...any)
 	return all, err
 }
 
-// signingKey returns the active key of a tenant, or the active HMAC key if tenant is "", which no one changes until the end of the transaction. A statement that waited for a rotation does not see the
-// new key, but the next one does.
+// signingKey returns a tenant's active key ("" for the HMAC key) and locks it until the transaction ends. A statement
+// that waited for a rotation does not see the new key, but the next statement does.
 func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	for first := true; ; first = false {
-		if !first { // the key was replaced meanwhile, if there is one: now it cannot be
+		if !first { // replaced meanwhile, if it exists: not possible the second time
 			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
 				return handoffs.Key{}, err
 			}
@@ -143,7 +142,7 @@ func (s *Store) ChangeHandoffKeys(ctx context.Context, c handoffs.ChangeKeys) (r
 	return r, err
 }
 
-// readKeyRing reads the keys. It excludes other changes until the end of the transaction.
+// readKeyRing reads the keys and excludes other changes until the transaction ends.
 func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err error) {
 	if err := t.Queue(sqlLockKeys); err != nil {
 		return r, err
@@ -167,7 +166,7 @@ func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err er
 	return r, err
 }
 
-// keysOf returns the statement that reads the keys of a change.
+// keysOf returns the query for a change's keys.
 func keysOf(c *handoffs.ChangeKeys) (statement pgdb.Statement, args []any) {
 	switch every, key, tenant := c.Scope(); {
 	case every:
@@ -183,7 +182,6 @@ func putKey(t *pgdb.Tx, k handoffs.Key) error {
 	return t.Queue(sqlPutKey.Statement, sqlPutKey.Args(k)...)
 }
 
-// keyArgs returns the arguments of sqlPutKey.
 func keyArgs(k handoffs.Key) []pgdb.Arg {
 	secret := k.Secret
 	if secret == nil {

@@ -20,8 +20,8 @@ var (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT $1`}
 )
 
-// AddRefusals implements backend.Store. An event takes its turn among the mutations of the session,
-// so that the positions of the session's events become visible in order.
+// AddRefusals implements backend.Store. It locks the sessions of new events, so that their positions become visible
+// in order.
 func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) error {
 	var appended []guest.ID
 	err := s.db.Tx(ctx, "guest.add_refusals", func(t *pgdb.Tx) error {

@@ -12,10 +12,10 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// old has the statements of a job.
+// old holds a job's statements.
 type old struct{ drop, count pgdb.Statement }
 
-// newOld returns the statements for the rows of a table: parameter 1 of where is the time.
+// newOld returns the statements for a table. Parameter 1 in where is the time.
 func newOld(name, table, where, order string) old {
 	table = "bff_consumer." + table
 	return old{
@@ -45,27 +45,26 @@ var (
 		SELECT count(*) FROM (SELECT FROM bff_consumer.session_seen JOIN bff_consumer.wishlist_anonymous USING (guest_session_id) WHERE seen_on < $1
 			UNION ALL SELECT FROM bff_consumer.session_seen WHERE seen_on < $1 LIMIT $2) r`}
 	sqlDropSilent = pgdb.Statement{Name: "guest.drop_silent", SQL: `SELECT rows, sessions FROM bff_consumer.drop_silent(in_before => $1, in_limit => $2)`}
-	// A row that is locked is being marked, or its session is deleted.
+	// A locked row is being marked already, or its session is being deleted.
 	sqlSeen = pgdb.Statement{Name: "guest.mark_seen", SQL: `
 		UPDATE bff_consumer.session_seen SET seen_on = $2 WHERE guest_session_id = ANY (ARRAY(
 			SELECT guest_session_id FROM bff_consumer.session_seen WHERE guest_session_id = ANY ($1) AND seen_on < $2 FOR UPDATE SKIP LOCKED))`}
 	sqlForget = pgdb.Statement{Name: "guest.forget_session", SQL: `DELETE FROM bff_consumer.session_seen WHERE guest_session_id = $1`}
 )
 
-// silentSessions is how many sessions drop_silent looks at.
+// silentSessions is how many sessions drop_silent checks.
 const silentSessions = 500
 
-// day returns the UTC day of a time.
 func day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// sqlLead makes the transaction that of the leader of a job.
+// sqlLead makes the transaction a job's leader.
 var sqlLead = pgdb.Statement{Name: "guest.lead_job", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
 
-// sqlByIndex makes a transaction read the oldest rows from an index. Without statistics, as after
-// a restore, PostgreSQL expects few rows and sorts all that are old, in each step.
+// sqlByIndex makes a transaction read the oldest rows from an index. Without statistics, e.g. after a restore,
+// PostgreSQL expects few rows and would sort all old rows in each step.
 var sqlByIndex = pgdb.Statement{Name: "guest.drop_by_index", SQL: `SET LOCAL enable_sort TO off`}
 
-// Drop implements backend.Store. Rows that a guest changes are skipped.
+// Drop implements backend.Store. It skips rows locked by guests.
 func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
 		return 0, errcode.New(errcode.Invalid, "limit: expected at least 1")
@@ -162,7 +161,7 @@ var (
 		SELECT pg_advisory_xact_lock(hashtextextended($1, 4715332))`}
 )
 
-// remains is where PostgreSQL has deleted content still.
+// remains lists where PostgreSQL still holds deleted content.
 var remains = []string{
 	"dead rows of the tables in the schema bff_consumer, until VACUUM: autovacuum runs it, or run VACUUM now",
 	"the WAL, its archives and replicas, until they are recycled",
@@ -207,9 +206,8 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	return e, answers, err
 }
 
-// eraseEvents deletes the events of a session that are neither audited nor waiting. It reads
-// all events since the session began, in pages: an index of sessions would make each event
-// more expensive.
+// eraseEvents deletes a session's events that are neither audited nor waiting. It pages through all events since the
+// session began, because an index on sessions would make each event more expensive.
 func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
 	for after := guest.FirstEvent(session); after != ""; {
 		var ids []string

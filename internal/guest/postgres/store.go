@@ -1,6 +1,5 @@
-// Package postgres stores what guest must not lose in PostgreSQL. A mutation is a
-// transaction that begins with a lock of the session; the rules run between its
-// statements.
+// Package postgres stores durable guest data in PostgreSQL. A mutation is a transaction that first locks the session;
+// the rules run between its statements.
 package postgres
 
 import (
@@ -22,7 +21,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns the schema migrations.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
 // Store implements backend.Store.
@@ -35,8 +34,8 @@ type Store struct {
 
 var _ backend.Store = (*Store)(nil)
 
-// New returns a store on a database. Apply Migrations to the database before the first
-// use. The waker, if not nil, wakes the relay of the process after a mutation with events.
+// New returns a store. Apply Migrations first. The waker, if not nil, wakes this process's relay after mutations with
+// events.
 func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
 }
@@ -46,18 +45,18 @@ func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxpg.OpenRetaining(s.db, "bff_consumer.outbox"), s.waker)
 }
 
-// Ping implements backend.Store. It reads the table of migrations each time, because a
-// newer release may migrate the database while this server runs.
+// Ping implements backend.Store. It checks the migrations each time, because a newer release may migrate the database
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations: run holdfast migrate")
 }
 
-// mostWait is how long a mutation waits for others of its session.
+// mostWait is how long a mutation waits for others in its session.
 const mostWait = 5 * time.Second
 
 var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
 
-// The column response_status has guest.StoredAnswer.Version.
+// The column response_status holds guest.StoredAnswer.Version.
 var (
 	sqlBegin = pgdb.Statement{Name: "guest.begin_mutation", SQL: `
 		SELECT at, coalesce(same, false), coalesce(status, 0), coalesce(content_type, ''), coalesce(location, ''), body
@@ -71,7 +70,7 @@ var (
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}, keptAnswer.args)
 )
 
-// keptAnswer has the arguments of sqlKeepAnswer.
+// keptAnswer holds the arguments of sqlKeepAnswer.
 type keptAnswer struct {
 	guest.StoredAnswer
 	of  guest.Mutation
@@ -93,25 +92,25 @@ func (k keptAnswer) args() []pgdb.Arg {
 	}
 }
 
-// tx is the transaction of a mutation.
+// tx is a mutation's transaction.
 type tx struct {
 	t       *pgdb.Tx
 	session guest.ID
 	now     time.Time
 
-	trace    guest.Trace // of events
+	trace    guest.Trace // for events
 	appended bool
 }
 
-// begun is what the beginning of a mutation reads.
+// begun is read at the start of a mutation.
 type begun struct {
 	now  time.Time
-	same bool // the digest
+	same bool // same digest
 	guest.StoredAnswer
 }
 
-// begin takes the turn of a session: it excludes other mutations of the session until the end of
-// the transaction. It reads the answer under a key; version 0: no answer.
+// begin locks the session against other mutations until the transaction ends, and reads the answer for key; version 0
+// means none.
 func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, err error) {
 	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.ContentType, &b.Location, &b.Body)
 	if pgdb.IsState(err, pgdb.LockNotAvailable) {
@@ -121,7 +120,7 @@ func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, er
 	return b, err
 }
 
-// step does a mutation, unless it was done before, and stores its result.
+// step runs a mutation, unless it was already done, and stores its result.
 func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]

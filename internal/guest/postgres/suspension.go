@@ -19,8 +19,8 @@ var (
 		SELECT tenant_id::text, suspended, reason, last_event_at, last_event_id FROM bff_consumer.tenant_suspended_cache
 		WHERE (suspended OR $1::boolean) AND tenant_id > coalesce(nullif($2::text, ''), '00000000-0000-0000-0000-000000000000')::uuid
 		ORDER BY tenant_id LIMIT nullif($3::bigint, 0)`}
-	// The rule is guest.Suspension.NewerThan. A transaction that waited for another event
-	// about the tenant compares with the new row.
+	// Implements tenants.Suspension.NewerThan. A transaction that waited for another event about the tenant compares
+	// with the new row.
 	sqlSetSuspension = pgdb.NewNamed(pgdb.Statement{Name: "guest.set_suspension", SQL: `
 		INSERT INTO bff_consumer.tenant_suspended_cache AS t
 			(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at)
@@ -47,7 +47,7 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspen
 	return result, err
 }
 
-// suspension has the arguments of sqlSetSuspension.
+// suspension holds the arguments of sqlSetSuspension.
 type suspension struct {
 	tenants.Suspension
 	now time.Time
@@ -96,7 +96,7 @@ func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) 
 	return s.suspensions(ctx, true, "", 0)
 }
 
-// suspensions reads the states of tenants, with those of reinstated tenants or not.
+// suspensions reads tenant states, with or without reinstated tenants.
 func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	var row tenants.Suspension
 	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated, after, limit}, func() { all = nil }, func() error {

@@ -13,7 +13,7 @@ const userSession = `SELECT session_id, user_id, list_id, linked_at, seen_at FRO
 var (
 	sqlUserList = pgdb.Statement{Name: "guest.user_list", SQL: `
 		SELECT list_id FROM bff_consumer.user_sessions WHERE user_id = $1 ORDER BY session_id DESC LIMIT 1`}
-	// The user's live entries, and removed rows of items that the session has.
+	// The user's live entries, and removed rows for items in the session's list.
 	sqlKeptWishes = pgdb.Statement{Name: "guest.kept_wishes", SQL: `
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous
 		WHERE guest_session_id = $1 AND (removed_at IS NULL OR property_id IN
@@ -36,8 +36,8 @@ var (
 	sqlEraseUserSessions = pgdb.Statement{Name: "guest.erase_user_sessions", SQL: `DELETE FROM bff_consumer.user_sessions WHERE list_id = $1`}
 )
 
-// LinkUser implements backend.Store. It takes the turns of the session, the user and the user's list, in this order. No
-// cookie is for a list, so no other mutation that has the turn of a list waits for another turn.
+// LinkUser implements backend.Store. It locks the session, the user and the user's list, in this order. No cookie
+// names a list, so no other mutation that locks a list waits for another lock.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
 	o, err := step(ctx, s, "guest.link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
 		list, err := t.userList(l)
@@ -65,7 +65,7 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 				return r, err
 			}
 		}
-		if err := t.t.Queue(sqlSeen, []string{string(list)}, day(t.now)); err != nil { // entries are as old as they were
+		if err := t.t.Queue(sqlSeen, []string{string(list)}, day(t.now)); err != nil { // entries keep their age
 			return r, err
 		}
 		if err := t.t.Queue(sqlAddUserSession, string(r.Session), r.User, string(list), t.now); err != nil {
@@ -79,9 +79,9 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 	return o, err
 }
 
-// userList takes the turns of a user and the user's list, and returns the list.
+// userList locks a user and the user's list, and returns the list.
 func (t *tx) userList(l guest.Link) (guest.ID, error) {
-	none := make([]byte, 32) // no answer has these keys
+	none := make([]byte, 32) // matches no answer
 	if _, err := begin(t.t, "user:"+guest.ID(l.User), "", none); err != nil {
 		return "", err
 	}
@@ -94,7 +94,6 @@ func (t *tx) userList(l guest.Link) (guest.ID, error) {
 	return guest.ID(list), err
 }
 
-// wishes returns the entries that a statement reads.
 func (t *tx) wishes(s pgdb.Statement, args ...any) (all []guest.Wish, err error) {
 	var row scanWish
 	err = t.t.ForEach(s, args, func() error {
@@ -111,7 +110,6 @@ func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found
 	return guest.ID(id), found, err
 }
 
-// scanUserSession scans rows of userSession.
 type scanUserSession struct {
 	guest.UserSession
 	id, list string
@@ -159,7 +157,6 @@ func (s *Store) EndUserSessions(ctx context.Context, e guest.EndUserSessions) (i
 	return int(n), err
 }
 
-// markUsersSeen records that sessions of users were used.
 func (s *Store) markUsersSeen(ctx context.Context, sessions []string, at time.Time) error {
 	if len(sessions) == 0 {
 		return nil

@@ -21,7 +21,7 @@ var (
 		ORDER BY added_at DESC, id LIMIT $4`}
 	sqlWish = pgdb.Statement{Name: "guest.wish", SQL: `
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND property_id = $2`}
-	// One row, also where the session has no entry for the property.
+	// Returns one row even if the session has no entry for the item.
 	sqlWishAndLive = pgdb.Statement{Name: "guest.wish_and_count", SQL: `
 		SELECT coalesce(id, ''), coalesce(tenant_id::text, ''), coalesce(item_id, property_id::text, ''), coalesce(quantity, 0), coalesce(source, ''), coalesce(note, ''),
 			coalesce(added_at, 'epoch'), removed_at, n
@@ -44,7 +44,6 @@ var (
 		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1 RETURNING composite_key`}
 )
 
-// scanWish scans rows of columns.
 type scanWish struct {
 	guest.Wish
 	id      string
@@ -78,7 +77,7 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// sqlFindSessions has a bound after the last digit of an ID.
+// The upper bound sorts after the last digit of an ID.
 var sqlFindSessions = pgdb.Statement{Name: "guest.find_sessions", SQL: `
 	SELECT guest_session_id FROM bff_consumer.session_seen
 	WHERE guest_session_id >= $1::text AND guest_session_id < $2::text ORDER BY guest_session_id LIMIT $3::bigint`}
@@ -119,7 +118,7 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
-// addedWish has the arguments of sqlPutWish.
+// addedWish holds the arguments of sqlPutWish.
 type addedWish struct {
 	session guest.ID
 	guest.Wish
@@ -186,7 +185,7 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
-// clearLists deletes the wishlist and the answers of the session, and returns the composite keys of these.
+// clearLists deletes the session's wishlist and answers, and returns the answers' composite keys.
 func (t *tx) clearLists() (answers []string, err error) {
 	for _, s := range []pgdb.Statement{sqlClearWishes, sqlForget} {
 		if err := t.t.Queue(s, string(t.session)); err != nil {

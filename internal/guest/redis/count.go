@@ -15,13 +15,13 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// now is the time of Redis in microseconds, for scripts.
+// now reads the Redis clock in microseconds, in scripts.
 const now = `
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 `
 
-// take is guest.Limit.Take. The key is when the bucket is full.
+// take implements guest.Limit.Take. The key stores when the bucket is full.
 const take = now + `
 local interval, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + most)
@@ -30,7 +30,7 @@ if next - now > most then return {0, full - now} end
 redis.call('SET', KEYS[1], string.format('%.0f', next), 'PX', ARGV[3])
 return {1, next - now}`
 
-// takeSHA names the script, as EVALSHA does.
+// takeSHA is the script's SHA-1 for EVALSHA.
 var takeSHA = func() string {
 	sum := sha1.Sum([]byte(take)) //nolint:gosec // Redis names scripts so
 	return hex.EncodeToString(sum[:])
@@ -62,8 +62,8 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 	return all, err
 }
 
-// The suspended tenants are one hash, so that no part of it can be lost alone: a field for
-// each tenant, the version, and a marker that it is complete. It never expires.
+// Suspensions are one hash, so that they are never partly lost: a field per tenant, the version, and a completeness
+// marker. It never expires.
 const (
 	fieldComplete = "complete"
 	fieldVersion  = "version"
@@ -132,9 +132,8 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`)
 )
 
-// stateOf is the value of a tenant: whether it is suspended, and the time and the ID of the
-// event. The text after the colon is greater for an event that is newer: the time has a fixed
-// length, and digits and a to f have one order in every locale of Redis.
+// stateOf encodes a tenant's state: suspended or not, then the event's time and ID. The text after the colon sorts by
+// age: the time is fixed-length, and digits and a to f sort equally in every Redis locale.
 func stateOf(s tenants.Suspension) string {
 	state := "0:"
 	if s.Suspended {

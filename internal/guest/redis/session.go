@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// sessionKeys returns the keys of a session: itself, the mirror of its wishlist, its lists,
-// and who may fill the mirror. The life of the first four is that of the session.
+// sessionKeys returns a session's keys: the session, its mirror, its lists, and the mirror's lease. The first four
+// live as long as the session.
 func (h *Hot) sessionKeys(id guest.ID) []string {
 	key := h.prefix + "session:" + tag(string(id))
 	return []string{key, key + ":wishlist", key + ":recent", key + ":history", key + ":wishlist-lease"}
@@ -106,7 +106,7 @@ func (h *Hot) PutAttributes(ctx context.Context, id guest.ID, was string, next g
 	return stored, err
 }
 
-// index is the number of a list's key.
+// index returns the position of a list's key.
 func index(list guest.List) int {
 	if list == guest.SearchHistory {
 		return 3
@@ -181,7 +181,7 @@ func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID)
 	})
 }
 
-// The last key of a session has a lease, or the number of blocks.
+// A session's last key holds a lease or the number of blocks.
 var (
 	scriptMirror = rueidis.NewLuaScript(`
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[3]) end

@@ -1,4 +1,4 @@
-// Package retention deletes old data of guests.
+// Package retention deletes old guest data.
 package retention
 
 import (
@@ -13,30 +13,30 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Job is a retention job: it deletes rows of one kind when they are old.
+// Job deletes old rows of one kind.
 type Job string
 
-// The retention jobs.
+// Retention jobs.
 const (
-	JobAnswers     Job = "answers"        // of mutations, when they have expired
-	JobRemoved     Job = "removed-wishes" // by the time of their removal
-	JobSilent      Job = "silent-wishes"  // the wishlists of sessions, by the day of their last request
-	JobUsers       Job = "user-sessions"  // by the day of their last request, also those that have ended
-	JobHandoffs    Job = "handoffs"       // by the time when they were minted
-	JobRefusals    Job = "refusals"       // of handoffs, by the time of the last attempt
-	JobBotScores   Job = "bot-scores"     // by the time of the evaluation
-	JobEvents      Job = "events"         // of the class operational, by the time when they were published
-	JobAuditEvents Job = "audit-events"   // of the class audit, likewise
-	JobReceived    Job = "received"       // events in the inbox, and after 30 days those in quarantine
+	JobAnswers     Job = "answers"        // expired mutation answers
+	JobRemoved     Job = "removed-wishes" // by removal time
+	JobSilent      Job = "silent-wishes"  // wishlists, by the day of the session's last request
+	JobUsers       Job = "user-sessions"  // by the day of the last request, including ended sessions
+	JobHandoffs    Job = "handoffs"       // by mint time
+	JobRefusals    Job = "refusals"       // refused handoffs, by last attempt
+	JobBotScores   Job = "bot-scores"     // by evaluation time
+	JobEvents      Job = "events"         // operational events, by publication time
+	JobAuditEvents Job = "audit-events"   // audit events, by publication time
+	JobReceived    Job = "received"       // inbox events, and quarantined events after 30 days
 )
 
-// Jobs are all retention jobs.
+// Jobs lists all retention jobs.
 var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobUsers, JobHandoffs, JobRefusals, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
 
-// Limits of retention jobs.
+// Job limits.
 const (
-	MaxStep  = 5000      // rows that a step deletes
-	MaxCount = 1_000_000 // up to which old rows are counted
+	MaxStep  = 5000      // rows deleted per step
+	MaxCount = 1_000_000 // maximum count of old rows
 )
 
 const (
@@ -44,10 +44,10 @@ const (
 	keepBotScores = 7 * 24 * time.Hour
 )
 
-// ErrNoJob is returned for the name of a job that does not exist.
+// ErrNoJob means that no job has this name.
 var ErrNoJob = errcode.New(errcode.NotFound, "no such retention job")
 
-// ParseJob returns the job of a name, or ErrNoJob.
+// ParseJob returns the named job, or ErrNoJob.
 func ParseJob(name string) (Job, error) {
 	for _, j := range Jobs {
 		if string(j) == name {
@@ -57,17 +57,16 @@ func ParseJob(name string) (Job, error) {
 	return "", ErrNoJob
 }
 
-// ErrJobRuns is returned for a job that another process runs.
+// ErrJobRuns means that another process runs the job.
 var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: run it again later")
 
 // Store deletes old rows.
 type Store interface {
-	// Drop deletes at most limit rows of a job that are older than a time, the oldest
-	// first, and returns their number. Several processes may call it at once: one is the
-	// leader of the job, and the others delete nothing and get ErrJobRuns.
+	// Drop deletes up to limit of a job's rows that are older than before, oldest first, and returns how many. If
+	// processes call it concurrently, only the job's leader deletes; the others get ErrJobRuns.
 	Drop(ctx context.Context, job Job, before time.Time, limit int) (int, error)
 
-	// CountOld returns how many rows Drop would delete in all, at most MaxCount.
+	// CountOld counts the rows that Drop would delete in total, up to MaxCount.
 	CountOld(ctx context.Context, job Job, before time.Time) (int, error)
 }
 
@@ -85,7 +84,7 @@ type Options struct {
 	Store Store
 	Clock clock.Clock
 
-	Expired time.Duration // how long answers are kept after they have expired
+	Expired time.Duration // how long expired answers are kept
 	Kept    Kept
 }
 
@@ -99,7 +98,7 @@ func New(o Options) *Service {
 // Keep replaces Options.Kept.
 func (r *Service) Keep(k Kept) { r.kept.Store(&k) }
 
-// Before returns the time before which rows of a job are old.
+// Before returns the time before which a job's rows are old.
 func (r *Service) Before(job Job, now time.Time) time.Time {
 	kept := r.kept.Load()
 	keep := map[Job]time.Duration{
@@ -109,7 +108,7 @@ func (r *Service) Before(job Job, now time.Time) time.Time {
 	return now.Add(-keep[job])
 }
 
-// Step deletes at most limit rows, or none while another process runs the job.
+// Step deletes up to limit rows, or none while another process runs the job.
 func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (int, error) {
 	n, err := r.opts.Store.Drop(ctx, job, r.Before(job, now), min(limit, MaxStep))
 	if errors.Is(err, ErrJobRuns) {
@@ -118,8 +117,8 @@ func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (
 	return n, err
 }
 
-// Run deletes all rows of a job that are old, in steps, and returns their number. After each step it
-// reports the number so far. After an error, such as ErrJobRuns, it is the number of those that were deleted.
+// Run deletes all of a job's old rows in steps and returns how many. It reports the running total after each step. On
+// an error such as ErrJobRuns, the result counts the rows deleted so far.
 func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
 		n, err := r.opts.Store.Drop(ctx, job, r.Before(job, r.opts.Clock()), MaxStep)
@@ -131,11 +130,11 @@ func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows
 	}
 }
 
-// Old is the number of rows of a job that are old.
+// Old counts a job's old rows.
 type Old struct {
 	Job    Job
-	Before time.Time // to the microsecond
-	Rows   int       // MaxCount: or more
+	Before time.Time // in microseconds
+	Rows   int       // MaxCount means at least MaxCount
 }
 
 // Count counts the rows that Run would delete.

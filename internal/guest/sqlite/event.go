@@ -13,11 +13,9 @@ import (
 const sqlAppend = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
-// sqlAppendOnce ignores an event that is there: it was appended before, and the result of the
-// commit was lost.
+// sqlAppendOnce ignores an event that was appended before, when the commit's result was lost.
 const sqlAppendOnce = sqlAppend + ` ON CONFLICT (id) DO NOTHING`
 
-// append appends events to the outbox.
 func (t *tx) append(events ...guest.Event) error {
 	for i := range events {
 		if err := appendEvent(t.c, sqlAppend, &telemetry.SessionEvent{Session: t.session, Trace: t.trace, Event: events[i]}); err != nil {
@@ -40,7 +38,7 @@ func appendEvent(c *sqlite.Conn, sql string, e *telemetry.SessionEvent) error {
 	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(e.Session), e.Subject, string(e.Payload), e.Headers(e.Trace), e.Retention, e.At.UnixMicro())
 }
 
-// AppendEvents implements backend.Store. Nothing is in progress while the writer runs it.
+// AppendEvents implements backend.Store. The writer excludes mutations in progress.
 func (s *Store) AppendEvents(ctx context.Context, all []telemetry.SessionEvent) (rest []telemetry.SessionEvent, err error) {
 	err = s.db.Write(ctx, "append_events", func(c *sqlite.Conn) error {
 		for i := range all {

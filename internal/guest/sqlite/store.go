@@ -1,5 +1,5 @@
-// Package sqlite stores what guest must not lose in one SQLite file. A mutation runs in
-// the file's group-commit writer, which excludes all others.
+// Package sqlite stores durable guest data in one SQLite file. Mutations run in the file's group-commit writer, which
+// runs one at a time.
 package sqlite
 
 import (
@@ -23,13 +23,13 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns the schema migrations.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
 // Store implements backend.Store.
 type Store struct {
 	db  *sqlitedb.DB
-	now clock.Clock // that of the database, which is this process
+	now clock.Clock // also the database clock
 	set func() (migrate.Set, error)
 
 	waker *outbox.Waker
@@ -37,8 +37,8 @@ type Store struct {
 
 var _ backend.Store = (*Store)(nil)
 
-// New returns a store on a file. Apply Migrations to the file before the first use. The
-// waker, if not nil, wakes the relay of the process after a mutation with events.
+// New returns a store. Apply Migrations first. The waker, if not nil, wakes this process's relay after mutations with
+// events.
 func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 	return &Store{db: db, now: now, set: sync.OnceValues(Migrations), waker: waker}
 }
@@ -48,13 +48,13 @@ func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxsqlite.OpenRetaining(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
-// Ping implements backend.Store. It reads the table of migrations each time, because a
-// newer release may migrate the file while this server runs.
+// Ping implements backend.Store. It checks the migrations each time, because a newer release may migrate the file
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations")
 }
 
-// The column response_status has guest.StoredAnswer.Version.
+// The column response_status holds guest.StoredAnswer.Version.
 const (
 	sqlAnswer = `SELECT request_digest = ?, response_status, content_type, location, response_body
 		FROM bff_consumer_idempotency_keys WHERE composite_key = ? AND expires_at > ?`
@@ -63,23 +63,23 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// kept is the answer that the key of a mutation has.
+// kept is a stored answer.
 type kept struct {
 	guest.StoredAnswer
-	same bool // the digest
+	same bool // same digest
 }
 
-// tx is the transaction of a mutation.
+// tx is a mutation's transaction.
 type tx struct {
 	c       *sqlite.Conn
 	session guest.ID
 	now     time.Time
 
-	trace    guest.Trace // of events
+	trace    guest.Trace // for events
 	appended bool
 }
 
-// step does a mutation, unless it was done before, and stores its result.
+// step runs a mutation, unless it was already done, and stores its result.
 func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]

@@ -16,18 +16,18 @@ import (
 	"holdfast/internal/ident"
 )
 
-// PageView is a page that a guest has seen. It is only published: no table has it.
+// PageView is a page that a guest viewed. It is published, but not stored in a table.
 type PageView struct {
 	Page       string    `json:"page"`                 // one of Pages
-	TenantID   string    `json:"tenantId,omitempty"`   // UUID in lower case
-	PropertyID string    `json:"propertyId,omitempty"` // UUID in lower case; of the profile guest.Hotel only
-	ItemID     *string   `json:"itemId,omitempty"`     // of the other profiles
+	TenantID   string    `json:"tenantId,omitempty"`   // lower-case UUID
+	PropertyID string    `json:"propertyId,omitempty"` // lower-case UUID; only in the profile guest.Hotel
+	ItemID     *string   `json:"itemId,omitempty"`     // in other profiles
 	SearchID   guest.ID  `json:"searchId,omitempty"`
-	OccurredAt time.Time `json:"occurredAt"`           // by the clock of the browser; zero in a request: now
-	DurationMS int       `json:"durationMs,omitempty"` // how long the guest has looked at it
+	OccurredAt time.Time `json:"occurredAt"`           // browser clock; zero in a request means now
+	DurationMS int       `json:"durationMs,omitempty"` // viewing time
 }
 
-// FunnelEvent is a step of a guest towards a booking. It is only published.
+// FunnelEvent is a guest's step towards a booking. It is published, but not stored in a table.
 type FunnelEvent struct {
 	Step       string    `json:"step"` // one of Steps
 	TenantID   string    `json:"tenantId,omitempty"`
@@ -38,19 +38,19 @@ type FunnelEvent struct {
 	OccurredAt time.Time `json:"occurredAt"`
 }
 
-// Values of PageView.Page and FunnelEvent.Step.
+// Values for PageView.Page and FunnelEvent.Step.
 var (
 	Pages = []string{"home", "list", "map", "detail", "wishlist", "handoff", "other"}
 	Steps = []string{"search", "results", "detail", "availability", "wishlist", "handoff"}
 )
 
-// MaxBatch is how many page views or funnel events a request may have.
+// MaxBatch is the maximum number of page views or funnel events per request.
 const MaxBatch = 50
 
-// maxDuration is the longest PageView.DurationMS: a day.
+// maxDuration limits PageView.DurationMS to a day.
 const maxDuration = 24 * 60 * 60 * 1000
 
-// ErrBatchTooLarge and ErrBatchEmpty are errors of the size of a batch.
+// Batch size errors.
 var (
 	ErrBatchTooLarge = errcode.Newf(errcode.TooLarge, "items: expected at most %d", MaxBatch)
 	ErrBatchEmpty    = errcode.Wrap(errcode.Invalid, expectedItems, guest.FieldErrors{{Pointer: "/items", Code: guest.CodeInvalid, Detail: expectedItems}})
@@ -58,9 +58,8 @@ var (
 
 const expectedItems = "items: expected an array of 1 to 50 objects"
 
-// SampleRates say of how many sessions the telemetry of one is published; 1 or less: of
-// all. It is that of a whole session, so that no funnel loses a step. They are part of the
-// section [guest].
+// SampleRates publish telemetry for one in n sessions; 1 or less means all. Sampling is per session, so that funnels
+// stay complete. The rates are part of the section [guest].
 type SampleRates struct {
 	PageViews    int `toml:"sample_page_views" reload:"true" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
 	FunnelEvents int `toml:"sample_funnel_events" reload:"true" doc:"Likewise for funnel events."`
@@ -74,7 +73,7 @@ func DefaultSampleRates() SampleRates {
 	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1, Sessions: 1}
 }
 
-// maxSampleRate is the most that the extension sampledrate can say.
+// maxSampleRate is the maximum of the CloudEvents extension sampledrate.
 const maxSampleRate = 1<<31 - 1
 
 // Check reports every invalid setting.
@@ -89,25 +88,25 @@ func (r *SampleRates) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Kinds of telemetry and its results, for Options.Recorded.
+// Telemetry kinds and results, for Options.Recorded.
 const (
 	PageViews    = "page-view"
 	FunnelEvents = "funnel"
 	Searches     = "search"
 	DetailViews  = "detail"
-	Sessions     = "session" // that have begun
+	Sessions     = "session" // session starts
 	Attributes   = "attributes"
 
 	Published  = "published"
 	SampledOut = "sampled-out"
-	Dropped    = "dropped" // the database has been unavailable for too long
+	Dropped    = "dropped" // the database was unavailable for too long
 )
 
-// Record is a request to publish the events of telemetry.
+// Record is a request to publish telemetry events.
 type Record struct {
 	guest.Mutation
-	IDs    []guest.ID    // of the items
-	Events []guest.Event // without times; empty: the session is not sampled
+	IDs    []guest.ID    // item IDs
+	Events []guest.Event // without times; empty if the session is not sampled
 }
 
 // Recorded is the result of Record.
@@ -115,7 +114,7 @@ type Recorded struct {
 	IDs []guest.ID `json:"ids"`
 }
 
-// Decide returns the result, and the events to append at a time.
+// Decide returns the result and the events to append.
 func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 	events := slices.Clone(r.Events)
 	for i := range events {
@@ -124,29 +123,26 @@ func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 	return Recorded{r.IDs}, events
 }
 
-// RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
-// FieldErrors.
+// RecordPageViews publishes page views, each a JSON object. Item errors are FieldErrors.
 func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
 	return record(ctx, s, m, batch[PageView]{m.Profile, PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
 }
 
-// RecordFunnelEvents is RecordPageViews for funnel events.
+// RecordFunnelEvents publishes funnel events like RecordPageViews.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
 	return record(ctx, s, m, batch[FunnelEvent]{m.Profile, FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
 }
 
-// batch is a batch of page views or funnel events.
 type batch[T any] struct {
 	profile             *guest.Profile
 	kind, prefix, topic string
 	rate                int
 	items               []json.RawMessage
 
-	// check checks an item, and reports errors by the name of a member.
+	// check validates an item, and calls wrong for each invalid member.
 	check func(p *guest.Profile, v *T, now time.Time, wrong func(member, detail string))
 }
 
-// record publishes a batch.
 func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]) (o guest.Once[Recorded], err error) {
 	r := Record{Mutation: m}
 	r.IDs, r.Events, err = b.read(m.Session, s.opts.Clock().UTC().Truncate(time.Millisecond))
@@ -164,7 +160,7 @@ func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]
 	return o, err
 }
 
-// read checks the items, and returns their IDs and events.
+// read validates the items and returns their IDs and events.
 func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Event, error) {
 	switch {
 	case len(b.items) == 0:
@@ -200,7 +196,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 	return ids, events, nil
 }
 
-// event returns the event of an item: its members, its ID and the session.
+// event builds an item's event from its members, its ID and the session.
 func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -223,7 +219,7 @@ func decodeItem(text json.RawMessage, into any) error {
 	return d.Decode(into)
 }
 
-// memberOf returns the member of an item that could not be decoded, and why.
+// memberOf returns the member that failed to decode, and why.
 func memberOf(err error) (member, detail string) {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return wrong.Field, "unexpected " + strings.Fields(wrong.Value)[0]
@@ -264,7 +260,7 @@ func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong fun
 	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
-// place has the members that page views and funnel events have in common.
+// place holds the members shared by page views and funnel events.
 type place struct {
 	profile          *guest.Profile
 	tenant, property *string
@@ -273,7 +269,7 @@ type place struct {
 	at               *time.Time
 }
 
-// checkPlace checks members, and brings them into the form that is published.
+// checkPlace validates members and canonicalizes them.
 func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	var ok bool
 	if *p.tenant != "" {
@@ -293,7 +289,7 @@ func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	}
 }
 
-// ofOtherProfile reports whether an object has the member of another profile.
+// ofOtherProfile reports whether the object uses another profile's member.
 func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 	if p.IsHotel() {
 		return item != nil
@@ -301,7 +297,7 @@ func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 	return property != ""
 }
 
-// checkItem checks the ID of the property, or of the item in other profiles than guest.Hotel.
+// checkItem validates the property ID, or the item ID in profiles other than guest.Hotel.
 func checkItem(p place, wrong func(member, detail string)) {
 	var ok bool
 	switch {

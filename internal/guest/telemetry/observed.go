@@ -13,11 +13,10 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// observed has what the service has observed itself until the database has it: requests
-// that change nothing do not wait for the database, and succeed without it. What a process
-// that is killed has observed in the last second is lost.
+// observed buffers events until the database stores them, so that read-only requests neither wait for the database
+// nor fail without it. A killed process loses the last second.
 type observed struct {
-	flushing sync.Mutex // so that the events of a session stay in order
+	flushing sync.Mutex // keeps a session's events in order
 
 	mu     sync.Mutex
 	events []SessionEvent
@@ -25,10 +24,10 @@ type observed struct {
 
 const (
 	maxObserved  = 10_000 // while the database is unavailable
-	observedStep = 500    // events in a transaction
+	observedStep = 500    // events per transaction
 )
 
-// add returns false if there are too many.
+// add returns false if the buffer is full.
 func (o *observed) add(e SessionEvent) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,7 +38,6 @@ func (o *observed) add(e SessionEvent) bool {
 	return true
 }
 
-// take returns the first events.
 func (o *observed) take() (some []SessionEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,23 +47,22 @@ func (o *observed) take() (some []SessionEvent) {
 	return some
 }
 
-// put returns events to the beginning.
+// put returns events to the front.
 func (o *observed) put(some []SessionEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(some, o.events...)
 }
 
-// drop deletes the events of a session.
 func (o *observed) drop(session guest.ID) {
-	o.flushing.Lock() // those that were taken are in the database, or here again
+	o.flushing.Lock() // taken events are now in the database or back here
 	defer o.flushing.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = slices.DeleteFunc(o.events, func(e SessionEvent) bool { return e.Session == session })
 }
 
-// Started publishes that a session has begun, when its guest has got the cookie.
+// Started publishes that a session started, once its guest received the cookie.
 func (s *Service) Started(ctx context.Context, session guest.Session) {
 	var campaign json.RawMessage
 	if session.Campaign != "" {
@@ -77,8 +74,8 @@ func (s *Service) Started(ctx context.Context, session guest.Session) {
 	}{session.Created, campaign}})
 }
 
-// AttributesChanged publishes which attributes of a session have changed, without their values. It has
-// no sample rate: who follows the attributes of a session needs each change.
+// AttributesChanged publishes the names, not the values, of changed attributes. It is never sampled: consumers that
+// follow attributes need each change.
 func (s *Service) AttributesChanged(ctx context.Context, session guest.ID, c guest.ChangedAttributes) {
 	s.observe(ctx, session, observation{s.profile(), Attributes, "session.attributes_changed.v1", string(session), 1, struct {
 		Changed []string `json:"changed"`
@@ -87,22 +84,22 @@ func (s *Service) AttributesChanged(ctx context.Context, session guest.ID, c gue
 	}{c.Members, c.Tag(), len(c.Object())}})
 }
 
-// Executed is a search that a guest has executed.
+// Executed is an executed search.
 type Executed struct {
-	SearchID guest.ID             `json:"searchId,omitempty"` // "": on the map
+	SearchID guest.ID             `json:"searchId,omitempty"` // "" for map searches
 	Kind     string               `json:"kind"`               // list or map
-	Query    any                  `json:"query"`              // without a text in which guests may write anything
-	HasText  bool                 `json:"hasText"`            // there was one
+	Query    any                  `json:"query"`              // without free text
+	HasText  bool                 `json:"hasText"`            // free text was present
 	Total    int                  `json:"total"`
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
-// Executed publishes that a guest has searched. The query is normalized.
+// Executed publishes a search. The query is normalized.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
 
-// DetailViewed is a property whose page a guest has seen.
+// DetailViewed is a viewed property page.
 type DetailViewed struct {
 	TenantID   string               `json:"tenantId"`
 	PropertyID string               `json:"propertyId"`
@@ -111,34 +108,33 @@ type DetailViewed struct {
 	Cache      catalogue.CacheState `json:"cache"`
 }
 
-// DetailViewed publishes that a guest has seen the page of a property.
+// DetailViewed publishes a view of a property page.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
 }
 
-// ItemViewed is an answer about an item that a guest has seen, in other profiles than hotel.
+// ItemViewed is a viewed item, in profiles other than hotel.
 type ItemViewed struct {
 	ItemID   string               `json:"itemId"`
-	Upstream string               `json:"upstream"` // which has answered
+	Upstream string               `json:"upstream"` // upstream that answered
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
-// ItemViewed publishes that a guest has seen an answer about an item.
+// ItemViewed publishes a view of an item.
 func (s *Service) ItemViewed(ctx context.Context, session guest.ID, v ItemViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.ItemID, s.Samples().DetailViews, v})
 }
 
-// observation is what the service has observed of a session.
 type observation struct {
 	profile *guest.Profile
-	kind    string // one of the kinds of telemetry
+	kind    string // telemetry kind
 	topic   string
 	subject string
-	rate    int // of SampleRates
+	rate    int // from SampleRates
 	payload any // an object
 }
 
-// observe publishes an event of a session soon.
+// observe buffers a session's event for publication.
 func (s *Service) observe(ctx context.Context, session guest.ID, o observation) {
 	result := SampledOut
 	if session.IsSampled(o.rate) {
@@ -169,7 +165,7 @@ func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error
 	return e, nil
 }
 
-// Flush writes observed events to the database.
+// Flush writes buffered events to the database.
 func (s *Service) Flush(ctx context.Context) error {
 	s.observed.flushing.Lock()
 	defer s.observed.flushing.Unlock()
@@ -189,7 +185,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	}
 }
 
-// Repair writes observed events to the database. It is a step for guest.Run.
+// Repair is a step for guest.Run that flushes buffered events.
 func (s *Service) Repair(ctx context.Context) {
-	_ = s.Flush(ctx) // the next step tries again
+	_ = s.Flush(ctx) // retried by the next step
 }

@@ -1,4 +1,5 @@
-// Package telemetry publishes what guests do: page views, funnel events, searches and views of properties.
+// Package telemetry publishes guest activity: page views, funnel events, searches and property views. It writes
+// events to the outbox only.
 package telemetry
 
 import (
@@ -9,7 +10,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service publishes what guests do. No table has it but the outbox.
+// Service publishes guest activity.
 type Service struct {
 	opts     Options
 	samples  atomic.Pointer[SampleRates]
@@ -21,14 +22,14 @@ type Options struct {
 	Guests  *guest.Service
 	Store   Store
 	Clock   clock.Clock
-	Samples SampleRates // how much is published
+	Samples SampleRates
 
-	// Recorded, if set, is called with a kind of telemetry, what becomes of it (Published,
-	// SampledOut or Dropped), and the number of items of a request.
+	// Recorded, if set, is called with a telemetry kind, a result (Published, SampledOut or Dropped) and the number
+	// of items.
 	Recorded func(kind, result string, n int)
 }
 
-// New returns a service. When a session is erased, it forgets what it has observed.
+// New returns a service. It drops buffered events when a session is erased.
 func New(o Options) *Service {
 	s := &Service{opts: o}
 	s.SetSamples(o.Samples)
@@ -41,22 +42,20 @@ func (s *Service) profile() *guest.Profile { return s.opts.Guests.Profile() }
 // SetSamples replaces Options.Samples.
 func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
 
-// Samples returns how much is published.
+// Samples returns the sample rates.
 func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
 // Store appends events to the outbox.
 type Store interface {
-	// Record appends the events of telemetry to the outbox, in their order. It is a mutation: see
-	// guest.Store.
+	// Record appends telemetry events to the outbox in order. It is a mutation: see guest.Store.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
-	// AppendEvents appends events of any sessions to the outbox, in their order and in one
-	// transaction. It does not wait for mutations: the events of sessions that have one in
-	// progress are returned as rest.
+	// AppendEvents appends events to the outbox, in order and in one transaction. It does not wait for mutations, but
+	// returns the events of sessions with a mutation in progress as rest.
 	AppendEvents(ctx context.Context, all []SessionEvent) (rest []SessionEvent, err error)
 }
 
-// SessionEvent is an event of a session that belongs to no mutation.
+// SessionEvent is a session's event outside any mutation.
 type SessionEvent struct {
 	Session guest.ID
 	Trace   guest.Trace

@@ -12,16 +12,16 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// BriefSource is the source of the events of brief suspensions.
+// BriefSource is the event source for brief suspensions.
 const BriefSource = "holdfast guest demo"
 
 // briefReason marks brief suspensions, so that every process can end them.
 const briefReason = "brief suspension by a guest of the demo"
 
-// Limits of brief suspensions.
+// Brief suspension limits.
 const (
 	BriefLife = time.Minute
-	mostBrief = 10 // that begin within BriefLife, in a process
+	mostBrief = 10 // per BriefLife and process
 )
 
 // BriefState is a suspension that ends by itself.
@@ -30,7 +30,7 @@ type BriefState struct {
 	EndsAt   time.Time `json:"endsAt"`
 }
 
-// briefs are the brief suspensions that this process has begun.
+// briefs tracks brief suspensions started by this process.
 type briefs struct {
 	mu     sync.Mutex
 	active []BriefState
@@ -64,7 +64,7 @@ func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState
 	return state, nil
 }
 
-// setBrief applies an event of a brief suspension, or of its end.
+// setBrief applies an event that starts or ends a brief suspension.
 func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, suspended bool) error {
 	body, err := json.Marshal(map[string]string{"tenantId": tenant, "reason": briefReason})
 	if err != nil {
@@ -81,8 +81,8 @@ func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, sus
 	return err
 }
 
-// EndBrief ends the brief suspension of a tenant. It does nothing if the tenant is not suspended, and refuses if the
-// suspension is not brief.
+// EndBrief ends a tenant's brief suspension. It does nothing if the tenant is not suspended, and refuses to end other
+// suspensions.
 func (s *Service) EndBrief(ctx context.Context, tenant string) error {
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
@@ -103,13 +103,13 @@ func (s *Service) EndBrief(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// endBrief reinstates a tenant as of a moment after the suspension, so that every later event counts instead.
+// endBrief reinstates a tenant as of just after the suspension, so that any later event wins.
 func (s *Service) endBrief(ctx context.Context, o *Suspension) error {
 	return s.setBrief(ctx, o.Tenant, o.At.Add(time.Microsecond), false)
 }
 
-// EndBriefs ends the brief suspensions that are over, once a minute also those of processes that were killed. It is a
-// step for guest.Run.
+// EndBriefs is a step for guest.Run that ends expired brief suspensions, once a minute also those left by killed
+// processes.
 func (s *Service) EndBriefs(ctx context.Context) {
 	now := s.opts.Clock()
 	if !s.briefs.due(now) {
@@ -117,7 +117,7 @@ func (s *Service) EndBriefs(ctx context.Context) {
 	}
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
-		return // the next step tries again
+		return // retried by the next step
 	}
 	for i := range all {
 		if o := &all[i]; o.Reason == briefReason && !now.Before(o.At.Add(BriefLife)) && s.endBrief(ctx, o) != nil {
@@ -127,14 +127,14 @@ func (s *Service) EndBriefs(ctx context.Context) {
 	s.briefs.ended(now)
 }
 
-// Brief returns the brief suspensions that this process has begun.
+// Brief returns the brief suspensions started by this process.
 func (s *Service) Brief() []BriefState {
 	s.briefs.mu.Lock()
 	defer s.briefs.mu.Unlock()
 	return append([]BriefState{}, s.briefs.active...)
 }
 
-// begin counts a suspension, and returns false if too many began lately.
+// begin counts a suspension, and returns false if too many started recently.
 func (b *briefs) begin(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,14 +158,14 @@ func (b *briefs) remove(tenant string) {
 	b.active = slices.DeleteFunc(b.active, func(o BriefState) bool { return o.TenantID == tenant })
 }
 
-// due reports whether a suspension of this process is over, or the table was not read for a minute.
+// due reports whether a suspension expired, or the table was not read for a minute.
 func (b *briefs) due(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Sub(b.looked) >= BriefLife || slices.ContainsFunc(b.active, func(o BriefState) bool { return !now.Before(o.EndsAt) })
 }
 
-// ended forgets what is over.
+// ended forgets expired suspensions.
 func (b *briefs) ended(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Suspended returns those of the tenants that are suspended, by the copy in Hot, or by
-// the table if the copy is lost or unavailable. Views of a suspended tenant are not served.
-// What must never happen for one, such as a handoff, asks the database instead.
+// Suspended returns the suspended tenants among tenants, from the copy in Hot, or from the table if the copy is lost
+// or unavailable. It decides which views are served. Operations that must never happen for a suspended tenant, e.g.
+// handoffs, ask the database instead.
 func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, error) {
 	if len(tenants) == 0 {
 		return nil, nil
@@ -36,12 +36,11 @@ func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, e
 	return suspended, nil
 }
 
-// refreshTries is how often Refresh tries while events arrive.
+// refreshTries limits retries while events arrive.
 const refreshTries = 5
 
-// Refresh replaces the copy of the suspended tenants by the table. The copy gets
-// the states of reinstated tenants too: an event that is older than the state of a tenant may
-// have been applied before, and still be on its way to the copy.
+// Refresh replaces the copy with the table, including reinstated tenants: an older event may have been applied before
+// and still be on its way to the copy.
 func (s *Service) Refresh(ctx context.Context) error {
 	for range refreshTries {
 		version, _, err := s.opts.Hot.SuspensionVersion(ctx)
@@ -59,8 +58,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return errcode.New(errcode.Conflict, "the suspended tenants change too often to copy them")
 }
 
-// copySuspension changes the copy after an event was applied. A copy of a later event stays.
-// If it cannot, Repair does.
+// copySuspension updates the copy after an event, unless the copy is newer. If this fails, Repair retries.
 func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	if s.opts.Hot == nil {
 		return
@@ -71,11 +69,10 @@ func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	}
 }
 
-// reconcileEvery is the time between comparisons of the copy with the table.
+// reconcileEvery is the interval between full refreshes of the copy.
 const reconcileEvery = time.Minute
 
-// Repair replaces the copy every minute, and after a change that could not be copied. It is a step
-// for guest.Run.
+// Repair is a step for guest.Run. It refreshes the copy every minute, and after a failed update.
 func (s *Service) Repair(ctx context.Context) {
 	now := time.Now()
 	if !s.stale.Swap(false) && now.Sub(s.reconciled) < reconcileEvery {

@@ -13,19 +13,18 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Suspension is what the newest event about a tenant says. No handoff to a suspended
-// tenant is minted or consumed.
+// Suspension is a tenant's state after its newest event. Handoffs to a suspended tenant are neither minted nor
+// consumed.
 type Suspension struct {
-	Tenant    string // UUID in lower case
-	Suspended bool   // false: it was reinstated
+	Tenant    string // lower-case UUID
+	Suspended bool   // false: reinstated
 	Reason    string
-	At        time.Time // of the event, to the microsecond
-	Event     string    // its ID
+	At        time.Time // event time, in microseconds
+	Event     string    // event ID
 }
 
-// NewerThan reports whether s replaces another state of the tenant: the event with the
-// later time does, whatever the order of their arrival. Of events with one time it is
-// the one with the greater ID.
+// NewerThan reports whether s replaces o: the later event time wins, whatever the order of arrival, and then the
+// greater event ID.
 func (s *Suspension) NewerThan(o Suspension) bool {
 	if !s.At.Equal(o.At) {
 		return s.At.After(o.At)
@@ -36,66 +35,62 @@ func (s *Suspension) NewerThan(o Suspension) bool {
 // ErrSuspended refuses requests that involve a suspended tenant.
 var ErrSuspended = errcode.New(errcode.Denied, "the tenant is suspended")
 
-// Store has the states of tenants, and the inbox of the events that change them.
+// Store stores tenant states, and the inbox of events that change them.
 type Store interface {
-	// Receive applies an event to the state of a tenant, if the inbox does not know it and
-	// it is newer than the state. The result is inbox.Stale if the state is newer.
+	// Receive applies an event to a tenant's state unless the inbox already knows it. The result is inbox.Stale if
+	// the state is newer than the event.
 	Receive(ctx context.Context, e inbox.Event, s Suspension) (inbox.Result, error)
 
 	// Quarantine stores an event that cannot be applied.
 	Quarantine(ctx context.Context, e inbox.Event, reason string) error
 
-	// Quarantined returns at most limit events in quarantine, the last one first.
+	// Quarantined returns up to limit quarantined events, latest first.
 	Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error)
 
-	// Suspended reports whether a tenant is suspended.
 	Suspended(ctx context.Context, tenant string) (bool, error)
 
-	// SuspendedTenants returns the suspended tenants with greater IDs than after, ordered by ID: at most limit, or all
-	// if limit is 0.
+	// SuspendedTenants returns suspended tenants with IDs greater than after, ordered by ID: up to limit, or all if
+	// limit is 0.
 	SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error)
 
-	// TenantStates returns the states of all tenants that an event was applied to, those of
-	// reinstated tenants included, ordered by ID.
+	// TenantStates returns the states of all tenants with an applied event, including reinstated tenants, ordered by
+	// ID.
 	TenantStates(ctx context.Context) ([]Suspension, error)
 }
 
-// Hot is a copy of the suspended tenants. A copy that is lost never means that
-// nobody is suspended: then the database must be asked, and the copy replaced.
+// Hot caches suspensions. A lost copy never means that no tenant is suspended: ask the database, and replace the
+// copy.
 type Hot interface {
-	// Suspended returns the suspended ones among the tenants. known is false if the copy
-	// is lost.
+	// Suspended returns the suspended tenants among tenants. known is false if the copy is lost.
 	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
 
-	// SuspensionVersion returns a number that changes with each call of SetSuspension, and
-	// whether there is a copy. Read it before the database, for PutSuspensions.
+	// SuspensionVersion returns a number that changes with each SetSuspension, and whether a copy exists. Read it
+	// before the database, for PutSuspensions.
 	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
 
-	// PutSuspensions replaces the copy. It does nothing and returns false if the version has
-	// changed: what was read from the database may be old. The states of reinstated tenants
-	// are part of all.
+	// PutSuspensions replaces the copy. It returns false and does nothing if the version changed, since the database
+	// read may be outdated. all includes reinstated tenants.
 	PutSuspensions(ctx context.Context, version int64, all []Suspension) (bool, error)
 
-	// SetSuspension changes one tenant after its event is committed, if it is NewerThan the
-	// state in the copy. If the copy is lost it only changes the version.
+	// SetSuspension updates a tenant after its event is committed, if s is NewerThan the cached state. If the copy is
+	// lost, it only changes the version.
 	SetSuspension(ctx context.Context, s Suspension) error
 }
 
-// Types of the events about tenants.
+// Tenant event types.
 const (
 	TypeSuspended  = "tenant.suspended.v1"
 	TypeReinstated = "tenant.reinstated.v1"
 )
 
-// Types are the types of the events that the service understands, each as it arrives:
-// an event of another service whose type only ends so is not about a suspension. They are
-// part of the section [guest].
+// Types are the accepted event types. They must match exactly: another service's type with the same ending is not a
+// suspension. They are part of the section [guest].
 type Types struct {
 	Suspended  []string `toml:"suspended_types" doc:"Types of the received events that suspend a tenant."`
 	Reinstated []string `toml:"reinstated_types" doc:"Types of the received events that reinstate a tenant."`
 }
 
-// DefaultTypes returns the short and the long form of each.
+// DefaultTypes returns the short and long form of each type.
 func DefaultTypes() Types {
 	return Types{
 		Suspended:  []string{TypeSuspended, "melmastoon." + TypeSuspended},
@@ -116,11 +111,10 @@ func (t *Types) Check() (problems conf.Problems) {
 	return problems
 }
 
-// maxSuspensionReason is the number of bytes of a reason that are kept.
+// maxSuspensionReason is the number of stored bytes per reason.
 const maxSuspensionReason = 500
 
-// Parse reads an event about a tenant. Its body is a JSON object with the members tenantId and
-// reason; reason may be missing.
+// Parse reads a tenant event. Its body is a JSON object with the members tenantId and, optionally, reason.
 func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	s := Suspension{At: e.Time.Truncate(time.Microsecond).UTC(), Event: e.ID}
 	switch {
@@ -144,14 +138,13 @@ func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	return s, nil
 }
 
-// plain returns the beginning of a text, without what PostgreSQL cannot store.
+// plain truncates a text and removes characters that PostgreSQL cannot store.
 func plain(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// Receive receives an event about a tenant. Events that cannot be understood are put
-// into quarantine. An error means that the event should be delivered again.
+// Receive receives a tenant event. It quarantines events that it does not understand. An error asks for redelivery.
 func (s *Service) Receive(ctx context.Context, e inbox.Event) (inbox.Result, error) {
 	e.Time = e.Time.Truncate(time.Microsecond).UTC()
 	if err := e.Check(); err != nil {

@@ -1,6 +1,5 @@
-// Package builtin is the built-in catalogue: some hundred hotels that do not exist, so
-// that everything works without other services. They are made from a few words, and are
-// the same in every process.
+// Package builtin is a built-in catalogue with several hundred fictional hotels, so that everything works without
+// other services. The hotels are generated from a few words, identically in every process.
 package builtin
 
 import (
@@ -19,20 +18,19 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// Catalogue implements guest.Catalogue.
+// Catalogue implements catalogue.Source.
 type Catalogue struct{ contents func() *contents }
 
-// contents are all hotels.
 type contents struct {
-	hotels   []*hotel // in the order in which they are recommended
+	hotels   []*hotel // in order of recommendation
 	byID     map[string]*hotel
 	brands   map[string]*brand
-	byRegion map[string][]*hotel // AT:vienna
+	byRegion map[string][]*hotel // by e.g. AT:vienna
 }
 
 var _ catalogue.Source = (*Catalogue)(nil)
 
-// hotel is a property. Its price is in euro.
+// hotel is a property with prices in euro.
 type hotel struct {
 	catalogue.Property
 	seed
@@ -42,7 +40,7 @@ type hotel struct {
 	stars, reviews      int
 	rating              float64
 	amenities           []string
-	price               int64 // cents, of the cheapest room in the low season
+	price               int64 // cents, cheapest room in the low season
 	search              string
 }
 
@@ -50,18 +48,18 @@ type brand struct {
 	catalogue.Brand
 }
 
-// hotelsPerRegion and brands are the size of the catalogue.
+// Catalogue size.
 const (
 	hotelsPerRegion = 20
 	brandCount      = 40
 )
 
-// seed is what everything about a thing is derived from.
+// seed determines all generated values of an object.
 type seed [sha256.Size]byte
 
 func seedOf(parts ...any) seed { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }
 
-// n returns the number from 0 to below most that the aspect of a thing has.
+// n derives a number in [0, most) for an aspect.
 func (s seed) n(aspect string, most int) int {
 	sum := sha256.Sum256(append([]byte(aspect), s[:]...))
 	return int(binary.BigEndian.Uint64(sum[:]) % uint64(most))
@@ -69,22 +67,21 @@ func (s seed) n(aspect string, most int) int {
 
 func (s seed) of(aspect string, words []string) string { return words[s.n(aspect, len(words))] }
 
-// uuid returns a UUID (version 8).
+// uuid derives a version 8 UUID.
 func (s seed) uuid() string {
 	b := s
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// ExampleTenant and ExampleProperty are the IDs of the first brand and of one of its hotels:
-// those in the examples of the documentation.
+// ExampleTenant and ExampleProperty are the first brand and one of its hotels. The documentation uses them.
 const (
 	ExampleTenant   = "11111111-2222-4333-8444-555555555555"
 	ExampleProperty = "22222222-2222-4333-8444-555555555555"
 )
 
-// New returns the catalogue, which is made when it is used for the first time: that takes
-// milliseconds, and most servers have no guests.
+// New returns the catalogue. It is generated on first use, which takes milliseconds, because most servers have no
+// guests.
 func New() *Catalogue { return &Catalogue{sync.OnceValue(newContents)} }
 
 func newContents() *contents {
@@ -142,14 +139,13 @@ func newHotel(r region, i int, brands []*brand) *hotel {
 	return h
 }
 
-// perEuro are the smallest units of a currency in a cent, times 10,000.
+// perEuro maps currencies to their smallest units per euro cent, times 10,000.
 var perEuro = map[string]int64{
 	"EUR": 10000, "USD": 10800, "GBP": 8500, "CHF": 9600, "CZK": 253000, "DKK": 74600, "SEK": 115000, "NOK": 117000, "PLN": 43000, "HUF": 3950000,
-	"JPY": 16500, // no smaller unit: a hundredth of that for a euro
+	"JPY": 16500, // no minor unit, hence a hundredth
 }
 
-// convert returns a price in euro cents in a currency, or in euro if it is not known, and
-// the currency.
+// convert converts euro cents to a currency, or to euro if it is unknown, and returns the currency used.
 func convert(cents int64, currency string) (minor, used string) {
 	rate, ok := perEuro[currency]
 	if !ok {
@@ -158,7 +154,7 @@ func convert(cents int64, currency string) (minor, used string) {
 	return strconv.FormatInt((cents*rate+5000)/10000, 10), currency
 }
 
-// nightly is the price of a room in a night, in euro cents: more at weekends and in summer.
+// nightly returns a room's price for a night in euro cents: more at weekends and in summer.
 func (h *hotel) nightly(night time.Time, room int) int64 {
 	p := h.price * int64(100+40*room) / 100
 	if d := night.Weekday(); d == time.Friday || d == time.Saturday {
@@ -170,19 +166,18 @@ func (h *hotel) nightly(night time.Time, room int) int64 {
 	return p
 }
 
-// left is how many rooms of a kind are free in a night.
+// left returns how many rooms of a type are free in a night.
 func (h *hotel) left(night time.Time, room int) int {
 	return max(0, h.n(fmt.Sprint("left", room, night.Format(time.DateOnly)), 9)-1)
 }
 
-// stay is what a kind of room costs for a stay.
+// stay is the price of a room type for a stay.
 type stay struct {
 	cheapest, total int64 // euro cents
 	left            int
 }
 
-// offer returns the price of a kind of room for all rooms of a stay, and whether there are
-// so many.
+// offer returns the price of all rooms in a stay, and whether enough are free.
 func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	s.left = math.MaxInt
 	for night := from; night.Before(to); night = night.AddDate(0, 0, 1) {
@@ -196,7 +191,7 @@ func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	return s, s.left >= rooms
 }
 
-// best returns the cheapest kind of room that is free for a stay.
+// best returns the cheapest room type that is free during the stay.
 func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay, ok bool) {
 	for room := range roomTypes {
 		if !fits(room, adults+children, rooms) {
@@ -211,10 +206,10 @@ func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay
 
 func fits(room, guests, rooms int) bool { return roomTypes[room].Sleeps*rooms >= guests }
 
-// HasTenant reports whether a tenant is one of the catalogue.
+// HasTenant reports whether the catalogue contains a tenant.
 func (c *Catalogue) HasTenant(tenant string) bool { return c.contents().brands[tenant] != nil }
 
-// Hotel implements guest.Catalogue.
+// Hotel implements catalogue.Source.
 func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) (catalogue.Hotel, error) {
 	h := c.contents().byID[property]
 	if h == nil {
@@ -235,7 +230,7 @@ func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) 
 	return v, nil
 }
 
-// Property implements guest.Catalogue.
+// Property implements catalogue.Source.
 func (c *Catalogue) Property(_ context.Context, property string) (catalogue.Property, error) {
 	if h := c.contents().byID[property]; h != nil {
 		return h.Property, nil
@@ -243,7 +238,7 @@ func (c *Catalogue) Property(_ context.Context, property string) (catalogue.Prop
 	return catalogue.Property{}, catalogue.ErrNoProperty
 }
 
-// Brand implements guest.Catalogue.
+// Brand implements catalogue.Source.
 func (c *Catalogue) Brand(_ context.Context, tenant string) (catalogue.Brand, error) {
 	if b := c.contents().brands[tenant]; b != nil {
 		return b.Brand, nil
@@ -251,7 +246,7 @@ func (c *Catalogue) Brand(_ context.Context, tenant string) (catalogue.Brand, er
 	return catalogue.Brand{}, catalogue.ErrNoTenant
 }
 
-// Availability implements guest.Catalogue.
+// Availability implements catalogue.Source.
 func (c *Catalogue) Availability(_ context.Context, q catalogue.AvailabilityQuery) (catalogue.Availability, error) {
 	h := c.contents().byID[q.Property]
 	if h == nil {
@@ -279,7 +274,7 @@ func (c *Catalogue) Availability(_ context.Context, q catalogue.AvailabilityQuer
 	return a, nil
 }
 
-// dates parses dates that were validated.
+// dates parses validated dates.
 func dates(from, to string) (time.Time, time.Time) {
 	in, _ := time.Parse(time.DateOnly, from)
 	out, _ := time.Parse(time.DateOnly, to)

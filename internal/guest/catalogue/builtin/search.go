@@ -10,20 +10,20 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// match is a hotel that a search has found, with its price.
+// match is a found hotel and its price.
 type match struct {
 	*hotel
 	price stay
 }
 
-// maxPins limits what the map shows.
+// maxPins limits the pins on a map.
 const maxPins = 200
 
-// find returns what a query asks for, in its order.
+// find returns the sorted matches for a query.
 func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	most := int64(-1)
 	if q.MaxNightlyMinor != "" {
-		most, _ = strconv.ParseInt(q.MaxNightlyMinor, 10, 64) // it was validated
+		most, _ = strconv.ParseInt(q.MaxNightlyMinor, 10, 64) // already validated
 	}
 	words := strings.Fields(q.Text)
 	for _, h := range c.contents().hotels {
@@ -56,12 +56,12 @@ func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 		case "name":
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PropertyID, b.PropertyID))
 		}
-		return 0 // recommended, as they are
+		return 0 // already in recommended order
 	})
 	return all
 }
 
-// matches reports whether a hotel is what a query asks for, its price apart.
+// matches reports whether a hotel matches a query, ignoring the price.
 func (h *hotel) matches(q catalogue.SearchQuery, words []string) bool {
 	switch {
 	case q.Country != "" && h.Country != q.Country, q.Region != "" && h.Region != q.Region, h.stars < q.MinStars:
@@ -85,7 +85,7 @@ func contains(b catalogue.Bounds, latitude, longitude float64) bool {
 	return longitude >= b.West && longitude <= b.East
 }
 
-// Search implements guest.Catalogue.
+// Search implements catalogue.Source.
 func (c *Catalogue) Search(_ context.Context, q catalogue.SearchQuery) (catalogue.Results, error) {
 	all := c.find(q)
 	r := catalogue.Results{Total: len(all)}
@@ -104,7 +104,7 @@ func (c *Catalogue) Search(_ context.Context, q catalogue.SearchQuery) (catalogu
 	return r, nil
 }
 
-// Map implements guest.Catalogue.
+// Map implements catalogue.Source.
 func (c *Catalogue) Map(_ context.Context, q catalogue.SearchQuery) (catalogue.Pins, error) {
 	all := c.find(q)
 	pins := catalogue.Pins{Total: len(all)}
@@ -116,7 +116,7 @@ func (c *Catalogue) Map(_ context.Context, q catalogue.SearchQuery) (catalogue.P
 	return pins, nil
 }
 
-// Facets implements guest.Catalogue.
+// Facets implements catalogue.Source.
 func (c *Catalogue) Facets(_ context.Context, country, region string) (catalogue.Facets, error) {
 	hotels := c.contents().byRegion[country+":"+region]
 	if len(hotels) == 0 {

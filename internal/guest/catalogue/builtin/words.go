@@ -2,7 +2,6 @@ package builtin
 
 import "holdfast/internal/guest/catalogue"
 
-// region is where hotels are.
 type region struct {
 	country, name, city, currency, zone string
 	latitude, longitude                 float64
@@ -41,7 +40,7 @@ var (
 	roomTypes  = [...]catalogue.RoomType{{Code: "double", Name: "Double room", Sleeps: 2}, {Code: "family", Name: "Family room", Sleeps: 4}, {Code: "suite", Name: "Suite", Sleeps: 4}}
 )
 
-// descriptions have the name, the city and the stars.
+// descriptions are formatted with name, city and stars.
 var descriptions = map[string]string{
 	"en": "%s is a hotel in %s with %d stars. It exists only in the built-in catalogue.",
 	"de": "%s ist ein Hotel in %s mit %d Sternen. Es existiert nur im eingebauten Katalog.",

@@ -1,8 +1,7 @@
-// Package upstream asks HTTP services for what the catalogue has.
+// Package upstream implements a catalogue with HTTP services.
 //
-// A service answers 200 with JSON, whose members are those of the types in package guest;
-// others are ignored. 404 and 410 say that there is no such thing. Any other answer, one
-// that is too late, too long or not valid, is an error.
+// A service answers 200 with a JSON object as defined by the types in package catalogue; unknown members are ignored.
+// 404 and 410 mean "not found". Any other, late, oversized or invalid answer is an error.
 package upstream
 
 import (
@@ -22,7 +21,7 @@ import (
 	"holdfast/internal/work"
 )
 
-// Client implements catalogue.Source for a hotel search, and catalogue.Fetcher.
+// Client implements catalogue.Source for hotel searches, and catalogue.Fetcher.
 type Client struct {
 	cfg   catalogue.Upstreams
 	hotel map[string]guest.Upstream // by name
@@ -34,16 +33,16 @@ var (
 	_ catalogue.Fetcher = (*Client)(nil)
 )
 
-// maxIdle is how many connections to a service are kept while it is not called.
+// maxIdle is the maximum number of idle connections per service.
 const maxIdle = 32
 
-// New returns a client. It does not contact the services.
+// New returns a client without contacting the services.
 func New(cfg catalogue.Upstreams) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes, t.MaxIdleConnsPerHost = 64<<10, maxIdle
 	c := &Client{cfg: cfg, hotel: map[string]guest.Upstream{}, http: &http.Client{
 		Transport: t,
-		// The token is sent to the configured service only.
+		// Never send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	for _, u := range cfg.Hotel() {
@@ -121,7 +120,7 @@ func (c *Client) Property(ctx context.Context, property string) (p catalogue.Pro
 	return p, sameProperty(missing(err, catalogue.ErrNoProperty), p.PropertyID, property)
 }
 
-// identify writes IDs in one spelling, in which suspended tenants are named.
+// identify canonicalizes IDs, so that they match suspended tenants.
 func identify(property, tenant *string) error {
 	p, ok1 := ident.ParseUUID(*property)
 	t, ok2 := guest.ParseTenant(*tenant)
@@ -132,7 +131,7 @@ func identify(property, tenant *string) error {
 	return nil
 }
 
-// missing returns another error instead of catalogue.ErrMissing.
+// missing replaces catalogue.ErrMissing with another error.
 func missing(err, instead error) error {
 	if errors.Is(err, catalogue.ErrMissing) {
 		return instead
@@ -140,7 +139,7 @@ func missing(err, instead error) error {
 	return err
 }
 
-// sameProperty returns an error if an answer is about another property.
+// sameProperty returns an error if the answer is about another property.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
 		return errcode.New(errcode.Unavailable, "an answer of the catalogue is about another property")
@@ -148,7 +147,7 @@ func sameProperty(err error, got, want string) error {
 	return err
 }
 
-// call asks one of the upstreams of a hotel search, and reads the answer. 404 is catalogue.ErrMissing.
+// call calls a hotel search upstream and decodes the answer. 404 becomes catalogue.ErrMissing.
 func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, query, into any) error {
 	var body []byte
 	if query != nil {
@@ -200,7 +199,7 @@ func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values,
 	return text, nil
 }
 
-// request builds a request: POST with a body, or GET without.
+// request builds a POST if body is set, else a GET.
 func (c *Client) request(ctx context.Context, address string, body []byte) (*http.Request, error) {
 	method, content := http.MethodGet, io.Reader(nil)
 	if body != nil {
