@@ -15,21 +15,19 @@ import (
 	"holdfast/internal/secretbox"
 )
 
-// Keyring creates access keys and finds their secrets, which are encrypted in the
-// database. It is safe for concurrent use.
+// Keyring creates access keys and finds their secrets, which are encrypted in the database. It is safe for concurrent
+// use.
 type Keyring struct {
 	store Accounts
 	clock clock.Clock
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
-	found *lru.Cache[string, found] // as they were read a short time ago
-	// unknown has keys that do not exist or are revoked, with the time when they were looked
-	// for. So a client with a wrong key does not read the database with every request, and
-	// many wrong keys leave found as it is.
+	found *lru.Cache[string, found] // recently read keys
+	// unknown caches when missing or revoked keys were looked up, so that a client with a wrong key does not read the
+	// database on every request. It is separate from found so that many wrong keys do not evict good keys.
 	unknown *lru.Cache[string, time.Time]
 }
 
-// found is a key that was read at a time.
 type found struct {
 	Credential
 	at time.Time
@@ -37,13 +35,13 @@ type found struct {
 
 const (
 	cachedKeys = 10000
-	// KeyDelay is how long a process does not see that another one has created, changed or revoked a
-	// key. It is short enough that the change is effective everywhere within a second.
+	// KeyDelay is how long a process may miss another process's key changes. Changes must be effective everywhere
+	// within a second.
 	KeyDelay = 900 * time.Millisecond
 )
 
-// NewKeyring returns a keyring. The secrets are those of Config.
-// Keys of the configuration have precedence over those of the database.
+// NewKeyring returns a keyring. The secrets come from Config. Configured keys take precedence over keys in the
+// database.
 func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, configured ...ConfiguredKey) (*Keyring, error) {
 	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}}
 	for _, c := range configured {
@@ -61,14 +59,14 @@ func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, co
 	return k, err
 }
 
-// New returns a new access key for an account, which the caller stores, and its secret.
+// New generates an access key, which the caller stores, and its secret.
 func (k *Keyring) New(account AccountID, terms KeyTerms) (key Key, secret string) {
 	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock()), KeyTerms: terms}, newKeySecret()
 	key.Secret = k.box.Seal([]byte(secret), key.ID)
 	return key, secret
 }
 
-// Create creates an access key for an account and returns its ID and secret.
+// Create creates and stores an access key and returns its ID and secret.
 func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms) (id, secret string, err error) {
 	if err := terms.Check(); err != nil {
 		return "", "", err
@@ -79,13 +77,13 @@ func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms)
 	return key.ID, secret, err
 }
 
-// Changed must be called after a key was stored, so that this process sees it at once.
+// Changed must be called after storing a key, so that this process sees it at once.
 func (k *Keyring) Changed(id string) {
 	k.found.Remove(id)
 	k.unknown.Remove(id)
 }
 
-// Known is Find without the database: known is false if Find would use it.
+// Known is Find without the database; known is false if Find would need it.
 func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	if f, found := k.found.Get(id); found && k.isFresh(f.at) {
 		return f.Credential, true, true
@@ -94,14 +92,13 @@ func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	return Credential{}, false, found && k.isFresh(at)
 }
 
-// isFresh reports whether something that was read at a time may be used. It may not if the clock was set
-// back.
+// isFresh reports whether something read at a time may still be used. It may not after the clock was set back.
 func (k *Keyring) isFresh(at time.Time) bool {
 	age := k.clock().Sub(at)
 	return 0 <= age && age < KeyDelay
 }
 
-// Find returns an access key that is not revoked. It may have expired.
+// Find returns an access key that is not revoked; it may be expired.
 func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, err error) {
 	if c, ok, known := k.Known(id); known {
 		return c, ok, nil
@@ -115,13 +112,13 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	case !missing:
 		return Credential{}, false, err
 	}
-	if _, given := k.given[id]; !given { // its account may be created right now
+	if _, given := k.given[id]; !given { // its account may be about to be created
 		k.unknown.Add(id, at)
 	}
 	return Credential{}, false, nil
 }
 
-// read is Find in the database. A key that does not work is ErrNoKey.
+// read is Find in the database. It returns ErrNoKey for an unusable key.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret
@@ -143,7 +140,7 @@ func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error)
 	return c, noKey(err)
 }
 
-// noKey returns ErrNoKey for a key whose account does not exist.
+// noKey maps a missing account to ErrNoKey.
 func noKey(err error) error {
 	if errors.Is(err, ErrNoAccount) {
 		return ErrNoKey
@@ -151,7 +148,7 @@ func noKey(err error) error {
 	return err
 }
 
-// Secret decrypts the secret of a key.
+// Secret decrypts a key's secret.
 func (k *Keyring) Secret(key Key) (string, error) {
 	if text, ok := k.box.Open(key.Secret, key.ID); ok {
 		return string(text), nil
@@ -159,7 +156,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
-// Revoke revokes a key, here at once and in other processes within KeyDelay.
+// Revoke revokes a key: here at once, in other processes within KeyDelay.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
@@ -168,8 +165,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change gives a key the terms that change makes of its present ones. They are effective like Revoke. A
-// revoked key is ErrNoKey.
+// Change updates a key's terms with change. It takes effect like Revoke. A revoked key returns ErrNoKey.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured
@@ -196,10 +192,10 @@ func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (
 	}
 }
 
-// changeTries is how often Change tries while others change the key.
+// changeTries limits retries while others change the key.
 const changeTries = 10
 
-// newKeyID returns an access key ID: HF and 18 of A-Z and 2-7.
+// newKeyID returns HF and 18 characters of A-Z and 2-7.
 func newKeyID() string {
 	b := make([]byte, 12)
 	_, _ = rand.Read(b)

@@ -5,58 +5,58 @@ import (
 	"maps"
 )
 
-// LifecycleRun is how far the lifecycle rules of a bucket are applied.
+// LifecycleRun is the progress of a bucket's lifecycle rules.
 type LifecycleRun struct {
-	Rules Moment `json:"rules"` // Lifecycle.Changed of the rules that are applied
-	Due   Moment `json:"due"`   // when the run continues, or the next one begins
+	Rules Moment `json:"rules"` // Lifecycle.Changed of the applied rules
+	Due   Moment `json:"due"`   // when the run continues or the next run begins
 
-	// LifecycleResult is of the run that has not ended, otherwise of the last one.
+	// LifecycleResult belongs to the unfinished run, or else the last run.
 	LifecycleResult
-	Previous *LifecycleResult `json:"previous,omitempty"` // while a run has not ended: the one before
+	Previous *LifecycleResult `json:"previous,omitempty"` // previous run, while a run is unfinished
 
 	LifecyclePosition
 
 	Error string `json:"error,omitempty"` // why the last step failed
 }
 
-// LifecyclePosition is the position of a run that has not ended.
+// LifecyclePosition is the position of an unfinished run.
 type LifecyclePosition struct {
 	Phase        LifecyclePhase `json:"phase,omitempty"`
-	Prefix       int            `json:"prefix,omitempty"` // index of the prefix, of those of the rules
+	Prefix       int            `json:"prefix,omitempty"` // index into the rules' prefixes
 	After        string         `json:"after,omitempty"`  // name
 	AfterID      UploadID       `json:"after_id,omitempty"`
 	AfterVersion VersionID      `json:"after_version,omitempty"`
-	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name up to AfterVersion
+	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name, up to AfterVersion
 }
 
-// LifecyclePhase is what a run reads.
+// LifecyclePhase selects what a run reads.
 type LifecyclePhase int
 
-// Phases of a run, in their order.
+// Phases in order.
 const (
 	LifecycleObjects LifecyclePhase = iota
 	LifecycleVersions
 	LifecycleUploads
 )
 
-// LifecycleResult counts what a run has done.
+// LifecycleResult counts the work of a run.
 type LifecycleResult struct {
-	Began Moment `json:"began"`           // what had expired at this time is deleted
-	Ended Moment `json:"ended,omitempty"` // 0: it has not ended
+	Began Moment `json:"began"`           // the run deletes objects expired at this time
+	Ended Moment `json:"ended,omitempty"` // 0: unfinished
 
 	Read    int64             `json:"read"`             // objects and uploads
 	Deleted Usage             `json:"deleted"`          // objects and versions
 	Aborted int64             `json:"aborted"`          // uploads
-	ByRule  map[string]Counts `json:"by_rule,omitzero"` // by the ID of the rule
+	ByRule  map[string]Counts `json:"by_rule,omitzero"` // by rule ID
 }
 
-// Counts is what one lifecycle rule has deleted.
+// Counts are one lifecycle rule's deletions.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`
 }
 
-// Add counts what a rule has deleted.
+// Add adds a rule's deletions.
 func (r *LifecycleResult) Add(rule string, c Counts) {
 	if r.ByRule == nil {
 		r.ByRule = map[string]Counts{}
@@ -66,56 +66,53 @@ func (r *LifecycleResult) Add(rule string, c Counts) {
 	r.Deleted, r.Aborted = r.Deleted.Plus(c.Usage), r.Aborted+c.Uploads
 }
 
-// IsDue reports whether rules are to be applied at a time.
+// IsDue reports whether rules need to be applied now.
 func (r *LifecycleRun) IsDue(rules *Lifecycle, now Moment) bool {
 	return len(rules.Rules) > 0 && (r.Rules != rules.Changed || r.Due <= now)
 }
 
-// BucketKey is the position of a bucket among those of all accounts.
+// BucketKey is a bucket's position in the list of all accounts' buckets.
 type BucketKey struct {
 	Owner  AccountID
 	Bucket BucketID
 }
 
-// Key returns the position of the bucket.
+// Key returns the bucket's position.
 func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
-// Lifecycles stores how far the lifecycle rules of buckets are applied, and deletes what has expired.
+// Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles reads at most limit buckets of any account whose rules are to be applied at a time, as
-	// LifecycleRun.IsDue says: those after a position, in order, without Created. Buckets that are deleted but
-	// not yet removed are among them.
+	// DueLifecycles reads at most limit buckets across accounts after a position, in order, for which
+	// LifecycleRun.IsDue holds. They lack Created, and include deleted buckets not yet removed.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
-	// LifecycleRun reads the run of a bucket, which is zero before the first one.
+	// LifecycleRun returns the zero run before the first run.
 	LifecycleRun(ctx context.Context, b BucketKey) (LifecycleRun, error)
 
-	// SetLifecycleRun replaces the run of a bucket.
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects of a bucket, each by itself, unless its body, Modified or tags have
-	// changed since it was read. In a bucket with versions it makes a delete marker for each, if the quota has place for it.
-	// It reports which are deleted.
+	// Expire deletes at most MaxPage objects, each by itself, unless body, Modified or tags changed since it was
+	// read. In a versioned bucket it creates delete markers, quota permitting. It reports which objects were deleted.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
-	// Clock returns the time of the database server.
+	// Clock returns the database server's time.
 	Clock(ctx context.Context) (Moment, error)
 }
 
-// Expired are objects to delete, ordered by name and without repetitions.
+// Expired lists unique objects to delete, ordered by name.
 type Expired struct {
 	Objects []*Object // as List returns them
 	Now     Moment
 	Notice  *Notice // as in Put
 }
 
-// Slice returns a part of the objects.
+// Slice returns a range of the objects.
 func (e Expired) Slice(from, to int) Expired {
 	e.Objects = e.Objects[from:to]
 	return e
 }
 
-// SameExpired reports whether an object has the body, Modified and tags of the one that was read.
+// SameExpired reports whether body, Modified and tags are unchanged since the object was read.
 func SameExpired(current, read *Object) bool {
 	return current.ID == read.ID && current.Modified == read.Modified && maps.Equal(current.Tags, read.Tags)
 }

@@ -5,40 +5,39 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPage is the largest number of entries of a page.
+// MaxPage is the most entries per page.
 const MaxPage = 1024
 
 // Position is where a page starts.
 type Position struct {
 	Name      string
-	Inclusive bool // the page may start with this name; otherwise after it
+	Inclusive bool // start at the name, not after it
 }
 
-// Query selects a page of a bucket's objects, ordered by the bytes of their names.
-// Names that have the delimiter after the prefix are grouped: a group is the name up to
-// and including the first delimiter, and counts as one entry.
+// Query selects a page of a bucket's objects, ordered by the bytes of their names. Names that contain the delimiter
+// after the prefix form a group: the name up to and including the first delimiter. A group counts as one entry.
 type Query struct {
 	Prefix    string
 	Delimiter string // empty: no groups
 	Start     Position
 	Limit     int // 1 to MaxPage
 
-	// Metadata also reads Headers, Roles and Sharks. Then an object that is written while the
-	// page is read may be of a later time than the others.
+	// Metadata also reads Headers, Roles and Sharks. An object written meanwhile may then be newer than the rest of
+	// the page.
 	Metadata bool
 
-	// Bytes, if above 0, ends the page at the entry with which its entries take that much
-	// memory. It has at least one entry.
+	// Bytes, if positive, ends the page at the entry that brings its memory to this size. A page holds at least one
+	// entry.
 	Bytes int
 }
 
-// Entry is an object of a page, or a group.
+// Entry is an object or a group.
 type Entry struct {
-	Group  string  // not empty: a group; Object is nil
+	Group  string  // set for a group; Object is then nil
 	Object *Object // without Inline, and without Headers, Roles and Sharks unless Query.Metadata is set
 }
 
-// Name returns the name of the object, or the group.
+// Name returns the object name or the group.
 func (e *Entry) Name() string {
 	if e.Group != "" {
 		return e.Group
@@ -46,7 +45,7 @@ func (e *Entry) Name() string {
 	return e.Object.Name
 }
 
-// Memory returns about how many bytes the entry takes.
+// Memory returns the approximate size of the entry in bytes.
 func (e *Entry) Memory() int {
 	if e.Object == nil {
 		return entryMemory + len(e.Group)
@@ -69,39 +68,37 @@ func (e *Entry) Memory() int {
 	return n
 }
 
-// Memory of an entry, an object and a member of a map without their texts, in bytes.
+// Memory of an entry, an object and a map element without their strings, in bytes.
 const (
 	entryMemory  = 32
 	objectMemory = 400
 	tagMemory    = 64
 
-	// MaxEntry is more than an entry of a page takes: a name, a content type, properties and
-	// tags of the greatest size.
+	// MaxEntry bounds the memory of an entry with the longest name, content type, properties and tags.
 	MaxEntry = 40 << 10
 )
 
 // Page is the result of a Query.
 type Page struct {
 	Entries []Entry
-	More    bool     // there are more entries after the page
+	More    bool     // more entries follow
 	Next    Position // where they start
 }
 
-// A server reads a long list in slices, so that it keeps only one in memory.
+// A server reads a long list in slices and keeps only one in memory.
 const (
-	// FirstSlice is how many entries are read first; the next slices are as large as SliceBytes allows.
-	// PostgreSQL reads as many rows as are asked for.
+	// FirstSlice is the number of entries read first; SliceBytes limits later slices. PostgreSQL reads as many rows
+	// as requested.
 	FirstSlice = 500
 
-	// SliceBytes ends a slice: about what 500 entries with short names take.
+	// SliceBytes ends a slice: about 500 entries with short names.
 	SliceBytes = 256 << 10
 
-	// SliceMemory is charged for a slice, which may exceed SliceBytes by an entry, and has room for
-	// more entries.
+	// SliceMemory is charged for a slice, which may exceed SliceBytes by one entry and some spare capacity.
 	SliceMemory = SliceBytes + MaxEntry + 64<<10
 )
 
-// PerSlice returns how many entries like those of the page, which is not empty, fill a slice.
+// PerSlice returns how many entries like those of p fill a slice. p must not be empty.
 func (p *Page) PerSlice() int {
 	size := 0
 	for i := range p.Entries {
@@ -110,8 +107,8 @@ func (p *Page) PerSlice() int {
 	return 1 + SliceBytes*len(p.Entries)/size
 }
 
-// Starting returns the query as it starts after a marker that a client has sent: after
-// an object's name, or after the whole group if the marker is one.
+// Starting returns the query continued after a client's marker: after an object name, or after the whole group if the
+// marker is a group.
 func (q Query) Starting(marker string) Query {
 	q.Start = Position{Name: marker}
 	if group, ok := q.GroupOf(marker); ok && group == marker {
@@ -120,7 +117,7 @@ func (q Query) Starting(marker string) Query {
 	return q
 }
 
-// GroupOf returns the group that a name with the query's prefix belongs to.
+// GroupOf returns the group of a name that starts with the query's prefix.
 func (q *Query) GroupOf(name string) (group string, ok bool) {
 	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
 		return "", false
@@ -132,7 +129,6 @@ func (q *Query) GroupOf(name string) (group string, ok bool) {
 	return name[:len(q.Prefix)+i+len(q.Delimiter)], true
 }
 
-// after returns the position after all names of a group.
 func (q *Query) after(group string) Position {
 	next, ok := Successor(group)
 	if !ok { // no valid name is greater
@@ -141,20 +137,19 @@ func (q *Query) after(group string) Position {
 	return Position{Name: next, Inclusive: true}
 }
 
-// Lister builds a page. A backend feeds it the rows of the bucket in order, beginning at
-// From, and skips to the position that Add returns.
+// Lister builds a page. A backend passes rows in order, beginning at From, and skips to the position that Add
+// returns.
 type Lister struct {
 	q       Query
 	page    Page
-	bytes   int      // of the entries
-	objects []Object // with capacity for the next ones of the page
+	bytes   int
+	objects []Object // preallocated for the next objects
 }
 
 // NewLister returns a Lister for a query.
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
-// From returns where the rows begin: at the query's start, or at its prefix if that is
-// greater.
+// From returns where the rows begin: the query's start or its prefix, whichever is greater.
 func (l *Lister) From() Position {
 	if l.q.Start.Name < l.q.Prefix {
 		return Position{Name: l.q.Prefix, Inclusive: true}
@@ -162,8 +157,8 @@ func (l *Lister) From() Position {
 	return l.q.Start
 }
 
-// Add adds the next row. If skip, the rows up to next are of the same group, and the
-// backend continues there. If done, the page is complete.
+// Add adds the next row. skip means that all rows up to next are in the same group, and the backend continues at
+// next. done means that the page is complete.
 func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 	if next, skip, done = l.AddGroup(o.Name); skip || done || l.isFull(o.Name) {
 		return next, skip, !skip
@@ -183,11 +178,11 @@ func (l *Lister) add(e Entry) {
 	}
 }
 
-// mostObjects is how many objects a Lister allocates at once. They are large.
+// mostObjects is how many objects a Lister allocates at once; they are large.
 const mostObjects = 128
 
-// AddGroup is Add for a backend that knows only the name of the next row. If neither
-// grouped nor done, the name has no group, and Add needs the row.
+// AddGroup is Add for a backend that knows only the next name. If it returns neither grouped nor done, Add needs the
+// row.
 func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	if !strings.HasPrefix(name, l.q.Prefix) {
 		return Position{}, false, true
@@ -203,8 +198,7 @@ func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	return l.q.after(group), true, false
 }
 
-// isFull reports whether the page has no space for the entry of a name, which is then
-// where the next page starts.
+// isFull reports whether the entry for name no longer fits. The next page then starts there.
 func (l *Lister) isFull(name string) bool {
 	if len(l.page.Entries) < l.q.Limit && (l.q.Bytes <= 0 || l.bytes < l.q.Bytes) {
 		return false
@@ -214,17 +208,14 @@ func (l *Lister) isFull(name string) bool {
 	return true
 }
 
-// IsComplete reports that Add has found the end of the page. A backend that cannot stop must
-// not call Add any more.
+// IsComplete reports whether Add reached the end of the page. A backend that cannot stop must not call Add again.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
-// Page returns the page.
+// Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the least text, by bytes, that is greater than every text with the
-// prefix, or false if there is none. The result is valid UTF-8 if the prefix is, because
-// PostgreSQL accepts nothing else: Successor increments the last character that can be
-// incremented.
+// Successor returns the smallest string, by bytes, above every string with the prefix, or false. It increments the
+// last character that can be incremented, so valid UTF-8 stays valid, as PostgreSQL requires.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)
@@ -232,7 +223,7 @@ func Successor(prefix string) (string, bool) {
 		switch {
 		case r == utf8.MaxRune:
 			continue
-		case r == 0xd7ff: // the next code points are surrogates
+		case r == 0xd7ff: // surrogates follow
 			r = 0xdfff
 		}
 		return prefix + string(r+1), true

@@ -13,16 +13,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Origin is the client of a request, as events name it.
+// Origin identifies the client of a request in events.
 type Origin struct {
-	Requester AccountID // "": anonymous, or the server itself
+	Requester AccountID // "": anonymous or the server itself
 	IP        netip.Addr
-	Request   string // ID of the request
+	Request   string // request ID
 }
 
 type originKey struct{}
 
-// originOf returns the client of a request; the zero Origin if there is none.
 func originOf(ctx context.Context) (o Origin) {
 	if origin, ok := ctx.Value(originKey{}).(func() Origin); ok {
 		o = origin()
@@ -30,31 +29,31 @@ func originOf(ctx context.Context) (o Origin) {
 	return o
 }
 
-// WithOrigin returns a context for the writes of a request. origin is called if there are events.
+// WithOrigin returns a context for a request's writes. origin is called only if there are events.
 func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
 
-// Notice has what a store needs to append the events of a write in its transaction. A nil Notice has no events.
+// Notice lets a store append a write's events in the same transaction. A nil Notice yields no events.
 type Notice struct {
 	Origin
 	Owner   AccountID
 	Bucket  BucketRef
 	Rules   *Notifications
-	Created EventName // of a new object
-	Expired bool      // a lifecycle rule deletes
+	Created EventName // event for a new object
+	Expired bool      // deleted by a lifecycle rule
 }
 
-// Event is an event of an object that is to be published.
+// Event is an unpublished object event.
 type Event struct {
-	Destination string // its name in the configuration
-	Stream      string // UUID of the object's name, whose events are in order
-	Key         string // bucket and name
-	Payload     []byte // as EventRecord reads it
+	Destination string // configured name
+	Stream      string // UUID derived from the object name; events in a stream stay in order
+	Key         string // bucket and object name
+	Payload     []byte // input for EventRecord
 	At          Moment
 }
 
-// notice is the payload of an Event.
+// notice is the Event payload.
 type notice struct {
 	Name      EventName `json:"event"`
 	Rule      string    `json:"rule"`
@@ -69,7 +68,7 @@ type notice struct {
 	Request   string    `json:"request,omitempty"`
 }
 
-// concerns reports whether there may be events of an object.
+// concerns reports whether an object may produce events.
 func (n *Notice) concerns(name string) bool {
 	for i := range n.Rules.Rules {
 		prefix, suffix := n.Rules.Rules[i].affixes()
@@ -80,7 +79,7 @@ func (n *Notice) concerns(name string) bool {
 	return false
 }
 
-// OfWritten returns the events of an object that was written.
+// OfWritten returns the events for a written object.
 func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	if n == nil {
 		return nil
@@ -88,7 +87,7 @@ func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	return n.event(notice{Name: n.Created, Key: w.Object.Name, Size: &w.Object.Length, ETag: w.Object.EntityTag(), Version: w.Version}, now)
 }
 
-// OfDeleted returns the events of an object that was deleted, perhaps by a delete marker.
+// OfDeleted returns the events for a deleted object or a new delete marker.
 func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	switch {
 	case n == nil:
@@ -101,7 +100,7 @@ func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	return n.event(notice{Name: EventMarker, Key: name, Version: d.Version}, now)
 }
 
-// OfDeletedVersion returns the events of a version, or a delete marker, that was deleted.
+// OfDeletedVersion returns the events for a deleted version or delete marker.
 func (n *Notice) OfDeletedVersion(name string, id VersionID, now Moment) []Event {
 	switch {
 	case n == nil:
@@ -127,7 +126,7 @@ func (n *Notice) event(e notice, now Moment) []Event {
 			e.IP = n.IP.String()
 		}
 		text, err := json.Marshal(e)
-		if err != nil { // no value of these types has one
+		if err != nil { // impossible for these types
 			continue
 		}
 		// Rules do not overlap, so an event has one destination.
@@ -136,7 +135,7 @@ func (n *Notice) event(e notice, now Moment) []Event {
 	return nil
 }
 
-// testEvents returns an event for each destination of notifications.
+// testEvents returns a test event per destination.
 func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event) {
 	seen := map[string]bool{}
 	for i := range n.Rules {
@@ -146,7 +145,7 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 		}
 		seen[to.Name] = true
 		text, err := json.Marshal(notice{Name: eventTest, Bucket: b.Name, Request: o.Request})
-		if err != nil { // no value of these types has one
+		if err != nil { // impossible for these types
 			continue
 		}
 		all = append(all, Event{Destination: to.Name, Stream: streamOf(string(b.ID) + "\x00" + to.Name), Key: b.Name, Payload: text, At: now})
@@ -154,19 +153,19 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 	return all
 }
 
-// IsTestEvent reports whether an event tests a destination. The key of others has a bucket and an object.
+// IsTestEvent reports whether a key belongs to a test event. Other keys contain bucket and object.
 func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
 
-// streamOf returns a UUID of a text.
+// streamOf derives a UUID from text.
 func streamOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	id := [16]byte(sum[:16])
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // UUID version 8
 	return formatUUID(id)
 }
 
-// EventRecord returns the name of an event, and its record in the JSON of S3. seq is ascending among the events of an object. A test
-// event has another form, and no list of records around it.
+// EventRecord returns an event's name and its S3 JSON record. seq ascends per object. A test event uses another form,
+// without a list of records.
 func EventRecord(payload []byte, seq int64, at Moment) (name string, record json.RawMessage, err error) {
 	var n notice
 	if err := json.Unmarshal(payload, &n); err != nil {
@@ -199,20 +198,20 @@ func EventRecord(payload []byte, seq int64, at Moment) (name string, record json
 	return eventPrefix + string(n.Name), record, err
 }
 
-// sequencer returns a number as text of a constant length, so that texts are ordered as numbers are.
+// sequencer formats a number with constant length, so that text order is numeric order.
 func sequencer(seq int64) string {
 	text := strings.ToUpper(strconv.FormatInt(seq, 16))
 	return strings.Repeat("0", 16-len(text)) + text
 }
 
-// noticed is an object that is written.
+// noticed is an object being written.
 type noticed struct {
 	owner  AccountID
 	bucket BucketRef
 	name   string
 }
 
-// notice returns what the store needs for the events of an object; nil if there are none.
+// notice returns the events to append for an object, or nil.
 func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	n, err := s.notes.get(ctx, s, of.owner, of.bucket)
 	if n == nil || err != nil || !n.concerns(of.name) {
@@ -222,7 +221,8 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
-// withNotice calls a write, with the notice of an object. The write may name its bucket without the ID: then the notice has it.
+// withNotice calls write with the object's notice. If the write names its bucket without an ID, the notice supplies
+// it.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -237,33 +237,33 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 		if again > 0 || ref == of.bucket || !errors.Is(err, ErrNoBucket) {
 			return done, err
 		}
-		s.notes.forget(of.owner, of.bucket.Name) // the name has another bucket since
+		s.notes.forget(of.owner, of.bucket.Name) // the name now belongs to another bucket
 	}
 	return done, nil
 }
 
-// Events stores events until they are published.
+// Events stores unpublished events.
 type Events interface {
-	// Backlogs returns the destinations that have events, by name.
+	// Backlogs returns the destinations with pending events, by name.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes the events of a destination that are older than a time, and at least so many of the oldest. It
-	// returns their number.
+	// DropEvents deletes a destination's events older than before, and at least the excess oldest events. It returns
+	// their number.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
-	// DropDeadEvents deletes the events that were set aside before a time, and returns their number.
+	// DropDeadEvents deletes events set aside before a time and returns their number.
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
-// EventBacklog counts the events that a destination has not received.
+// EventBacklog counts a destination's undelivered events.
 type EventBacklog struct {
 	Destination string
 	Events      int64
 	Oldest      Moment
 }
 
-// DropEvents drops the events that a destination has not accepted: those that are older than a time, and the oldest of more than most. It
-// returns what was dropped, by destination, and how many events were dropped that had been set aside.
+// DropEvents drops undelivered events per destination: those older than before, and the oldest above most. It returns
+// the dropped events by destination and the number of dropped dead events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

@@ -19,74 +19,71 @@ import (
 type Object struct {
 	Name        string
 	Created     Moment
-	Modified    Moment    // when the object was written, or its metadata changed
-	Creator     AccountID // the account that wrote the body or began the upload; empty in old rows: the owner
+	Modified    Moment    // when the object was written or its metadata changed
+	Creator     AccountID // wrote the body or began the upload; empty in old rows: the owner
 	ContentType string
-	Headers     map[string]string // names in lower case; user metadata begins with "m-"
+	Headers     map[string]string // lower-case names; user metadata begins with "m-"
 	Roles       []string          // UUIDs
 	Body
 	Properties
 }
 
-// Body is where the bytes of an object or a part are. A body with neither Inline nor
-// Sharks is empty, or is the parts of Properties.Upload.
+// Body locates the bytes of an object or part. Without Inline and Sharks it is empty or consists of the parts of
+// Properties.Upload.
 type Body struct {
 	ID     ObjectID
 	Length int64
-	MD5    []byte   // 16 bytes; nil if the body was uploaded in parts
-	Inline []byte   // the body itself, if it is in the row
-	Sharks []string // the storage nodes that have a copy, each "datacenter:storage_id"
+	MD5    []byte   // 16 bytes; nil for a multipart body
+	Inline []byte   // the body, if stored in the row
+	Sharks []string // storage nodes with a copy, each "datacenter:storage_id"
 
-	// Frames are set for a body on storage nodes, but not for one that was written before there were
-	// frames. A reader of that one compares CRC32C, or without it MD5. Get, Segments and
-	// References of the store read both.
+	// Frames are missing on bodies written before frames existed; readers then compare CRC32C, or else MD5. Get,
+	// Segments and References read both.
 	Frames optional.Of[Frames]
 	CRC32C optional.Of[uint32]
 }
 
-// Frames are what a reader of a body on storage nodes needs to verify each chunk of it.
+// Frames let a reader verify each chunk of a body on storage nodes.
 type Frames struct {
-	ID        uint64 // random; each chunk has it, on all nodes
-	CRC64NVME uint64 // of the body
+	ID        uint64 // random; stored in each chunk on all nodes
+	CRC64NVME uint64 // whole body
 }
 
-// Properties are what the column properties has. Ours is the member "s3"; all other
-// members belong to clients of the native API.
+// Properties is the column properties. Ours is the member "s3"; all other members belong to native API clients.
 type Properties struct {
-	ETag     string            `json:"etag,omitempty"`   // of an upload in parts; otherwise the MD5
-	Upload   UploadID          `json:"upload,omitempty"` // the upload whose parts are the body
-	Parts    int               `json:"parts,omitempty"`  // their number
+	ETag     string            `json:"etag,omitempty"`   // for multipart uploads; otherwise the MD5 is used
+	Upload   UploadID          `json:"upload,omitempty"` // its parts are the body
+	Parts    int               `json:"parts,omitempty"`  // number of parts
 	Checksum Checksum          `json:"checksum,omitzero"`
 	Version  VersionID         `json:"version,omitempty"` // "": the null version
 	Tags     map[string]string `json:"tags,omitempty"`
 	Lock     Lock              `json:"lock,omitzero"`
 
-	// Imported is when another server, from which the object was imported, last modified it there. While
-	// Object.Modified is the same, no client has changed the object here.
+	// Imported is when the source server last modified the object. While it equals Object.Modified, no client has
+	// changed the object here.
 	Imported Moment `json:"imported,omitempty"`
 
-	// ImportedTags is the TagsSum of the tags that were imported. While it is that of Tags, no client has changed them here.
+	// ImportedTags is the TagsSum of the imported tags. While it matches Tags, no client has changed them here.
 	ImportedTags string `json:"imported_tags,omitempty"`
 
-	Extra json.RawMessage `json:"-"` // the other members, a JSON object; nil: none
+	Extra json.RawMessage `json:"-"` // other members, a JSON object; may be nil
 }
 
-// Checksum is a checksum of a body that the client asked for.
+// Checksum is a body checksum requested by the client.
 type Checksum struct {
 	Algorithm string `json:"algorithm"` // CRC32, CRC32C, CRC64NVME, SHA1 or SHA256
-	Value     string `json:"value"`     // base64; a composite checksum ends with "-" and the number of parts
+	Value     string `json:"value"`     // base64; a composite checksum ends with "-" and the part count
 	Composite bool   `json:"composite,omitempty"`
 }
 
-// SameMetadata reports whether two objects are the same in all that clients store with a body.
+// SameMetadata reports whether all client metadata is equal.
 func (o *Object) SameMetadata(p *Object) bool {
 	return o.ContentType == p.ContentType && o.Creator == p.Creator && maps.Equal(o.Headers, p.Headers) && slices.Equal(o.Roles, p.Roles) &&
 		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
 }
 
-// EntityTag returns S3's entity tag without quotes: the MD5 of the body in
-// hexadecimal, or for an object that was uploaded in parts the MD5 of their MD5s,
-// a hyphen, and their number.
+// EntityTag returns S3's entity tag without quotes: the hex MD5 of the body, or for multipart uploads the MD5 of the
+// part MD5s, a hyphen, and the part count.
 func (o *Object) EntityTag() string {
 	if o.ETag != "" {
 		return o.ETag
@@ -94,7 +91,7 @@ func (o *Object) EntityTag() string {
 	return hex.EncodeToString(o.MD5)
 }
 
-// TagsSum returns a hash of tags; "": there are none.
+// TagsSum returns a hash of tags, or "" without tags.
 func TagsSum(tags map[string]string) string {
 	if len(tags) == 0 {
 		return ""
@@ -110,7 +107,7 @@ func TagsSum(tags map[string]string) string {
 
 const propertiesMember = "s3"
 
-// Encode returns the JSON of the column properties, or nil if it is empty.
+// Encode returns JSON for the column properties, or nil if empty.
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
@@ -134,7 +131,7 @@ func (p *Properties) Encode() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// DecodeProperties decodes the column properties; nil is empty.
+// DecodeProperties decodes the column properties; nil means empty.
 func DecodeProperties(text []byte) (p Properties, err error) {
 	if len(text) == 0 {
 		return p, nil
@@ -162,8 +159,7 @@ func decodeAny(text []byte) (p Properties, err error) {
 	return p, err
 }
 
-// CheckExtra rejects properties of a client that are not a JSON object, or that have
-// the member "s3".
+// CheckExtra rejects client properties that are not a JSON object or contain the member "s3".
 func CheckExtra(text json.RawMessage) error {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &all) != nil || all == nil {
@@ -175,11 +171,10 @@ func CheckExtra(text json.RawMessage) error {
 	return nil
 }
 
-// MaxExtra is the largest size of a client's properties in bytes.
+// MaxExtra is the most bytes of client properties.
 const MaxExtra = 8 << 10
 
-// ParseExtra reads the properties of a client: a JSON object that every database stores
-// and returns as it is. {} is nil, none.
+// ParseExtra parses client properties: a JSON object that every database round-trips. {} becomes nil.
 func ParseExtra(text []byte) (json.RawMessage, error) {
 	v, err := canonjson.Parse(text, MaxExtra)
 	switch {
@@ -191,23 +186,23 @@ func ParseExtra(text []byte) (json.RawMessage, error) {
 	return json.RawMessage(v), CheckExtra(json.RawMessage(v))
 }
 
-// Errors of operations on objects.
+// Object errors.
 var (
 	ErrNoObject   = errcode.New(errcode.NotFound, "the object does not exist")
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
-// BodyPath returns the path of a body on its storage nodes. It has all inputs of the
-// placement, so an auditor finds the row of a file without a search.
+// BodyPath returns the path of a body on its storage nodes. It contains all placement inputs, so an auditor finds the
+// row for a file without a search.
 func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
 	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
 	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])
 }
 
-// Segment is a part of a body: a Body that begins at an offset of the whole.
+// Segment is a Body at an offset of a multipart body.
 type Segment struct {
 	Body
-	Number   int      // of the part, from 1
+	Number   int      // part number, from 1
 	Start    int64    // offset in the whole body
-	Checksum Checksum // of a part; zero: none
+	Checksum Checksum // part checksum, may be zero
 }

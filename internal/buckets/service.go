@@ -15,22 +15,20 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Bodies stores bodies on storage nodes. Paths are those of BodyPath.
+// Bodies stores bodies on storage nodes under BodyPath paths.
 type Bodies interface {
-	// Write stores what src yields, at most size bytes if size is not negative, on as many
-	// nodes as copies says. When it returns, all copies are durable. On an error nothing is left
-	// behind, or only what an audit finds.
+	// Write stores src, at most size bytes unless size is negative, on the given number of nodes. All copies are
+	// durable when it returns. After an error nothing is left behind except files that an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset. Each chunk comes from any copy in which it is good, and
-	// is verified before one of its bytes is returned. A body without Frames is verified whole before
-	// the first byte is returned.
+	// Open reads length bytes from offset. Each chunk is verified before its first byte is returned and may come from
+	// any good copy. A body without Frames is verified whole first.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
-	// Copies returns the number of copies that bodies have by default.
+	// Copies returns the default number of copies.
 	Copies() int
 
-	// Remove removes a body from nodes. It is not an error if it is not there.
+	// Remove removes a body from nodes. A missing body is not an error.
 	Remove(ctx context.Context, path string, sharks []string) error
 }
 
@@ -40,43 +38,40 @@ type Stored struct {
 	Frames Frames
 }
 
-// Source is a body that a client sends. Read returns io.EOF only after everything that
-// the client has said about the body (length, checksums, signatures) was found to be
-// true. Then Sums returns what was computed on the way.
+// Source is a body sent by a client. Read returns io.EOF only after length, checksums and signatures are verified;
+// then Sums returns the computed checksums.
 type Source interface {
 	io.Reader
 	Sums() Sums
 }
 
-// Summed is a Source that may compute the CRC64NVME of its bytes anyway, so that nobody computes it again.
+// Summed is a Source that may already compute the CRC64NVME, so others need not.
 type Summed interface {
-	// CRC64NVME returns the checksum of the bytes that were read so far, or false if it is
-	// not computed.
+	// CRC64NVME returns the checksum of the bytes read so far, or false if it is not computed.
 	CRC64NVME() (sum uint64, ok bool)
 }
 
-// Sums are computed from a body.
+// Sums are the computed checksums of a body.
 type Sums struct {
 	MD5      []byte
-	Checksum Checksum // zero: none was asked for
+	Checksum Checksum // zero: not requested
 }
 
-// CommitWithin is how long after the end of a body its row may be written. A body that is
-// older and that no row has will never have one, so an audit may remove it.
+// CommitWithin is how long after the end of a body its row may be written. An older body without a row never gets
+// one, so an audit may remove it.
 const CommitWithin = time.Hour
 
 // errLate means that the nodes or the database took longer than CommitWithin.
 var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time; retry")
 
-// Bodies passes a body on in chunks of ChunkSize bytes.
+// Bodies are passed on in chunks of ChunkSize bytes.
 const (
 	ChunkSize   = 128 << 10
-	WriteChunks = 6 // the most at once while a body is written: one is filled, four wait, one is being written
-	ReadChunks  = 2 // the most at once while a body is read: one is returned, one is read ahead
+	WriteChunks = 6 // most chunks in memory during a write: one filling, four queued, one being written
+	ReadChunks  = 2 // most chunks in memory during a read: one returned, one read ahead
 )
 
-// WriteMemory returns how much memory in bytes a write of a body of size bytes needs, or
-// of an unknown size if size is -1.
+// WriteMemory returns the bytes of memory needed to write a body; size -1 means unknown.
 func (s *Service) WriteMemory(size int64) int64 {
 	switch {
 	case s.IsInline(size):
@@ -87,38 +82,38 @@ func (s *Service) WriteMemory(size int64) int64 {
 	return WriteChunks * ChunkSize
 }
 
-// IsInline reports whether a body of size bytes is stored in the database.
+// IsInline reports whether a body of this size is stored in the database.
 func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
 
-// ReadMemory returns how much memory in bytes Open needs for length bytes of an object.
+// ReadMemory returns the bytes of memory that Open needs for length bytes of an object.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
 		return length
 	case o.Length <= ChunkSize:
-		return ChunkSize // a part of a chunk is read as a whole chunk
+		return ChunkSize // partial chunks are read whole
 	}
 	return ReadChunks * ChunkSize
 }
 
-// Options of a Service. All but Limits and Written are required.
+// Options configure a Service. All but Limits and Written are required.
 type Options struct {
 	Backend Backend
 	Bodies  Bodies
 	Clock   clock.Clock
 	Limits  Limits
 
-	// Destinations are those of events that the configuration has.
+	// Destinations are the configured event destinations.
 	Destinations []Destination
 
-	// Written, if set, is called with each body on storage nodes: when it is durable, and before its row is written. settled is called
-	// when the row is written, with kept, or when it never will be.
+	// Written, if set, is called when a body is durable on storage nodes, before its row is written. settled is
+	// called once the row is written (kept) or never will be.
 	Written func(Reference) (settled func(kept bool))
 }
 
-// Backend is the part of a backend that a Service needs.
+// Backend is the storage that a Service needs.
 type Backend interface {
 	Store
 	Versions
@@ -129,16 +124,16 @@ type Backend interface {
 	Events
 }
 
-// Limits of a Service.
+// Limits configure a Service and can be reloaded.
 type Limits struct {
-	Inline  int   // bytes; larger bodies are on storage nodes
-	Copies  int   // of a body on storage nodes, 0: as many as Bodies says
-	MinPart int64 // of every part but the last; 0: MinPart
+	Inline  int   // bytes; larger bodies go to storage nodes
+	Copies  int   // copies on storage nodes; 0: Bodies.Copies
+	MinPart int64 // minimum for all parts but the last; 0: MinPart
 
 	GarbageAfter time.Duration // grace period of deleted objects, for ClaimBatch
 }
 
-// Service has the use cases of the protocols.
+// Service implements the use cases shared by the protocols.
 type Service struct {
 	store  Backend
 	bodies Bodies
@@ -162,10 +157,10 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Now returns the time of the service's clock.
+// Now returns the time by the service's clock.
 func (s *Service) Now() Moment { return At(s.clock()) }
 
-// Limits returns the limits.
+// Limits returns the current limits.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
 // Reload replaces the limits.
@@ -174,22 +169,22 @@ func (s *Service) Reload(l Limits) {
 	s.limits.Store(&l)
 }
 
-// PutRequest is an object to be written, without its body.
+// PutRequest describes an object to write, without its body.
 type PutRequest struct {
 	Object    Object // Name, Creator, ContentType, Headers, Roles and Properties
 	Condition Condition
-	Size      int64        // of the body; -1: unknown
+	Size      int64        // -1: unknown
 	Copies    int          // 0: Limits.Copies
-	Ready     func() error // called after the body was read and before the database is used; may be nil
+	Ready     func() error // called after the body is read, before the database is used; may be nil
 
-	Event EventName // that is published; "": EventPut
+	Event EventName // "": EventPut
 
-	// Early calls a function that uses the database before the body is read; nil: it is called at once.
+	// Early wraps database use before the body is read; nil: no wrapper.
 	Early func(func() error) error
 }
 
-// PutObject writes an object. If the body cannot be read to its end, nothing is written.
-// b.ID may be empty if IsInline(r.Size) and r.Condition is not set.
+// PutObject writes an object, or nothing if the body cannot be read to its end. b.ID may be empty if IsInline(r.Size)
+// and r.Condition is not set.
 func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
 	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
 		return Written{}, err
@@ -215,8 +210,8 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 	return w, err
 }
 
-// checkEarly rejects a write whose condition does not hold now, so that the client need
-// not send the body. The store decides again.
+// checkEarly rejects a write whose condition fails now, so that the client need not send the body. The store checks
+// again.
 func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, r *PutRequest) error {
 	if !r.Condition.IsSet() {
 		return nil
@@ -241,35 +236,33 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a write with this error has had no effect. If that is not
-// known, the body stays: an audit finds it if no row has it.
+// knownResult reports whether a failed write surely had no effect. If unsure, the body stays; an audit finds it if no
+// row names it.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
 
-// bodyWrite is a body to be stored.
 type bodyWrite struct {
 	owner  AccountID
 	bucket BucketID
-	name   string // of the object
+	name   string // object name
 	size   int64  // -1: unknown
 	copies int    // 0: Limits.Copies
 	ready  func() error
-	body   *Body // gets all but its ID, which it has
+	body   *Body // its ID is set; the rest is filled in
 
-	settled func(kept bool) // nil: it is not on storage nodes
+	settled func(kept bool) // nil: not on storage nodes
 	removed bool
 }
 
-// settle tells that the row of the body is written, or never will be.
+// settle reports that the row is written or never will be.
 func (w *bodyWrite) settle() {
 	if w.settled != nil {
 		w.settled(!w.removed)
 	}
 }
 
-// writeBody stores a body and then calls ready, unless that is nil. remove takes the
-// body back; after an error nothing is left to take back.
+// writeBody stores a body and then calls ready, if set. remove undoes the write; after an error it is not needed.
 func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remove func(), err error) {
 	counted := &counter{Reader: src, clock: s.clock}
 	remove, err = s.placeBody(ctx, w, src, counted)
@@ -289,7 +282,7 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 	return remove, nil
 }
 
-// placeBody reads a body into the row if it is small, and otherwise onto storage nodes.
+// placeBody reads a small body into the row and a larger body onto storage nodes.
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
@@ -318,13 +311,12 @@ func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, count
 	w.settled = s.written(Reference{Owner: w.owner, Bucket: w.bucket, Name: w.name, Body: *w.body})
 	return func() {
 		w.removed = true
-		// The client may be gone; a body that stays is found by an audit.
+		// The client may be gone. An audit finds a body that stays.
 		_ = s.bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
 	}, nil
 }
 
-// readHead reads at most limit bytes of a body that has size bytes, if that is not
-// negative.
+// readHead reads at most limit bytes of a body; a negative size means unknown.
 func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 	if size < 0 {
 		size = bytes.MinRead
@@ -345,7 +337,6 @@ func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 	return head, nil
 }
 
-// counter counts the bytes that are read.
 type counter struct {
 	io.Reader
 	clock clock.Clock
@@ -371,7 +362,7 @@ func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	return s.CRC64NVME()
 }
 
-// replay reads a body whose first bytes were read before.
+// replay returns bytes already read, then the rest of the body.
 type replay struct {
 	*counter
 	head []byte
@@ -386,7 +377,7 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// CRC64NVME implements Summed. The checksum is ahead of a reader that has not read the first bytes.
+// CRC64NVME implements Summed. The checksum may run ahead of a reader that has not consumed the first bytes.
 func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	if len(r.head) > 0 {
 		return 0, false
@@ -394,15 +385,15 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	return r.counter.CRC64NVME()
 }
 
-// PartRequest is a part to be written, without its body.
+// PartRequest describes a part to write, without its body.
 type PartRequest struct {
 	Number int
-	Size   int64        // of the body; -1: unknown
+	Size   int64        // -1: unknown
 	Ready  func() error // as in PutRequest
 }
 
-// PutPart writes a part of an upload. The caller has found that the upload exists, so
-// that a client need not send a body in vain; the store decides again.
+// PutPart writes a part. The caller checks that the upload exists, so that clients do not send bodies in vain; the
+// store checks again.
 func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src Source) (Part, error) {
 	if r.Number < 1 || r.Number > MaxParts {
 		return Part{}, ErrPartNumber

@@ -11,26 +11,26 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Versioning says whether a bucket keeps the versions of its objects.
+// Versioning is a bucket's versioning state.
 type Versioning int8
 
-// A bucket that has had versions cannot be without them again.
+// Versioning cannot be turned off again, only suspended.
 const (
 	VersioningOff Versioning = iota
 	VersioningEnabled
-	VersioningSuspended // new objects replace the null version; all others stay
+	VersioningSuspended // new objects replace the null version; other versions stay
 )
 
-// VersionID identifies a version of an object: a UUID, or NullVersion. Newer versions of an object have smaller IDs, so the
-// index that begins with the name returns the newest first. The first 16 digits are
-// math.MaxInt64 minus a Moment, which is greater than that of every older version also if the clock has jumped.
+// VersionID is a UUID or NullVersion. Newer versions have smaller IDs, so the index that begins with the name returns
+// the newest first. The first 16 digits are math.MaxInt64 minus a Moment later than those of all older versions, even
+// if the clock jumped.
 type VersionID string
 
-// NullVersion is the version that was written while the bucket did not keep versions. In Properties it is "".
+// NullVersion is the version written without versioning. Properties stores it as "".
 const NullVersion VersionID = "null"
 
-// NewVersionID returns the ID of a version that is written now. newest is the newest of the others, "" without others. The
-// digits that no order depends on come from the ID of the body.
+// NewVersionID returns an ID for a version written now. newest is the newest existing version or "". The other digits
+// come from the body ID.
 func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	if newest != "" {
 		now = max(now, newest.moment()+1)
@@ -38,13 +38,12 @@ func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	return VersionOf(math.MaxInt64-int64(now), id)
 }
 
-// VersionOf returns the ID with a number as its first 16 digits, and others from the ID of a body.
+// VersionOf returns an ID with number in the first 16 digits and the rest from the body ID.
 func VersionOf(number int64, id ObjectID) VersionID {
 	digits := fmt.Sprintf("%016x", uint64(number))
 	return VersionID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:] + string(id[len(id)-18:]))
 }
 
-// moment returns the Moment in the ID.
 func (v VersionID) moment() Moment {
 	n, err := strconv.ParseInt(strings.ReplaceAll(string(v[:18]), "-", ""), 16, 64)
 	if err != nil {
@@ -53,7 +52,7 @@ func (v VersionID) moment() Moment {
 	return Moment(math.MaxInt64 - n)
 }
 
-// ParseVersionID reads the ID of a version that a client sent.
+// ParseVersionID parses a version ID sent by a client.
 func ParseVersionID(text string) (VersionID, error) {
 	if text == string(NullVersion) {
 		return NullVersion, nil
@@ -72,42 +71,41 @@ func (o *Object) VersionID() VersionID {
 	return o.Version
 }
 
-// Version is a version of an object, or a delete marker.
+// Version is an object version or a delete marker.
 type Version struct {
 	Object
-	Marker     bool   // it has no body: the object is deleted while this is the current version
-	Current    bool   // it is what a request without a version means
-	Superseded Moment // when a newer version took its place; 0 while it is current
+	Marker     bool   // no body: the object is deleted while this is current
+	Current    bool   // returned by requests without a version
+	Superseded Moment // when a newer version replaced it; 0 if current
 }
 
-// Deleted is the result of a deletion.
+// Deleted is the result of a Delete.
 type Deleted struct {
-	Object  Object    // without Inline; zero if a delete marker took the place of nothing, or was deleted itself
-	Version VersionID // that was deleted, or of the marker; "": the bucket has no versions
-	Marker  bool      // Version is a delete marker, which was made or deleted
-	Err     error     // of DeleteAll
+	Object  Object    // without Inline; zero if a marker was deleted, or created without an object
+	Version VersionID // deleted version or marker; "": the bucket is not versioned
+	Marker  bool      // Version is a created or deleted marker
+	Err     error     // for DeleteAll
 }
 
-// Versions reads and changes versions of objects. Errors are those of Store.
+// Versions reads and changes object versions. It returns the same errors as Store.
 type Versions interface {
-	// SetVersioning changes whether a bucket keeps versions. It waits for the writes that have begun. VersioningOff is
-	// ErrVersioning, and VersioningSuspended in a bucket with object lock ErrLockVersioning.
+	// SetVersioning waits for running writes. VersioningOff returns ErrVersioning; VersioningSuspended in a bucket
+	// with object lock returns ErrLockVersioning.
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
 
-	// SetBucketLock enables the object lock of a bucket, and replaces its default retention. It waits for the writes that have
-	// begun. Unless versioning is enabled, it is ErrLockVersioning.
+	// SetBucketLock enables object lock and replaces the default retention. It waits for running writes. Without
+	// versioning it returns ErrLockVersioning.
 	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
-	// Version reads a version of an object, or returns ErrNoVersion. With the ID "" it reads the current one, or returns
-	// ErrNoObject if the name has no version. A delete marker is no error.
+	// Version returns ErrNoVersion for an unknown version. ID "" reads the current version, or returns ErrNoObject if
+	// the name has none. A delete marker is not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
-	// ListVersions reads a page of the versions of a bucket, ordered by name, the newest version of each first, from one
-	// snapshot.
+	// ListVersions reads a page from one snapshot, ordered by name, newest version first.
 	ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error)
 }
 
-// Errors of operations on versions.
+// Version errors.
 var (
 	ErrNoVersion  = errcode.New(errcode.NotFound, "the version does not exist")
 	ErrVersionID  = errcode.New(errcode.Invalid, "the version ID is not valid")
@@ -115,7 +113,7 @@ var (
 	ErrMarker     = errcode.New(errcode.Conflict, "the version is a delete marker")
 )
 
-// DeleteEach is DeleteAll for a store that deletes each object by itself, at most limit at once.
+// DeleteEach implements DeleteAll for a store that deletes objects separately, at most limit at once.
 func DeleteEach(all []Deletion, limit int, del func(Deletion) (Deleted, error)) []Deleted {
 	done := make([]Deleted, len(all))
 	next := make(chan int)

@@ -24,35 +24,33 @@ const (
 	DefaultAvoid     = 15 * time.Second
 )
 
-// MaxCopies is the largest number of copies of a body.
+// MaxCopies is the most copies of a body.
 const MaxCopies = 9
 
-// badCopies is how many wrong or missing copies a Cluster remembers.
+// badCopies is how many bad or missing copies a Cluster remembers.
 const badCopies = 4096
 
-// Options of a Cluster.
+// Options configure a Cluster.
 type Options struct {
 	Clock clock.Clock
-	// Stall is how long a node may make no progress before it counts as failed. A disk
-	// that is busy may take seconds to sync a file.
+	// Stall is how long a node may make no progress before it counts as failed. A busy disk may take seconds to sync
+	// a file.
 	Stall time.Duration
-	// ReadStall is how long a node may take to read a chunk before another copy is read, and
-	// to say how much space it has.
+	// ReadStall is how long a node may take to return a chunk before another copy is read, or to report its free
+	// space.
 	ReadStall time.Duration
-	// Avoid is how long a node is avoided after it failed.
+	// Avoid is how long a node is avoided after a failure.
 	Avoid time.Duration
-	// Report is called for what a read finds. It must not block. A copy that failed while others
-	// work is reported by Observe.
+	// Report receives problems found by reads. It must not block. Failures while other copies work go to Observe.
 	Report func(Finding)
-	// Missing, if set, is called before a read fails because it has no such node. It may
-	// add the node: another process may have stored copies there right after it was added.
+	// Missing, if set, is called before a read fails on an unknown node. It may add the node: another process may
+	// have stored copies there right after adding it.
 	Missing func(context.Context)
-	// Observe, if set, is called for each copy that a node stored or began to read, or
-	// could not. It must not block.
+	// Observe, if set, is called for each attempt to store or read a copy. It must not block.
 	Observe func(node string, e Event)
 }
 
-// Event is the result of a use of a node.
+// Event is the result of using a node.
 type Event string
 
 // The events.
@@ -60,7 +58,7 @@ const (
 	Written     Event = "written"
 	WriteFailed Event = "write_failed" // another node is used
 	Read        Event = "read"
-	ReadFailed  Event = "read_failed" // another copy is used, if there is one
+	ReadFailed  Event = "read_failed" // another copy is used, if any
 )
 
 func (c *Cluster) observe(m *member, e Event) {
@@ -69,47 +67,47 @@ func (c *Cluster) observe(m *member, e Event) {
 	}
 }
 
-// Finding is a copy that is not as it should be, or a body without a good copy. It may be outdated:
-// the body may have been deleted or moved since its row was read.
+// Finding is a bad copy, or a body without a good copy. It may be outdated: the body may have been deleted or moved
+// since its row was read.
 type Finding struct {
 	Node      string // empty for Lost
 	Path      string
 	Problem   Problem
-	Reference buckets.Reference // as the reader had it
+	Reference buckets.Reference // as read from the row
 }
 
-// Problem is what is wrong with a copy.
+// Problem classifies a Finding.
 type Problem string
 
 // The problems.
 const (
 	Missing   Problem = "missing"
-	Truncated Problem = "truncated" // or longer than it should be
-	Corrupt   Problem = "corrupt"   // a checksum is wrong
-	Lost      Problem = "lost"      // a chunk of the body is good on no node
-	// Unframed is a good copy without checksums of its chunks, or whose row lacks them: the body was
-	// written before there were any. Each read verifies it whole.
+	Truncated Problem = "truncated" // too short or too long
+	Corrupt   Problem = "corrupt"   // wrong checksum
+	Lost      Problem = "lost"      // a chunk is good on no node
+	// Unframed is a good copy without chunk checksums, in the copy or in its row: the body predates them. Each read
+	// verifies it whole.
 	Unframed Problem = "unframed"
 )
 
-// Node is a storage node of a Cluster. Its ID is "datacenter:storage_id".
+// Node is a storage node. Its ID is "datacenter:storage_id".
 type Node struct {
 	ID     string
 	State  buckets.NodeState
 	Driver Driver
 }
 
-// Status is the state of a node as a Cluster sees it.
+// Status is a node's state as seen by a Cluster.
 type Status struct {
 	ID       string
 	State    buckets.NodeState
 	Space    Space
-	HasSpace bool  // Space is known
+	HasSpace bool
 	Avoided  bool  // it failed recently
-	Err      error // why it failed the last time; nil after a success
+	Err      error // last failure; nil after a success
 }
 
-// Cluster is all storage nodes. It is safe for concurrent use.
+// Cluster is the set of storage nodes. It is safe for concurrent use.
 type Cluster struct {
 	Options
 	bad    *lru.Cache[badCopy, struct{}]        // found by this process
@@ -118,10 +116,9 @@ type Cluster struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	members map[string]*member
-	pending int // nodes that will be members
+	pending int // configured nodes not yet initialized
 
-	// work is what goes on after a request: nodes that did not return in time, and the
-	// removal of what a failed write left.
+	// work tracks what continues after a request: nodes that did not return in time, and cleanup after failed writes.
 	work   tasks
 	ctx    context.Context //nolint:containedctx // of what outlives a request
 	cancel context.CancelFunc
@@ -131,7 +128,7 @@ var _ buckets.Bodies = (*Cluster)(nil)
 
 type badCopy struct{ node, path string }
 
-// member is a node. Cluster.mu protects all but the ID and the driver.
+// Cluster.mu protects all fields but the ID and the driver.
 type member struct {
 	id, datacenter string
 	driver         Driver
@@ -139,9 +136,9 @@ type member struct {
 	state      buckets.NodeState
 	space      Space
 	hasSpace   bool
-	answer     chan struct{} // closed when the node has said how much space it has, or stalled; nil: it is not asked
+	answer     chan struct{} // closed when the node has reported its space or stalled; nil: not asked
 	avoidUntil time.Time
-	stalled    bool // it did not respond the last time, so it gets no body before it does
+	stalled    bool // did not respond last time; gets no bodies until it does
 	err        error
 }
 
@@ -158,7 +155,7 @@ func NewCluster(o Options) *Cluster {
 	}
 	bad, err := lru.New[badCopy, struct{}](badCopies)
 	if err != nil {
-		panic(err) // only if the size is not positive
+		panic(err) // only for a size below 1
 	}
 	c := &Cluster{
 		Options: o, bad: bad, members: map[string]*member{},
@@ -168,9 +165,8 @@ func NewCluster(o Options) *Cluster {
 	return c
 }
 
-// Set replaces the nodes. Requests that use a node that is not among them anymore are
-// not interrupted; the caller closes its driver. A node with the same driver keeps its
-// health.
+// Set replaces the nodes. Requests on dropped nodes continue; the caller closes their drivers. A node with an
+// unchanged driver keeps its health.
 func (c *Cluster) Set(nodes ...Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +182,7 @@ func (c *Cluster) Set(nodes ...Node) {
 	c.members = members
 }
 
-// Nodes returns the state of all nodes, in the order of their IDs.
+// Nodes returns the status of all nodes, ordered by ID.
 func (c *Cluster) Nodes() []Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,17 +197,15 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
-// SetPending sets how many nodes of the configuration are not initialized yet, such as
-// those whose disk is not mounted. They get no bodies, but bodies must not have fewer
-// copies meanwhile.
+// SetPending sets how many configured nodes are not initialized yet, e.g. because a disk is not mounted. They get no
+// bodies, but count for Copies.
 func (c *Cluster) SetPending(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending = n
 }
 
-// Copies returns the number of copies that new bodies have by default: two if several
-// nodes take bodies, those that are pending included.
+// Copies returns the default number of copies: two if several nodes, including pending nodes, take bodies.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,13 +218,12 @@ func (c *Cluster) Copies() int {
 	return min(2, max(1, n))
 }
 
-// Refresh reads the free space of all nodes and finds out which ones work. Call it
-// every few seconds. It returns when all nodes have answered or stalled.
+// Refresh reads the free space and health of all nodes. Call it every few seconds. It returns when all nodes have
+// answered or stalled.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of some nodes. Callers share what is
-// asked at the same time, so that many refused writes do not load a node. A node that
-// stalled is not asked again before its driver returns. which is called with c.mu.
+// ask reads the free space of some nodes. Concurrent callers share a request, so that many rejected writes do not
+// load a node. A stalled node is not asked again until its driver returns. which is called with c.mu held.
 func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	c.mu.Lock()
 	var answers []chan struct{}
@@ -275,17 +268,16 @@ func (c *Cluster) refresh(m *member) {
 	m.space, m.hasSpace, m.stalled, m.err = space, true, false, nil
 }
 
-// Close cancels what goes on after requests and waits for it until the context ends. It
-// does not close the drivers.
+// Close cancels background work and waits for it until the context ends. It does not close the drivers.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.cancel()
 	return c.Wait(ctx)
 }
 
-// Wait waits until nothing goes on after requests, or the context ends.
+// Wait waits for background work until the context ends.
 func (c *Cluster) Wait(ctx context.Context) error { return c.work.Wait(ctx) }
 
-// Remove implements buckets.Bodies. It tries all nodes, even if one fails.
+// Remove implements buckets.Bodies. It tries all nodes even if some fail.
 func (c *Cluster) Remove(ctx context.Context, path string, sharks []string) error {
 	errs := make([]error, len(sharks))
 	var wg sync.WaitGroup

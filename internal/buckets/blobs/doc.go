@@ -1,15 +1,11 @@
-// Package blobs stores the bodies of objects on storage nodes.
+// Package blobs stores object bodies on storage nodes.
 //
-// A Driver is one node: a folder (package filedriver), or a bucket of a cloud provider
-// (package clouddriver). A Cluster is all of them: it chooses nodes for the copies of a
-// body, writes the copies in parallel from one stream, and reads from any of them.
+// A Driver is one node: a folder (package filedriver) or a cloud provider's bucket (package clouddriver). A Cluster
+// chooses nodes for the copies of a body, writes them in parallel from one stream, and reads from any copy.
 //
-// The package promises:
-//   - a body is durable on all its nodes when Put returns, and nothing of it is visible
-//     after an error;
-//   - no byte of a body is returned before its chunk was verified; each chunk has a checksum on
-//     the nodes (see frame.go);
-//   - one node that is slow, full, read-only, unreachable or returns wrong bytes does
-//     not fail a request if another node can serve it, also in the middle of a body;
-//   - memory per request is bounded, whatever the size of the body.
+// Guarantees:
+//   - a body is durable on all its nodes when Put returns, and invisible after an error;
+//   - no byte is returned before its chunk is verified against a checksum on the node (see frame.go);
+//   - a node that is slow, full, read-only, unreachable or corrupt does not fail a request that another node can serve, even in the middle of a body;
+//   - memory per request is bounded.
 package blobs

@@ -12,44 +12,33 @@ import (
 
 // Driver stores bodies on one storage node. It is safe for concurrent use.
 //
-// Errors have these codes:
-//   - errcode.NotFound: the node has no body at the path;
-//   - errcode.Invalid: the arguments are wrong (path, size, range);
-//   - errcode.Unavailable: the node does not work now. If it has no space for the body,
-//     the error is ErrNotEnoughSpace too.
+// Errors carry these codes:
+//   - errcode.NotFound: no body at the path
+//   - errcode.Invalid: wrong path, size or range
+//   - errcode.Unavailable: the node does not work now. Without space for the body, the error is ErrNotEnoughSpace too.
 //
-// An error of a reader that a caller passed in, or of its context, is in the chain of the
-// returned error and has no code of the driver.
+// Errors of the caller's reader or context are wrapped without a code.
 type Driver interface {
-	// Put stores a body and replaces the one at the path, if any. The body is durable when
-	// Put returns without an error. Otherwise nothing of it is visible, even if the process
-	// is killed. A size of -1 means unknown; otherwise a body of another size is Invalid.
-	// Put returns the number of bytes.
+	// Put stores or replaces a body and returns its size. The body is durable when Put succeeds; otherwise nothing is
+	// visible, even if the process is killed. Size -1 means unknown; otherwise a body of another size is Invalid.
 	Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error)
-	// Get reads length bytes from offset, or up to the end if length is -1. An offset
-	// beyond the end is Invalid; a range that reaches beyond the end is cut. A body of
-	// size 0 can be read from offset 0.
+	// Get reads length bytes from offset, or to the end if length is -1. An offset beyond the end is Invalid; a range
+	// beyond the end is cut. An empty body can be read from offset 0.
 	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
-	// Stat returns the size and time of a body.
 	Stat(ctx context.Context, path string) (Info, error)
-	// Delete removes a body, durably. It succeeds if there is none. It also removes
-	// temporary files that Walk returned.
+	// Delete durably removes a body or a temporary file returned by Walk. A missing body is not an error.
 	Delete(ctx context.Context, path string) error
-	// Copy makes the body at one path available at another without reading it. It returns
-	// an error with errors.ErrUnsupported in its chain if the node cannot do that.
+	// Copy makes a body available at another path without reading it, or returns errors.ErrUnsupported.
 	Copy(ctx context.Context, from, to string) error
-	// Walk returns all bodies with paths after the given one, in byte order of their
-	// paths. It returns temporary files of killed processes too. What is written or
-	// deleted meanwhile may or may not be returned. Walk ends after an error.
+	// Walk returns all files with paths above after, in byte order, including temporary files of killed processes.
+	// Concurrent changes may be missed. Walk ends after an error.
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
-	// Space returns the size of the node. It fails if the node cannot be read, so it also
-	// serves as a health check.
+	// Space returns the node size. It fails if the node cannot be read, so it also serves as a health check.
 	Space(ctx context.Context) (Space, error)
-	// Close releases the resources of the driver.
 	Close() error
 }
 
-// Reader reads a part of a body.
+// Reader reads a range of a body.
 type Reader interface {
 	io.ReadCloser
 	// Size returns the size of the whole body.
@@ -61,26 +50,25 @@ type Info struct {
 	Path     string
 	Size     int64
 	Modified time.Time
-	// Temporary is true for the file of an unfinished Put: one that is in progress, or
-	// that was killed. It may be deleted when it is old.
+	// Temporary marks the file of an unfinished or killed Put. It may be deleted when old.
 	Temporary bool
 }
 
-// Space is the size of a node in bytes; -1 means unknown or unlimited.
+// Space is a node size in bytes; -1 means unknown or unlimited.
 type Space struct {
 	Total    int64
 	Free     int64
-	ReadOnly bool // bodies can be read but not written, as far as is known
+	ReadOnly bool // known to reject writes
 }
 
-// Unlimited is the space of a node that does not report any.
+// Unlimited is the space of a node that reports none.
 var Unlimited = Space{Total: -1, Free: -1}
 
-// TemporaryPrefix begins the names of temporary files.
+// TemporaryPrefix starts the names of temporary files.
 const TemporaryPrefix = ".tmp-"
 
-// MarkerName is the name of the file in the root of a node that has the node's ID. It
-// prevents writes to the wrong disk, such as the mount point of one that is not mounted.
+// MarkerName is a file with the node ID in the root of a node. It prevents writes to the wrong disk, e.g. to the
+// mount point of an unmounted disk.
 const MarkerName = ".holdfast-node"
 
 // Limits of paths.
@@ -94,7 +82,7 @@ var (
 	errRange = errcode.New(errcode.Invalid, "range: offset is beyond the end of the body")
 )
 
-// ErrRange returns the error for an offset beyond the end of a body.
+// ErrRange reports an offset beyond the end of a body.
 func ErrRange() error { return errRange }
 
 // CheckPath rejects paths that are not valid on every node.
@@ -119,7 +107,7 @@ func CheckFile(path string) error {
 	return CheckPath(folder + strings.TrimPrefix(name, TemporaryPrefix))
 }
 
-// IsTemporary reports whether the last segment of a path is a name of a temporary file.
+// IsTemporary reports whether the last path segment names a temporary file.
 func IsTemporary(path string) bool {
 	return strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], TemporaryPrefix)
 }

@@ -11,42 +11,42 @@ import (
 	"holdfast/internal/optional"
 )
 
-// reading reads chunks of a body, one after another. Each chunk comes from any copy in which it is
-// good, so copies that are damaged at different places serve the whole body.
+// reading reads a body chunk by chunk. Each chunk comes from any copy in which it is good, so copies damaged in
+// different places serve the whole body.
 type reading struct {
 	c        *Cluster
 	ctx      context.Context //nolint:containedctx // of the request
 	path     string
-	body     buckets.Reference // as the row has it; a copy may have told its Frames
+	body     buckets.Reference // from the row; Frames may come from a copy
 	unframed bool              // the row has no Frames
 	replicas []*replica
-	missing  error // a node of the body is not in the cluster
-	at, to   int64 // indexes of chunks: the next one, and the one after the last
+	missing  error // error for a node outside the cluster
+	at, to   int64 // next chunk index, and the index after the last
 
 	source  *source
-	current *replica // of source
-	sums    []uint64 // of the chunks, once a copy without usable frames was compared as a whole
-	whole   *sum     // nil if the body is not read from its first chunk to its last
+	current *replica // read by source
+	sums    []uint64 // chunk checksums, once a copy without usable frames was verified whole
+	whole   *sum     // nil unless the whole body is read
 }
 
-// replica is a copy of a body as one reading sees it.
+// replica is a copy as one reading sees it.
 type replica struct {
 	node     *member
 	layout   layout
-	switched bool // the copy had another layout than the row says
-	rank     int  // replicas with a smaller one are tried first
+	switched bool // its layout differs from the row
+	rank     int  // lower ranks are tried first
 	failedAt int64
-	err      error   // why it failed the last time
-	used     bool    // it has yielded a chunk
-	reported Problem // the last one
+	err      error   // last failure
+	used     bool    // has returned a chunk
+	reported Problem // last reported problem
 }
 
-// Ranks of replicas.
+// Replica ranks.
 const (
 	rankGood = iota
-	rankDown // the node failed, or is avoided
+	rankDown // the node failed or is avoided
 	rankBad  // a chunk was wrong
-	rankGone // it is not tried
+	rankGone // not tried
 )
 
 func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *reading {
@@ -61,8 +61,7 @@ func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *rea
 	return r
 }
 
-// preference orders copies: first those on nodes that work, last those that were found
-// wrong; at random otherwise, so that nodes share the load.
+// preference orders copies: working nodes first, known bad copies last, otherwise at random to share the load.
 func (c *Cluster) preference(from []*member, path string) []*replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +79,6 @@ func (c *Cluster) preference(from []*member, path string) []*replica {
 	return all
 }
 
-// next returns the next chunk.
 func (r *reading) next() (*chunk, error) {
 	for {
 		if r.source == nil {
@@ -113,8 +111,8 @@ func (r *reading) next() (*chunk, error) {
 	}
 }
 
-// accept compares the body with the checksum of the whole, if it is read whole. Chunks that
-// are all good are another body only if the row is wrong.
+// accept compares the whole body with its checksum, if it is read whole. Good chunks make a wrong body only if the
+// row is wrong.
 func (r *reading) accept(c *chunk) error {
 	if r.whole == nil {
 		return nil
@@ -130,7 +128,7 @@ func (r *reading) accept(c *chunk) error {
 	return err
 }
 
-// delivered takes note of a chunk that a copy has yielded.
+// delivered records that a copy returned a chunk.
 func (r *reading) delivered(p *replica, c *chunk, size int64) {
 	r.at++
 	if p.layout == framed && chunkCount(r.body.Length) == 1 {
@@ -147,7 +145,7 @@ func (r *reading) delivered(p *replica, c *chunk, size int64) {
 	}
 }
 
-// open begins to read the best copy from the current chunk on.
+// open starts reading the best copy at the current chunk.
 func (r *reading) open() error {
 	for {
 		p := r.pick()
@@ -169,7 +167,7 @@ func (r *reading) open() error {
 	}
 }
 
-// verifier returns a verifier with what is known now: the goroutine of a source uses it.
+// verifier returns a verifier with the current state, because a source's goroutine uses it.
 func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
@@ -188,8 +186,8 @@ func (r *reading) pick() *replica {
 	return slices.MinFunc(left, func(a, b *replica) int { return cmp.Compare(a.rank, b.rank) })
 }
 
-// adopt takes the frames of a copy that was compared as a whole for those of the body, if its row
-// does not have them: it is of garbage, or was read before it got them.
+// adopt takes a verified copy's frames for the body if its row lacks them: it is garbage, or was read before it got
+// frames.
 func (r *reading) adopt(id, crc64 uint64) {
 	if !r.body.Frames.Set {
 		r.body.Frames = optional.Some(buckets.Frames{ID: id, CRC64NVME: crc64})
@@ -198,13 +196,13 @@ func (r *reading) adopt(id, crc64 uint64) {
 
 func (p *replica) switchLayout() { p.layout, p.switched = p.layout.other(), true }
 
-// needsSurvey reports whether chunks of a copy cannot be verified one by one yet.
+// needsSurvey reports whether a copy's chunks cannot be verified individually yet.
 func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }
 
-// survey reads a copy whole and compares it with the checksum of the body. Afterwards the
-// checksums of all chunks are known, and chunks of any copy are verified by them.
+// survey verifies a copy against the body's checksum. Then all chunk checksums are known, and chunks of any copy can
+// be verified.
 func (r *reading) survey(p *replica) error {
 	w, err := r.c.readWhole(r.ctx, p.node, r.path, r.verifier(p), nil)
 	if errors.Is(err, errLayout) && !p.switched {
@@ -224,7 +222,7 @@ func (r *reading) survey(p *replica) error {
 	return nil
 }
 
-// drop ends the use of a copy.
+// drop stops using the current copy.
 func (r *reading) drop() {
 	if r.source != nil {
 		r.source.close()
@@ -232,7 +230,7 @@ func (r *reading) drop() {
 	}
 }
 
-// fail takes note of a copy that did not yield the current chunk.
+// fail records that a copy did not return the current chunk.
 func (r *reading) fail(p *replica, err error) {
 	p.failedAt, p.err = r.at, err
 	switch {
@@ -254,7 +252,7 @@ func (r *reading) fail(p *replica, err error) {
 	}
 }
 
-// report passes on what is wrong with a copy, once for each reading.
+// report reports a problem with a copy once per reading.
 func (r *reading) report(p *replica, problem Problem) {
 	if p.reported != problem {
 		p.reported = problem

@@ -11,12 +11,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrCorrupt is in the chain of the error of a body that does not match its checksum or
-// its length.
+// ErrCorrupt is wrapped by errors for a body with a wrong checksum or length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body to n more nodes and returns them. body.Sharks are the nodes to copy
-// from. Nodes that have a copy, even a bad one, are not chosen.
+// Replicate copies a body from body.Sharks to n more nodes and returns them. It avoids nodes in have, which hold a
+// copy, perhaps a bad one.
 func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
 	from, err := c.copies(body.Sharks)
 	if err != nil {
@@ -40,9 +39,8 @@ func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Refer
 	return ids, nil
 }
 
-// Restore writes a copy of a body to a node, and replaces the copy that it has, if any. body.Sharks
-// are the nodes to copy from. The node itself may be one of them: chunks that are good nowhere
-// else are read from the copy that is replaced.
+// Restore writes a copy from body.Sharks to a node and replaces any existing copy. The node may itself be a source:
+// chunks that are good nowhere else come from the replaced copy.
 func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Reference, node string) error {
 	to, err := c.member(node)
 	if err != nil {
@@ -52,7 +50,7 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	if err != nil {
 		return err
 	}
-	// The row names the node, so a copy that is completed late is good. It may have replaced the only one.
+	// The row names the node, so a copy completed late is good. It may have replaced the only copy.
 	err = c.copyTo(ctx, copySet{path, &body, from}, to, true)
 	c.blame(ctx, to, err)
 	if err == nil {
@@ -62,15 +60,14 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	return err
 }
 
-// copySet has the copies of a body.
+// copySet is the copies of a body.
 type copySet struct {
 	path string
 	body *buckets.Reference
 	on   []*member
 }
 
-// replicate copies a body to n nodes of a placement. On an error it returns those that
-// have it.
+// replicate copies a body to n nodes of a placement. On an error it returns the nodes that succeeded.
 func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
 		nodes, err := p.next(ctx, 1)
@@ -94,8 +91,8 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 	return added, nil
 }
 
-// copyTo copies a body to one node. Chunks keep their trailers, so that what a disk or memory
-// damages on the way is found. With keep, a copy that the node completes after it was given up stays.
+// copyTo copies a body to one node. Chunks keep their trailers, so that damage on the way is found. With keep, a copy
+// completed after giving up stays.
 func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()
@@ -103,7 +100,6 @@ func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep boo
 	return w.single(to, r)
 }
 
-// single streams a body to one node.
 func (w *write) single(to *member, from *reading) error {
 	var next *chunk
 	read := func() (err error) {
@@ -145,18 +141,18 @@ func (w *write) single(to *member, from *reading) error {
 	return err
 }
 
-// Pace waits until a number of bytes may be read from a node.
+// Pace waits until n bytes may be read from a node.
 type Pace func(ctx context.Context, n int) error
 
-// Verified is a copy that is good.
+// Verified describes a good copy.
 type Verified struct {
-	Framed bool           // the copy has frames
-	Frames buckets.Frames // of the copy; without frames, ID is 0
+	Framed bool
+	Frames buckets.Frames // ID is 0 without frames
 }
 
-// Verify reads one copy of a body whole and verifies each chunk, and the whole. It returns an error
-// with ErrCorrupt if the copy is bad, and one with errcode.NotFound if it is missing; neither is
-// reported as a finding. A good copy is as Unframed says if it or the row has no frames. pace is called before each chunk is read; it may be nil.
+// Verify reads one copy and verifies each chunk and the whole. It returns ErrCorrupt for a bad copy and
+// errcode.NotFound for a missing copy, without reporting a finding. A good copy is Unframed if it or its row lacks
+// frames. pace, if not nil, is called before each chunk.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
 	if err != nil {
@@ -177,15 +173,15 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err
 }
 
-// whole is a copy that was read from its first chunk to its last.
+// whole is a copy read completely.
 type whole struct {
-	sums  []uint64 // CRC64NVME of each chunk
-	crc64 uint64   // of the body
-	id    uint64   // of the frames
-	size  int64    // of the copy
+	sums  []uint64 // CRC64NVME per chunk
+	crc64 uint64   // whole body
+	id    uint64   // frame ID
+	size  int64    // size of the copy
 }
 
-// readWhole reads a copy, and returns an error if it is not the body.
+// readWhole reads a copy and verifies that it is the body.
 func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verifier, pace Pace) (w whole, err error) {
 	count := chunkCount(v.body.Length)
 	if count == 0 {
@@ -217,9 +213,8 @@ func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verif
 	return w, sum.check()
 }
 
-// Copy makes a body available at another path on the same nodes, if all of them can do
-// that without reading it. Otherwise it returns an error with errors.ErrUnsupported in
-// its chain, and leaves nothing behind.
+// Copy makes a body available at another path on the same nodes without reading it. If a node cannot do that, it
+// returns errors.ErrUnsupported and leaves nothing behind.
 func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) error {
 	var done []*member
 	for _, id := range sharks {

@@ -14,17 +14,16 @@ import (
 	"holdfast/internal/optional"
 )
 
-// queued is how many chunks a node may be behind the fastest one.
+// queued is how many chunks a node may lag behind the fastest node.
 const queued = buckets.WriteChunks - 2
 
-// removeTimeout limits the removal of what a failed write left.
+// removeTimeout limits cleanup after a failed write.
 const removeTimeout = time.Minute
 
 var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
 
-// Write implements buckets.Bodies. The slowest node sets the pace. A node that fails or
-// stalls is replaced: by writing the body again if it is in memory, otherwise by copying
-// it from another node at the end.
+// Write implements buckets.Bodies. The slowest node sets the pace. A node that fails or stalls is replaced: the body
+// is written again if it is in memory, or else copied from another node at the end.
 func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (buckets.Stored, error) {
 	if err := CheckPath(path); err != nil {
 		return buckets.Stored{}, err
@@ -51,24 +50,24 @@ func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int
 	return w.stored(), err
 }
 
-// write is one body on its way to the nodes.
+// write is a body being written.
 type write struct {
 	c      *Cluster
 	ctx    context.Context //nolint:containedctx // of the request
 	path   string
-	size   int64 // the most that the source may have; -1: unknown
+	size   int64 // most bytes of the source; -1: unknown
 	copies int
 	p      *placement
-	src    buckets.Summed // nil: the source does not compute the checksums of the chunks
-	id     uint64         // of the frames
-	chunks int64          // that were sealed
+	src    buckets.Summed // nil: the source does not compute chunk checksums
+	id     uint64         // frame ID
+	chunks int64          // sealed chunks
 	sum    checksum.CRC64
-	total  int64     // bytes that were sent to each node
-	done   []*member // nodes that have the body
-	keep   bool      // a copy that a node completes after it was given up stays
+	total  int64     // bytes sent to each node
+	done   []*member // nodes with a complete copy
+	keep   bool      // keep copies completed after giving up
 }
 
-// stored returns where the body is, and what its row needs to verify it.
+// stored returns the body's nodes and the row data to verify it.
 func (w *write) stored() buckets.Stored {
 	s := buckets.Stored{Frames: buckets.Frames{ID: w.id, CRC64NVME: w.sum.Sum()}}
 	for _, m := range w.done {
@@ -77,7 +76,7 @@ func (w *write) stored() buckets.Stored {
 	return s
 }
 
-// seal makes the next chunk of the body a frame. The source has yielded this chunk and no more.
+// seal turns the next chunk into a frame. The source must have returned exactly this chunk.
 func (w *write) seal(c *chunk) {
 	if c.n > 0 {
 		c.sum = w.sumOf(c)
@@ -87,7 +86,7 @@ func (w *write) seal(c *chunk) {
 	}
 }
 
-// sumOf returns the checksum of the next chunk. It follows from what the source computes, if it does.
+// sumOf returns the next chunk's checksum, derived from the source's checksum if it computes one.
 func (w *write) sumOf(c *chunk) uint64 {
 	if w.src != nil {
 		if whole, ok := w.src.CRC64NVME(); ok {
@@ -97,7 +96,7 @@ func (w *write) sumOf(c *chunk) uint64 {
 	return checksum.UpdateCRC64(0, c.data())
 }
 
-// put is a driver that stores a copy.
+// put is a driver storing a copy.
 type put struct {
 	node     *member
 	queue    *queue // nil if the body is in memory
@@ -106,8 +105,8 @@ type put struct {
 	err      error // once finished
 }
 
-// start lets a node store a body. release is called when the driver does not use the body
-// anymore, which may be long after the request.
+// start lets a node store a body. It calls release when the driver no longer uses the body, possibly long after the
+// request.
 func (w *write) start(m *member, open func(context.Context) (body io.Reader, size int64, q *queue), release func(*queue)) *put {
 	ctx, cancel := context.WithCancel(w.ctx)
 	body, size, q := open(ctx)
@@ -120,8 +119,7 @@ func (w *write) start(m *member, open func(context.Context) (body io.Reader, siz
 	return p
 }
 
-// settleAll waits for puts whose bodies have ended. All of them together may take as long
-// as a node may stall.
+// settleAll waits for puts whose bodies have ended, together at most the stall time.
 func (w *write) settleAll(puts []*put) {
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.c.Stall, errStalled)
 	defer cancel()
@@ -130,7 +128,7 @@ func (w *write) settleAll(puts []*put) {
 	}
 }
 
-// wait returns the result of a put, or the cause why the context ended before.
+// wait returns the result of a put, or the context's cause.
 func (p *put) wait(ctx context.Context) error {
 	select {
 	case <-p.finished:
@@ -145,7 +143,7 @@ func (p *put) wait(ctx context.Context) error {
 	return p.err
 }
 
-// settle takes note of how a put ended.
+// settle records the result of a put.
 func (w *write) settle(p *put, err error) {
 	w.c.blame(w.ctx, p.node, err)
 	if err != nil {
@@ -161,7 +159,7 @@ func (w *write) settle(p *put, err error) {
 	w.c.wrote(p.node, w.total)
 }
 
-// wrote subtracts a body from the known free space of a node.
+// wrote subtracts a body from a node's known free space.
 func (c *Cluster) wrote(m *member, size int64) {
 	c.observe(m, Written)
 	c.mu.Lock()
@@ -171,7 +169,7 @@ func (c *Cluster) wrote(m *member, size int64) {
 	}
 }
 
-// whole stores a body that is in memory.
+// whole stores a body from memory.
 func (w *write) whole(body *chunk) error {
 	w.seal(body)
 	w.total = int64(len(body.stored()))
@@ -183,7 +181,7 @@ func (w *write) whole(body *chunk) error {
 		}
 		var puts []*put
 		for _, m := range nodes {
-			body.hold() // a driver that stalls keeps reading
+			body.hold() // a stalled driver keeps reading
 			puts = append(puts, w.start(m, func(context.Context) (io.Reader, int64, *queue) {
 				return bytes.NewReader(body.stored()), w.total, nil
 			}, func(*queue) { body.release() }))
@@ -197,14 +195,14 @@ func (w *write) whole(body *chunk) error {
 	return nil
 }
 
-// stream stores a body of which the first chunk is known.
+// stream stores a body, starting with its first chunk.
 func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	nodes, err := w.p.next(w.ctx, w.copies)
 	if err != nil {
 		return err
 	}
 	var live []*put
-	defer func() { // after an error, and even if the source panics
+	defer func() { // on errors, even if the source panics
 		for _, p := range live {
 			w.abandon(p)
 		}
@@ -248,14 +246,12 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	}
 }
 
-// none is the error when every node has failed in the middle of a body. What was sent
-// cannot be sent again.
+// none is the error if every node failed in the middle of a body. Sent data cannot be sent again.
 func (w *write) none() error {
 	return &errcode.Error{Code: errcode.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }
 
-// send gives a chunk to all nodes and returns those that took it. Nodes that stall at the
-// same time are waited for once.
+// send gives a chunk to all nodes and returns the nodes that took it. Nodes that stall together are waited for once.
 func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	if next.n == 0 {
 		return live
@@ -275,7 +271,7 @@ func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	return kept
 }
 
-// patience limits how long nodes are waited for. It begins with the first one.
+// patience limits the wait for nodes. It starts with the first wait.
 type patience struct {
 	ctx    context.Context //nolint:containedctx // begins later
 	cancel context.CancelFunc
@@ -295,7 +291,7 @@ func (p *patience) end() {
 }
 
 func (w *write) feed(p *put, next *chunk, wait *patience) error {
-	select { // most of the time, without a timer
+	select { // usually no timer is needed
 	case p.queue.feed <- next:
 		return nil
 	default:
@@ -311,10 +307,10 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 	}
 }
 
-// errEarly means that a driver returned before the end of the body.
+// errEarly means that a driver returned before the body ended.
 var errEarly = errcode.New(errcode.Unavailable, "storage node stopped in the middle of a body")
 
-// finish ends the body, waits for the nodes and replaces those that failed.
+// finish ends the body, waits for the nodes and replaces failed nodes.
 func (w *write) finish(live *[]*put, length int64) error {
 	for _, p := range *live {
 		close(p.queue.feed)
@@ -334,7 +330,7 @@ func (w *write) finish(live *[]*put, length int64) error {
 	return err
 }
 
-// undo removes the copies of a body that has too few.
+// undo removes the copies of a body with too few copies.
 func (w *write) undo() {
 	done := w.done
 	w.done = nil
@@ -343,7 +339,7 @@ func (w *write) undo() {
 	}
 }
 
-// abandon cancels a put, and removes its copy if there is one all the same, unless it is to be kept.
+// abandon cancels a put and removes any copy it made, unless w.keep.
 func (w *write) abandon(p *put) {
 	p.cancel()
 	if w.keep {
@@ -357,7 +353,7 @@ func (w *write) abandon(p *put) {
 	})
 }
 
-// removeLater removes a copy in the background. If that fails, an audit finds it.
+// removeLater removes a copy in the background. An audit finds it if that fails.
 func (c *Cluster) removeLater(m *member, path string) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Store is what audits and drains use of the database.
+// Store is the database access of audits and drains.
 type Store interface {
 	buckets.References
 	buckets.Counters
@@ -25,27 +25,25 @@ type Store interface {
 	buckets.Holds
 }
 
-// Options of an Audit or a Drain.
+// Options configure an Audit or a Drain.
 type Options struct {
 	Store   Store
 	Nodes   *buckets.NodeService
 	Cluster *blobs.Cluster
 	Clock   clock.Clock
-	Folder  string // for temporary files; the caller has locked it
+	Folder  string // for temporary files, locked by the caller
 
-	// Show is called with the progress of each step; total is 0 if it is unknown. It may
-	// be called by one goroutine at a time.
+	// Show reports the progress of each step, from one goroutine at a time; total 0 means unknown.
 	Show func(step Step, n, total int64)
-	// Waiting is called when a backup holds the garbage collection, by several goroutines.
-	// Until the backup has ended, no row is changed and no copy is removed. The hold of a
-	// backup that was killed expires at the moment given.
+	// Waiting is called, possibly concurrently, while a backup holds garbage collection. Until the hold ends, no row
+	// changes and no copy is removed. The hold of a killed backup ends at expires.
 	Waiting func(expires buckets.Moment)
 }
 
-// holdPoll is how often a hold is read again.
+// holdPoll is how often a hold is checked.
 const holdPoll = 200 * time.Millisecond
 
-// wait waits while a backup holds the garbage collection.
+// wait waits while a backup holds garbage collection.
 func (o *Options) wait(ctx context.Context) error {
 	for first := true; ; first = false {
 		until, err := o.Store.Held(ctx, buckets.At(o.Clock()))
@@ -61,83 +59,82 @@ func (o *Options) wait(ctx context.Context) error {
 	}
 }
 
-// Step is a step of an audit or a drain.
+// Step is a step of an audit or drain.
 type Step string
 
 // The steps.
 const (
-	Listing   Step = "references" // reading the references from the database
-	Comparing Step = "copies"     // comparing the nodes with them
-	Deciding  Step = "findings"   // checking findings again, and repairing them
-	Moving    Step = "bodies"     // moving bodies off a node
+	Listing   Step = "references" // read references from the database
+	Comparing Step = "copies"     // compare nodes with them
+	Deciding  Step = "findings"   // recheck findings and repair them
+	Moving    Step = "bodies"     // move bodies off a node
 )
 
-// Problem is what a finding is about.
+// Problem classifies a Finding.
 type Problem string
 
 // The problems.
 const (
 	Unreferenced Problem = "unreferenced" // a file that no row names
-	Missing      Problem = "missing"      // a row names a copy that is not there
-	Corrupt      Problem = "corrupt"      // a copy has a wrong length or MD5, or cannot be read
-	FewCopies    Problem = "few-copies"   // a row names fewer nodes than a body should have
-	WrongUsage   Problem = "wrong-usage"  // a counter differs from what is stored
-	BadNode      Problem = "bad-node"     // a node that cannot be read
+	Missing      Problem = "missing"      // a row names a missing copy
+	Corrupt      Problem = "corrupt"      // wrong length or checksum, or unreadable
+	FewCopies    Problem = "few-copies"   // a row names too few nodes
+	WrongUsage   Problem = "wrong-usage"  // a usage counter is wrong
+	BadNode      Problem = "bad-node"     // unreadable node
 )
 
-// Problems are all problems.
+// Problems lists all problems.
 var Problems = []Problem{Missing, Corrupt, FewCopies, Unreferenced, WrongUsage, BadNode}
 
-// Finding is something that is not as it should be.
+// Finding is a problem found by an audit.
 type Finding struct {
 	Problem  Problem           `json:"problem"`
 	Node     string            `json:"node,omitempty"`
 	Path     string            `json:"path,omitempty"`
 	Account  buckets.AccountID `json:"account,omitempty"`
 	Bucket   buckets.BucketID  `json:"bucket,omitempty"`
-	Object   string            `json:"object,omitempty"` // its name, or that of the object that a part is for
-	Body     buckets.ObjectID  `json:"body,omitempty"`   // the version of the object, or of the part
-	Upload   buckets.UploadID  `json:"upload,omitempty"` // not empty: a part of an upload, with its number
+	Object   string            `json:"object,omitempty"` // object name, also for a part
+	Body     buckets.ObjectID  `json:"body,omitempty"`   // body ID of the object or part
+	Upload   buckets.UploadID  `json:"upload,omitempty"` // set for a part
 	Part     int               `json:"part,omitempty"`
 	Size     int64             `json:"size,omitempty"`
-	Modified time.Time         `json:"modified,omitzero"` // of an unreferenced file
+	Modified time.Time         `json:"modified,omitzero"` // for an unreferenced file
 	Detail   string            `json:"detail,omitempty"`
 	Repaired bool              `json:"repaired"`
-	Lost     bool              `json:"lost,omitempty"` // no good copy of the body is left
+	Lost     bool              `json:"lost,omitempty"` // no good copy is left
 }
 
-// AuditOptions are what an audit does.
+// AuditOptions select what an audit does.
 type AuditOptions struct {
-	Verify bool          // read every copy and compare its MD5
-	Repair bool          // repair what is found
-	Node   string        // audit this node only, and no counters; empty: all
-	Level  int           // the number of copies that a body should have; 0: as many as its row names
-	Grace  time.Duration // unreferenced files that are younger are ignored; at least MinGrace, 0: DefaultGrace
-	// UnknownAccounts also removes unreferenced files of accounts that the database does not
-	// have. They may be the bodies of another database.
+	Verify bool // read every copy and verify its checksum
+	Repair bool
+	Node   string        // audit only this node, without counters; empty: all
+	Level  int           // copies that a body should have; 0: as many as its row names
+	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0: DefaultGrace
+	// UnknownAccounts also removes unreferenced files of accounts missing from the database. They may belong to
+	// another database.
 	UnknownAccounts bool
-	// Restart begins a new audit even if there is an interrupted one.
+	// Restart discards an interrupted audit.
 	Restart bool
 }
 
-// Grace times of unreferenced files.
+// Grace periods for unreferenced files.
 const (
 	DefaultGrace = 24 * time.Hour
-	MinGrace     = 2 * buckets.CommitWithin // clocks of nodes differ
+	MinGrace     = 2 * buckets.CommitWithin // allows for clock differences between nodes
 )
 
 // Result is the result of an audit.
 type Result struct {
 	Began   time.Time         `json:"began"`
-	Bodies  int64             `json:"bodies"`    // of objects, parts and garbage
-	Copies  int64             `json:"copies"`    // that were compared
-	Young   int64             `json:"young"`     // files that no row names and that were skipped, because they are younger than the grace time
-	Found   map[Problem]int64 `json:"found"`     // findings
-	Left    int64             `json:"left"`      // findings that were not repaired
-	Resumed bool              `json:"continued"` // it is the rest of an audit that was interrupted
+	Bodies  int64             `json:"bodies"` // objects, parts and garbage
+	Copies  int64             `json:"copies"` // compared copies
+	Young   int64             `json:"young"`  // unreferenced files within the grace period
+	Found   map[Problem]int64 `json:"found"`
+	Left    int64             `json:"left"`      // unrepaired findings
+	Resumed bool              `json:"continued"` // continues an interrupted audit
 }
 
-// audit is an audit that runs.
 type audit struct {
 	Options
 	AuditOptions
@@ -145,19 +142,18 @@ type audit struct {
 	nodes   map[string]buckets.NodeState
 	report  func(Finding) error
 	result  Result
-	pending int64 // findings that were not decided
+	pending int64 // undecided findings
 
-	// background is true for the work of a server, which must not take a node that failed
-	// for one without the copy. marks is true if it leaves damaged copies to Repair.
+	// background is set on a server, where a failed node must not count as a node without the copy. marks leaves
+	// damaged copies to Repair.
 	background, marks bool
 
-	accounts map[buckets.AccountID]bool // whether the database has them, as far as they were looked up
+	accounts map[buckets.AccountID]bool // whether the account exists, as far as looked up
 }
 
-// Audit compares the bodies on storage nodes and the usage counters with the database,
-// and calls report for every finding. If it is interrupted, even by SIGKILL, the next
-// call with the same options continues where it compared last, at most a few seconds
-// earlier. What it has repaired is not reported again.
+// Audit compares bodies on storage nodes and usage counters with the database, and calls report for every finding.
+// After an interruption, even by SIGKILL, the next call with the same options resumes at most a few seconds earlier
+// and does not repeat repaired findings.
 func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding) error) (Result, error) {
 	ao.Grace = max(cmp.Or(ao.Grace, DefaultGrace), MinGrace)
 	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report, accounts: map[buckets.AccountID]bool{}}
@@ -187,7 +183,7 @@ func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding)
 	return a.result, a.state.remove()
 }
 
-// say reports a finding that is decided.
+// say reports a decided finding.
 func (a *audit) say(f Finding) error {
 	a.result.Found[f.Problem]++
 	if !f.Repaired {
@@ -196,14 +192,14 @@ func (a *audit) say(f Finding) error {
 	return a.report(f)
 }
 
-// of fills in the object that a body belongs to.
+// of fills in the object that owns the body.
 func (f Finding) of(b *body) Finding {
 	f.Path, f.Account, f.Bucket, f.Object, f.Size = b.path, b.ref.Owner, b.ref.Bucket, b.ref.Name, b.ref.Length
 	f.Body, f.Upload, f.Part = b.ref.ID, b.ref.Upload, b.ref.Number
 	return f
 }
 
-// list writes the references to a sorted file, and finds rows with too few nodes.
+// list writes the references to a sorted file and finds rows with too few nodes.
 func (a *audit) list(ctx context.Context) error {
 	if a.state.Listed {
 		return nil
@@ -250,7 +246,7 @@ func (a *audit) list(ctx context.Context) error {
 	return a.state.save()
 }
 
-// findInRow finds what is wrong with the list of nodes of a row.
+// findInRow checks the node list of a row.
 func (a *audit) findInRow(b *body) error {
 	if b.ref.Garbage || a.Node != "" {
 		return nil
@@ -268,8 +264,7 @@ func (a *audit) findInRow(b *body) error {
 	return nil
 }
 
-// auditUsage compares the counters of all accounts with their rows. Each account is read
-// from one snapshot, so a write that runs meanwhile is counted in both or in none.
+// auditUsage recounts all accounts. Each account is read from one snapshot, so concurrent writes do not matter.
 func (a *audit) auditUsage(ctx context.Context) error {
 	if a.Node != "" {
 		return nil
@@ -297,8 +292,7 @@ func (a *audit) auditUsage(ctx context.Context) error {
 	}
 }
 
-// decide reads the references again, drops findings that they contradict, and repairs
-// the others.
+// decide rereads the references, drops contradicted findings, and repairs the rest.
 func (a *audit) decide(ctx context.Context) error {
 	if a.pending = a.state.Findings; a.pending == 0 {
 		return nil
@@ -328,7 +322,7 @@ func (a *audit) decide(ctx context.Context) error {
 	return a.decideAll(ctx)
 }
 
-// sortFindings sorts the findings by path, and returns their paths.
+// sortFindings sorts the findings by path and returns their paths.
 func (a *audit) sortFindings() (*filter, error) {
 	in, err := openLines(filepath.Join(a.Folder, findingsFile), 0)
 	if err != nil {

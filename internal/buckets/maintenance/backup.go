@@ -23,18 +23,17 @@ import (
 const (
 	// copiers is how many bodies are copied at once.
 	copiers = 8
-	// passes is how often a body that was not found is looked for, after pauses of 1 to 32
-	// seconds. Meanwhile it may have been moved to another node, or it is garbage that was
-	// claimed before the hold, and its row is removed after its bodies.
+	// passes is how often a missing body is looked for, after pauses of 1 to 32 seconds. It may have moved to another
+	// node, or be garbage claimed before the hold, whose row goes after its bodies.
 	passes = 7
-	// restorePasses is how often a body that a bucket could not deliver is read.
+	// restorePasses is how often to try a body that a bucket could not deliver.
 	restorePasses = 4
 )
 
 var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
 
-// Hold keeps the garbage collector of all processes from removing bodies. The hold is in
-// the database and expires if this process dies.
+// Hold stops the garbage collectors of all processes from removing bodies. The hold is stored in the database and
+// expires if this process dies.
 func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.Context, release func(), err error) {
 	id := buckets.NewUUID()
 	extend := func(ctx context.Context) error {
@@ -71,15 +70,15 @@ func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.C
 	}, nil
 }
 
-// Copied says which bodies CopyBodies did not copy.
+// Copied lists the bodies that CopyBodies skipped.
 type Copied struct {
-	Elsewhere map[string]int64 // bodies that are on no node with a folder, by the first of their nodes
-	Lost      []string         // paths of bodies without a good copy, with the reason
+	Elsewhere map[string]int64 // bodies not on any folder node, by their first node
+	Lost      []string         // paths and reasons for bodies without a good copy
 }
 
-// CopyBodies copies every body on the nodes that have a folder, those of garbage included: an object that
-// was deleted after the database was copied is still in the copy. Each body is read once,
-// from any good copy, and has a hard link in the folder of each further node. dir is for temporary files.
+// CopyBodies copies every body on nodes with a folder, including garbage: objects deleted after the database was
+// copied are still in that copy. Each body is read once, from any good copy, and hard-linked into the folders of its
+// other nodes. dir is for temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -93,12 +92,12 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 	return copied, nil
 }
 
-// Source is where bodies are restored from. Open opens a body by its path, or returns errcode.NotFound. An error
-// errcode.Internal means that it is damaged, errcode.Unavailable that it may be read later.
+// Source opens a body for a restore. errcode.NotFound means missing, errcode.Internal damaged, and
+// errcode.Unavailable that a retry may work.
 type Source func(ctx context.Context, path string) (io.ReadCloser, error)
 
-// RestoreBodies writes every body of a restored database into the folders of its nodes, and verifies it by the checksum of its
-// row. Garbage may lack its bodies. dir is for temporary files.
+// RestoreBodies writes every body of a restored database into its nodes' folders and verifies it against its row's
+// checksum. Garbage may lack bodies. dir is for temporary files.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
@@ -122,7 +121,7 @@ func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[str
 	return c.copied(), nil
 }
 
-// run copies all bodies to the folders of nodes.
+// run copies all bodies to node folders.
 func (c *copier) run(ctx context.Context, dir string, folders map[string]string) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
 	for id, folder := range folders {
@@ -144,13 +143,13 @@ func (c *copier) run(ctx context.Context, dir string, folders map[string]string)
 	return c.sync()
 }
 
-// copied returns which bodies were not copied and never will be.
+// copied returns the bodies that could not be copied.
 func (c *copier) copied() Copied {
 	slices.Sort(c.corrupt)
 	return Copied{Elsewhere: c.elsewhere, Lost: c.corrupt}
 }
 
-// copier copies bodies to the folder of a backup.
+// copier copies bodies to a backup folder.
 type copier struct {
 	o        *Options
 	progress func(done, total int64)
@@ -158,15 +157,15 @@ type copier struct {
 	targets  map[string]target                   // by node
 
 	passes    int
-	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error) // a body as nodes store it
-	isLost    func(error) bool                                                            // the next pass would not find the body
-	isRestore bool                                                                        // then garbage may lack its bodies
+	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error) // opens a body as stored on nodes
+	isLost    func(error) bool                                                            // retrying would not find the body
+	isRestore bool                                                                        // garbage may lack its bodies
 
 	mu        sync.Mutex
 	done      int64
-	elsewhere map[string]int64  // bodies that no file node has, by the first of their nodes
+	elsewhere map[string]int64  // bodies on no file node, by their first node
 	lost      map[string]string // reasons, by path
-	corrupt   []string          // bodies without a good copy, with the reason
+	corrupt   []string          // bodies without a good copy, and reasons
 }
 
 func newCopier(o *Options, progress func(done, total int64)) *copier {
@@ -179,7 +178,7 @@ func newCopier(o *Options, progress func(done, total int64)) *copier {
 	}
 }
 
-// target is the folder of a node in the backup.
+// target is a node's folder in the backup.
 type target struct {
 	*filedriver.Driver
 	dir string
@@ -205,8 +204,8 @@ func (c *copier) close() (err error) {
 	return err
 }
 
-// pass copies all bodies, or those that were not found before. It writes a list of them
-// first, because a transaction must not last as long as the copy.
+// pass copies all bodies, or those missed before. It lists them first, because a transaction must not last as long as
+// the copy.
 func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	list, err := os.CreateTemp(dir, ".bodies-*")
 	if err != nil {
@@ -266,8 +265,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	return context.Cause(ctx)
 }
 
-// finish takes note of a body that was copied or could not be read. It returns other
-// errors.
+// finish records a copied or unreadable body. It returns other errors.
 func (c *copier) finish(b *body, total int64, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,7 +285,7 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
-// copy copies one body. An error of the nodes that it is read from is a source error.
+// copy copies one body. Errors of the nodes it reads are source errors.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {
@@ -317,16 +315,15 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked links a body into another folder. It reports whether the file system has hard links: without
-// them, the caller verifies and copies the body again.
+// linked links a body into another folder. It returns false if the file system lacks hard links; the caller then
+// verifies and copies again.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
 	name := filepath.Join(to.dir, path)
 	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
 }
 
-// sync makes the folders durable. The driver has done so for what it wrote, but not for
-// links.
+// sync makes the folders durable. The driver does so for files, but not for links.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
 		root, err := os.OpenRoot(t.dir)

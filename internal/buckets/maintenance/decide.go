@@ -12,15 +12,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// group is the findings of one path, with the body as the second reading has it.
+// group holds the findings for one path, and the body from the second reading.
 type group struct {
 	path     string
-	body     *body // nil: no row has it
+	body     *body // nil: unreferenced
 	findings []Finding
 }
 
-// decideAll goes through the findings and the references that were read again, which
-// both are sorted by path.
+// decideAll merges the findings with the reread references, both sorted by path.
 func (a *audit) decideAll(ctx context.Context) error {
 	found, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
 	if err != nil {
@@ -64,7 +63,6 @@ func (a *audit) decideAll(ctx context.Context) error {
 	return nil
 }
 
-// nextGroup reads the findings of the current path.
 func nextGroup(found *lines) (*group, error) {
 	g := &group{}
 	for !found.ended {
@@ -87,7 +85,7 @@ func nextGroup(found *lines) (*group, error) {
 	return g, nil
 }
 
-// settle checks the findings of a path again, repairs them, and reports what they are.
+// settle rechecks, repairs and reports the findings for a path.
 func (a *audit) settle(ctx context.Context, g *group) error {
 	var left []Finding
 	for _, f := range g.findings {
@@ -119,8 +117,8 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	return a.sayAll(g.findings)
 }
 
-// unmark removes the marks of copies that were repaired, if they are good now or not there any more.
-// A mark that was seen again after the repair began stays. Repair settles its marks itself.
+// unmark removes the marks of repaired copies that are good or gone. Marks seen again after the repair began stay.
+// Repair settles its own marks.
 func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
 	if a.background {
 		return nil
@@ -153,7 +151,7 @@ func (a *audit) sayAll(all []Finding) error {
 // isDamage reports whether a finding is about a copy that should be good.
 func isDamage(f Finding) bool { return f.Problem == Missing || f.Problem == Corrupt }
 
-// holds reports whether a finding is true now.
+// holds reports whether a finding is still true.
 func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	row := g.body
 	live := row != nil && !row.ref.Garbage
@@ -194,11 +192,11 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// isUnchanged reports whether a file is still the one that was found. One that cannot be
-// read counts as such, so that it is reported.
+// isUnchanged reports whether a file is still the found file. An unreadable file counts as unchanged, so that it is
+// reported.
 func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	if blobs.IsTemporary(f.Path) {
-		return true // its time would be that of the last write, so no write goes on
+		return true // a later write would show in its time
 	}
 	info, err := a.Cluster.Stat(ctx, f.Node, f.Path)
 	if err != nil {
@@ -207,8 +205,8 @@ func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	return info.Size == f.Size && info.Modified.Equal(f.Modified)
 }
 
-// repair repairs the findings of a path. Copies that rows name come first: a file that no
-// row names may be the only good copy.
+// repair repairs the findings for a path. Referenced copies come first: an unreferenced file may be the only good
+// copy.
 func (a *audit) repair(ctx context.Context, g *group) {
 	var broken, strays []string
 	few := false
@@ -246,8 +244,8 @@ func (a *audit) repair(ctx context.Context, g *group) {
 			f.Detail = "not removed: " + err.Error()
 			continue
 		}
-		// The last look before the removal. A copy that was made meanwhile is young; one that
-		// is made after this look is not possible, because drains and audits exclude each other.
+		// Check once more before the removal. A copy made meanwhile is young; nothing can make a copy after this
+		// check, because drains and audits exclude each other.
 		if !a.isUnchanged(ctx, f) {
 			continue
 		}
@@ -263,14 +261,13 @@ var (
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
 
-// isLost reports whether a copy could not be restored because no node has a good copy. A
-// node that does not work now may have one.
+// isLost reports whether no node has a good copy. A node that does not work now may have one.
 func isLost(err error) bool {
 	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
 
-// mayRemove returns an error if an unreferenced file is of an account that the database
-// does not have: with a new database and the nodes of another one, all files are.
+// mayRemove rejects unreferenced files of unknown accounts: with a new database on another database's nodes, all
+// files are unreferenced.
 func (a *audit) mayRemove(ctx context.Context, path string) error {
 	version, rest, _ := strings.Cut(path, "/")
 	text, _, _ := strings.Cut(rest, "/")
@@ -295,8 +292,8 @@ func (a *audit) mayRemove(ctx context.Context, path string) error {
 
 var errNoAccount = errors.New("the database has no such account; if it is not the body of another database, use --unknown-accounts")
 
-// elsewhere returns the nodes that a row does not name. After a backup was restored, or a
-// drain was killed, one of them may have a good copy, however young.
+// elsewhere returns the nodes not named by the row. After a restore or a killed drain they may hold a good copy,
+// however young.
 func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	for _, id := range slices.Sorted(keys(a.nodes)) {
 		if !slices.Contains(r.Sharks, id) {
@@ -306,8 +303,8 @@ func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	return ids
 }
 
-// goodCopies returns the nodes with a good copy of a body, and which of them, want at most, stay
-// nodes of the body. A body without a broken copy is not looked for elsewhere.
+// goodCopies returns the nodes with a good copy, and at most want of them to keep. Other nodes are searched only if a
+// copy is broken.
 func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want int) (from, nodes []string) {
 	for _, id := range b.ref.Sharks {
 		if !slices.Contains(broken, id) {
@@ -330,14 +327,14 @@ func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want i
 	return from, nodes
 }
 
-// restore makes a body have as many good copies as it should, and returns its nodes.
-// strays are nodes with a copy that the row does not name.
+// restore brings a body to its number of good copies and returns its nodes. strays are nodes with an unreferenced
+// copy.
 func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
 	want := max(len(b.ref.Sharks), a.Level)
 	from := b.ref
 	from.Sharks, nodes = a.goodCopies(ctx, b, broken, want)
 	good := len(from.Sharks)
-	for _, id := range broken { // chunks that are good nowhere else
+	for _, id := range broken { // for chunks that are good nowhere else
 		if _, known := a.nodes[id]; known {
 			from.Sharks = append(from.Sharks, id)
 		}
@@ -351,7 +348,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 		}
 	}()
 	var failed []error
-	for _, id := range broken { // where it was, if possible: then the row stays as it is
+	for _, id := range broken { // prefer the old node: then the row stays as it is
 		if len(nodes) >= want || a.nodes[id] != buckets.NodeActive {
 			continue
 		}
@@ -376,7 +373,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 	return nodes, nil
 }
 
-// setSharks changes the row of a body, if it names other nodes.
+// setSharks updates a body's row if the nodes changed.
 func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	now, before := slices.Sorted(slices.Values(nodes)), slices.Sorted(slices.Values(b.ref.Sharks))
 	if slices.Equal(now, before) {
@@ -389,8 +386,7 @@ func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	return err
 }
 
-// removeBroken removes bad copies that the row does not name any more. If that fails, the
-// next audit finds them.
+// removeBroken removes bad copies that the row no longer names. The next audit finds those that remain.
 func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
 	for _, id := range broken {
 		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {

@@ -15,34 +15,32 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// drainFile has the bodies that are to be moved.
+// drainFile lists the bodies to move.
 const drainFile = "drain-bodies"
 
-// movers is how many bodies are moved at once.
+// movers is how many bodies move at once.
 const movers = 8
 
-// maxRounds limits how often a drain begins again because bodies were written to the node
-// meanwhile.
+// maxRounds limits restarts due to bodies written to the node meanwhile.
 const maxRounds = 100
 
-// DrainOptions are what a drain does.
+// DrainOptions select what a drain does.
 type DrainOptions struct {
 	Keep        bool // do not remove the node
-	FewerCopies bool // accept one copy less where no other node can take it
+	FewerCopies bool // accept one copy less if no other node can take it
 }
 
 // Drained is the result of a drain.
 type Drained struct {
 	Moved   int64    // bodies
-	Dropped int64    // copies that the other copies of the body replace, or that were garbage
-	Stray   int64    // files that could not be removed from the node
-	Failed  int64    // bodies that are still on the node
-	NoSpace int64    // of them, those for which no other node has space
-	Reasons []string // why, a few
-	Removed bool     // the node was removed
+	Dropped int64    // redundant or garbage copies
+	Stray   int64    // files that could not be removed
+	Failed  int64    // bodies still on the node
+	NoSpace int64    // failed because no other node has space
+	Reasons []string // some causes of failures
+	Removed bool
 }
 
-// drain is a drain that runs.
 type drain struct {
 	Options
 	DrainOptions
@@ -55,21 +53,18 @@ type drain struct {
 	total  int64
 }
 
-// Drain moves all bodies off a node and then removes it from the database. The node gets
-// the state NodeDraining first, and keeps it if bodies are left.
+// Drain moves all bodies off a node and removes it from the database. It first sets NodeDraining; the node stays in
+// that state if bodies are left.
 //
-// A server that does not know the state yet, and a write that has begun before, may still
-// add bodies. They are moved in the next round. The last word has RemoveNode: while it
-// looks for bodies, and from then on, such a write fails and its client repeats it.
+// A server that does not know the state yet, or an earlier write, may still add bodies; the next round moves them.
+// RemoveNode closes the gap: from its check on, such writes fail and clients retry.
 //
-// A body is copied, then its row is changed, then the old copy is removed. A reader that
-// has read the row before finds no copy, and reads the row again. If the object is
-// overwritten or deleted between copy and change, its row has become garbage, which is
-// changed instead; the garbage collector then removes the new copy. If it is removed
-// altogether, the new copy is left for an audit.
+// Drain copies the body, changes the row, then removes the old copy. A reader with the old row finds no copy and
+// rereads the row. If the object is overwritten or deleted between copy and change, Drain changes the garbage row
+// instead, and the garbage collector removes the new copy. If that row is gone too, an audit removes the copy.
 //
-// If Drain is interrupted, even by SIGKILL, the next call continues with the bodies that
-// are still on the node. A copy that was made and that no row names is left for an audit.
+// After an interruption, even by SIGKILL, the next call continues with the remaining bodies. An audit removes copies
+// that no row names.
 func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
 	d := &drain{Options: o, DrainOptions: do, node: node.ID}
 	if err := durable.MakeFolder(o.Folder); err != nil {
@@ -113,8 +108,8 @@ func (d *drain) clear() error {
 	return nil
 }
 
-// list writes the bodies that are on the node to a file, and returns their number. The
-// database is not read while bodies are moved, which may take days.
+// list writes the node's bodies to a file and returns their number. Moving may take days, too long for a database
+// read.
 func (d *drain) list(ctx context.Context) (n int64, err error) {
 	s := newSorter(d.Folder, drainFile)
 	err = d.Store.References(ctx, func(r buckets.Reference) error {
@@ -137,7 +132,7 @@ func (d *drain) list(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// moveAll moves the bodies of the file.
+// moveAll moves the listed bodies.
 func (d *drain) moveAll(ctx context.Context) error {
 	in, err := openLines(d.file(), 0)
 	if err != nil {
@@ -173,8 +168,7 @@ func (d *drain) moveAll(ctx context.Context) error {
 	}
 }
 
-// take moves a body and takes note of the result. It returns the errors after which no
-// other body can be moved either.
+// take moves a body and records the result. It returns only errors that stop the drain.
 func (d *drain) take(ctx context.Context, b *body) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -211,8 +205,8 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	return nil
 }
 
-// remove removes a copy from the node, and reports whether it did. It does not try again
-// after a failure, because a node that hangs would delay every body.
+// remove removes a copy from the node and reports success. It does not retry, because a hanging node would delay
+// every body.
 func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone
@@ -229,21 +223,20 @@ func (d *drain) remove(ctx context.Context, path string) bool {
 	return false
 }
 
-// outcome is what became of a body.
+// outcome is the result of moving a body.
 type outcome int
 
 const (
 	moved   outcome = iota
 	dropped         // the row names one node less
-	changed         // the row was changed meanwhile; the next round looks again
+	changed         // the row changed meanwhile; the next round retries
 )
 
-// errDatabase is an error of the database.
 type errDatabase struct{ error }
 
 func (e errDatabase) Unwrap() error { return e.error }
 
-// move makes the row of a body name other nodes.
+// move makes a body's row name other nodes.
 func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	others := without(b.ref.Sharks, d.node)
 	if b.ref.Garbage && len(others) > 0 {
@@ -263,8 +256,7 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	case errors.Is(err, blobs.ErrNotEnoughSpace) && d.FewerCopies && d.hasGoodCopy(ctx, b, others):
 		return d.set(ctx, b, others, dropped)
 	}
-	// The object may have been deleted meanwhile, and its body too. To set what the row has
-	// tells whether it has changed.
+	// The object and its body may have been deleted meanwhile. Writing the same list reveals whether the row changed.
 	if same, failed := d.Store.SetSharks(ctx, b.ref, b.ref.Sharks); failed != nil {
 		return changed, errDatabase{failed}
 	} else if !same {
@@ -273,8 +265,8 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	return changed, err
 }
 
-// set changes the row of a body. If the object was overwritten or deleted since the row
-// was read, the row is garbage now.
+// set changes the node list in a body's row, or in its garbage row if the object was overwritten or deleted
+// meanwhile.
 func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) (outcome, error) {
 	ref := b.ref
 	for {
@@ -293,7 +285,7 @@ func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) 
 	}
 }
 
-// known returns the nodes that the cluster has.
+// known returns the IDs that the cluster knows.
 func (d *drain) known(ids []string) (known []string) {
 	for _, n := range d.Cluster.Nodes() {
 		if slices.Contains(ids, n.ID) {
@@ -307,7 +299,7 @@ func without(ids []string, id string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(other string) bool { return other == id })
 }
 
-// hasGoodCopy reads the other copies until one is good.
+// hasGoodCopy reads the other copies until it finds a good copy.
 func (d *drain) hasGoodCopy(ctx context.Context, b *body, others []string) bool {
 	return slices.ContainsFunc(others, func(id string) bool {
 		_, err := d.Cluster.Verify(ctx, b.path, b.ref, id, nil)

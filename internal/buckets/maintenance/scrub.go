@@ -11,50 +11,48 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Limits of a scrubber.
+// Scrubber limits.
 const (
-	// MinScrubRate is the least bytes per second of a node that a scrubber reads, unless its
-	// rate is set: 2.5 TB in 30 days. A smaller node is read in less time.
+	// MinScrubRate is the least bytes per second read from a node unless a rate is set: 2.5 TB in 30 days. Smaller
+	// nodes finish early.
 	MinScrubRate = 1 << 20
-	// mostSpeedup limits how much faster than planned a scrubber reads after a pause.
+	// mostSpeedup limits the catch-up rate after a pause.
 	mostSpeedup = 10
-	// Reading all rows takes at most one part in roundShare of a round.
+	// Reading all rows takes at most 1/roundShare of a round.
 	roundShare = 50
 	minRound   = time.Minute
-	// fileCost is how many bytes a scrubber could read while it opens a file.
+	// fileCost is how many bytes could be read while a file is opened.
 	fileCost = 16 << 10
 )
 
-// Scrubber reads every copy on its nodes slowly, again and again: one pass each Every. A
-// round is an audit of the next bodies of each node: it lists these bodies, compares and
-// verifies their copies, and reads the references again before it removes a file. What it
-// needs to continue is in the database, so that any process can.
+// Scrubber slowly reads every copy on its nodes, one pass per Every. A round audits the next bodies of each node: it
+// lists them, verifies their copies, and rereads the references before it removes a file. Its position is in the
+// database, so any process can continue.
 type Scrubber struct {
 	Options
-	Every time.Duration // from the begin of a pass to the next
-	Rate  int64         // bytes per second of each node; 0: as many as Every needs
+	Every time.Duration // from the start of one pass to the next
+	Rate  int64         // bytes per second and node; 0: as Every requires
 	Nodes func() []string
 
-	// Exclusively runs fn while no audit, drain or repair runs on the database.
+	// Exclusively runs fn while no audit, drain or repair runs.
 	Exclusively func(ctx context.Context, fn func(context.Context) error) error
-	// Read, if set, is called after copies of a node were read, by several goroutines.
+	// Read, if set, is called concurrently after reading copies of a node.
 	Read func(node string, copies, bytes int64)
 
-	listing time.Duration // how long the last reading of the references took
+	listing time.Duration // how long the references last took to read
 }
 
-// pass is a pass over a node that runs.
+// pass is a running pass over a node.
 type pass struct {
 	buckets.Scrub
 	next    nearest
-	left    int64 // bytes of all copies after the position
+	left    int64 // bytes after the position
 	skipped bool  // the node failed, so the position stays
 	at      position
-	sent    int64 // copies that Read was called for
+	sent    int64 // copies reported to Read
 }
 
-// Round scrubs the next bodies of each node whose pass is not complete, or is due again.
-// It returns false if there is none.
+// Round scrubs the next bodies of each node with an unfinished or due pass. It returns false if no node needs work.
 func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	passes, err := s.begin(ctx)
 	if err != nil || len(passes) == 0 {
@@ -64,7 +62,7 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = a.state.remove() }() // the next round does that too
+	defer func() { _ = a.state.remove() }() // the next round removes leftovers too
 	if err := s.list(ctx, a, passes); err != nil {
 		return false, err
 	}
@@ -90,7 +88,7 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
-// begin returns the passes that are to be continued, by node.
+// begin returns the passes to continue, by node.
 func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
 	known, err := s.Store.Scrubs(ctx)
 	if err != nil {
@@ -169,8 +167,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	return out.finish()
 }
 
-// compare compares all nodes at the same time, each at its pace. A node that fails is left
-// for a later round.
+// compare compares all nodes in parallel, each at its pace. A failed node waits for a later round.
 func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
 	errs := make([]error, len(passes))
 	var wg sync.WaitGroup
@@ -198,8 +195,7 @@ func (s *Scrubber) shown(p *pass) {
 	}
 }
 
-// decide reads the references again, marks the damaged copies, and removes files that no
-// row names.
+// decide rereads the references, marks damaged copies, and removes unreferenced files.
 func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	if a.state.Findings == 0 {
 		return nil
@@ -224,13 +220,13 @@ func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	return errors.Join(err, s.Store.Mark(ctx, marks))
 }
 
-// pacer delays reads, so that they are not faster than a rate.
+// pacer limits reads to a rate.
 type pacer struct {
 	rate int64
 	now  func() time.Time
 
 	mu   sync.Mutex
-	next time.Time // when the bytes that were read so far are paid
+	next time.Time // when the bytes read so far are paid for
 }
 
 // wait waits until n more bytes may be read.
@@ -249,16 +245,16 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// nearest keeps the bodies with the smallest paths, as many as fit into a budget of bytes.
+// nearest keeps the bodies with the smallest paths that fit a byte budget.
 type nearest struct {
 	budget int64
-	all    []body // a heap with the greatest path first
+	all    []body // max-heap by path
 	bytes  int64
 	more   bool   // bodies were left out
-	until  string // the last path of all, if bodies were left out; otherwise ""
+	until  string // last path if bodies were left out; otherwise ""
 }
 
-// mostNearest limits the memory of a round, at about 400 bytes for each body.
+// mostNearest limits a round's memory, at about 400 bytes per body.
 const mostNearest = 50_000
 
 func (n *nearest) add(b body) {
@@ -275,7 +271,7 @@ func (n *nearest) add(b body) {
 	}
 }
 
-// size returns the bytes of the bodies up to a path that were not counted by an earlier call.
+// size returns the bytes of bodies up to path not counted by an earlier call.
 func (n *nearest) size(path string) (bytes int64) {
 	n.all = slices.DeleteFunc(n.all, func(b body) bool {
 		if b.path > path {

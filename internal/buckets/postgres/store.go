@@ -1,12 +1,10 @@
-// Package postgres stores the metadata of buckets in PostgreSQL, on one server or
-// distributed by Citus.
+// Package postgres stores bucket metadata in PostgreSQL, on one server or distributed by Citus.
 //
-// A frequent write is one call of a PL/pgSQL function from the migrations, which locks
-// the bucket against its deletion and the name of the object, applies the rules of
-// package buckets and writes, in one round trip and one transaction. Update computes here,
-// between the lock and the write of one transaction, and Complete from what it has read
-// without a lock. A page of a listing is one call too, and therefore one snapshot. The owner is the distribution column on Citus
-// and occurs in every statement except those that find work for the sweep.
+// A frequent write is one call to a PL/pgSQL function from the migrations, in one round trip and one transaction: it
+// locks the bucket against deletion and the object name, applies the rules of package buckets, and writes. Update
+// computes here, between lock and write; Complete computes from data read without a lock. A listing page is also one
+// call and so one snapshot. The owner is the distribution column on Citus and occurs in every statement except those
+// that find work for the sweep.
 package postgres
 
 import (
@@ -30,14 +28,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
 // Store implements all store interfaces of package buckets.
 type Store struct {
 	db   *pgdb.DB
 	set  func() (migrate.Set, error)
-	wake func(destination, owner, stream string) // after a commit with events
+	wake func(destination, owner, stream string) // called after a commit with events
 }
 
 var (
@@ -56,24 +54,23 @@ var (
 	_ buckets.Events     = (*Store)(nil)
 )
 
-// New returns a store on a database. Apply Migrations to the database before the first
-// use.
+// New returns a store on a migrated database.
 func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations), wake: func(string, string, string) {}}
 }
 
-// Ping implements buckets.Store. It reads the table of migrations each time, because a
-// newer release may migrate the database while this server runs.
+// Ping implements buckets.Store. It reads the migrations each time, because a newer release may migrate the database
+// while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations: run holdfast migrate")
 }
 
-// Results of the functions. 0 and more mean that it is done.
+// Function results. 0 and above mean success.
 const (
 	noBucket     = -1
 	precondition = -2
 	noObject     = -3
-	needsAll     = -4 // a slot's spare does not suffice: all slots must be locked
+	needsAll     = -4 // a slot's spare is too small: lock all slots
 	overBucket   = -5
 	overAccount  = -6
 	noUpload     = -7
@@ -81,16 +78,16 @@ const (
 	nodeRemoved  = -9
 	partsChanged = -10 // since they were read
 	noVersion    = -11
-	hasVersions  = -12 // bucket_delete_objects_v2 is for buckets without versions
+	hasVersions  = -12 // bucket_delete_objects_v2 requires an unversioned bucket
 	locked       = -13
-	versioning   = -14 // object lock needs it
+	versioning   = -14 // required by object lock
 	noLock       = -15
 )
 
 // errAll means that the function must be called again with p_all.
 var errAll = errcode.New(errcode.Internal, "all slots must be locked")
 
-// failed returns the error of a result.
+// failed returns the error for a result.
 func failed(result int64) error {
 	switch result {
 	case noBucket:
@@ -126,8 +123,7 @@ func failed(result int64) error {
 	return nil
 }
 
-// twice calls a function, and again with all slots of the usage locked if it asks for
-// that.
+// twice retries fn with all usage slots locked if needed.
 func twice(fn func(all bool) error) error {
 	err := fn(false)
 	if err == errAll { //nolint:errorlint // never wrapped
@@ -144,15 +140,14 @@ func (s *Store) run(ctx context.Context, st pgdb.Statement, args ...any) (result
 	return result, failed(result)
 }
 
-// at converts a Moment for the driver.
 func at(m buckets.Moment) time.Time { return m.Time() }
 
-// atOrNull converts a Moment for the driver; 0 becomes NULL.
+// atOrNull maps 0 to NULL.
 func atOrNull(m buckets.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
-// momentOf converts a time from the database; NULL becomes 0.
+// momentOf maps NULL to 0.
 func momentOf(t pgtype.Timestamptz) buckets.Moment {
 	if !t.Valid {
 		return 0
@@ -160,7 +155,7 @@ func momentOf(t pgtype.Timestamptz) buckets.Moment {
 	return buckets.At(t.Time)
 }
 
-// orNull is an argument that is NULL when it is empty.
+// orNull maps the empty value to NULL.
 func orNull[T ~string](v T) *string {
 	if v == "" {
 		return nil
@@ -169,7 +164,7 @@ func orNull[T ~string](v T) *string {
 	return &text
 }
 
-// orNulls are arguments that are NULL when a body has no frames.
+// orNulls maps missing frames to NULL.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id pgtype.Int8) {
 	return pgtype.Int8{Int64: int64(f.Value.CRC64NVME), Valid: f.Set}, pgtype.Int8{Int64: int64(f.Value.ID), Valid: f.Set}
 }
@@ -179,8 +174,8 @@ type sums struct{ crc32c, crc64, id *int64 }
 
 func (s *sums) dest(before ...any) []any { return append(before, &s.crc32c, &s.crc64, &s.id) }
 
-// set sets what a reader of a body compares. An earlier release that replaces a body leaves the
-// frames of the old one, but has a CRC32C.
+// set fills in the checksums to verify. An earlier release that replaces a body leaves the old frames but sets a
+// CRC32C.
 func (s *sums) set(b *buckets.Body) {
 	switch {
 	case s.crc32c != nil:
@@ -190,7 +185,7 @@ func (s *sums) set(b *buckets.Body) {
 	}
 }
 
-// listOrNil is an argument that is NULL when the list is empty.
+// listOrNil maps an empty list to NULL.
 func listOrNil(list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -198,7 +193,7 @@ func listOrNil(list []string) []string {
 	return list
 }
 
-// pairs returns the names and values of headers, nil if there are none.
+// pairs returns header names and values, nil without headers.
 func pairs(headers map[string]string) (names, values []string) {
 	for name, value := range headers {
 		names, values = append(names, name), append(values, value)
@@ -206,7 +201,6 @@ func pairs(headers map[string]string) (names, values []string) {
 	return names, values
 }
 
-// textOrNull is an argument of JSON text.
 func textOrNull(text []byte) *string {
 	if text == nil {
 		return nil
@@ -215,7 +209,7 @@ func textOrNull(text []byte) *string {
 	return &s
 }
 
-// row decodes a row that is an array of texts. The first error stays.
+// row decodes a row returned as a text array. It keeps the first error.
 type row struct {
 	columns []*string
 	err     error
@@ -227,7 +221,7 @@ func (r *row) fail(err error) {
 	}
 }
 
-// text returns a column; "" if it is NULL.
+// text maps NULL to "".
 func (r *row) text(i int) string {
 	if r.columns[i] == nil {
 		return ""
@@ -235,7 +229,7 @@ func (r *row) text(i int) string {
 	return *r.columns[i]
 }
 
-// number returns a column; 0 if it is NULL.
+// number maps NULL to 0.
 func (r *row) number(i int) int64 {
 	if r.columns[i] == nil {
 		return 0
@@ -245,7 +239,7 @@ func (r *row) number(i int) int64 {
 	return n
 }
 
-// bytes decodes a column in hexadecimal; nil if it is NULL.
+// bytes decodes hexadecimal and maps NULL to nil.
 func (r *row) bytes(i int) []byte {
 	if r.columns[i] == nil {
 		return nil
@@ -255,14 +249,13 @@ func (r *row) bytes(i int) []byte {
 	return b
 }
 
-// json decodes a column into v, which stays as it is if the column is NULL.
+// json decodes a column into v unless it is NULL.
 func (r *row) json(i int, v any) {
 	if r.columns[i] != nil {
 		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))
 	}
 }
 
-// properties decodes a column.
 func (r *row) properties(i int) buckets.Properties {
 	p, err := buckets.DecodeProperties([]byte(r.text(i)))
 	r.fail(err)

@@ -17,43 +17,41 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves S3 on a listener of its own.
+// Handler serves S3 on its own listener.
 type Handler struct {
 	Service  *buckets.Service
 	Verifier *sigv4.Verifier
 	Keys     Keys
-	Region   string // that GetBucketLocation reports
-	Domain   string // below which buckets are host names; "" for none
+	Region   string // reported by GetBucketLocation
+	Domain   string // parent domain for buckets as host names; may be empty
 
-	// KeepAlive is how often a long copy or CompleteMultipartUpload sends a space, so that
-	// no client or proxy gives up. 0 is 10 seconds.
+	// KeepAlive is how often a long copy or CompleteMultipartUpload sends a space, so that clients and proxies do not
+	// give up; 0 means 10 seconds.
 	KeepAlive time.Duration
 
-	// Observe, if set, is called after each request with the name of the operation, one of
-	// Operations.
+	// Observe, if set, is called after each request with a name from Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
-	// Cores compute the MD5 of bodies while they arrive; nil: none does.
+	// Cores compute the MD5 of bodies while they arrive; may be nil.
 	Cores *sigv4.Cores
 
 	rules      ruleCache
 	lifecycles lifecycleCache
 	policies   policy.Cache
 
-	// Bytes of request bodies, with the framing of chunks, and of objects in answers.
+	// Bytes of request bodies (with chunk framing) and of returned objects.
 	Received, Sent atomic.Int64
 }
 
-// Keys finds the secrets of access keys.
+// Keys looks up access keys and their secrets.
 type Keys interface {
-	// Known is Find without the database: known is false if Find would use it.
+	// Known is Find without the database; known is false if Find would need it.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
-	// Find returns an access key that is not revoked. It may have expired.
+	// Find returns an access key that is not revoked; it may be expired.
 	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
-// request is a request under way.
 type request struct {
 	*Handler
 	in  *http.Request
@@ -62,30 +60,30 @@ type request struct {
 	route
 
 	signed  *sigv4.Signed   // nil: anonymous
-	account buckets.Account // that has signed
-	expires buckets.Moment  // of its access key; 0: never
+	account buckets.Account // the signer
+	expires buckets.Moment  // when the access key expires; 0: never
 	limits  buckets.KeyLimits
 	owner   buckets.AccountID
 	bucket  buckets.Bucket
 	object  found
 
-	tags          map[string]string // that the body gives the object; nil: the header does
-	lock          *buckets.Lock     // likewise; nil: headers do
+	tags          map[string]string // object tags from the body; nil: use the header
+	lock          *buckets.Lock     // lock from the body; nil: use the headers
 	originDecided bool              // allowBy was called
 
-	parameter string // of the query that selects the operation, such as acl
+	parameter string // query parameter that selects the operation, e.g. acl
 }
 
-// found is an object that is read with its bucket.
+// found is an object read together with its bucket.
 type found struct {
 	wanted, read bool
 	buckets.Object
 }
 
-// Serve is the service's web.Handler.
+// Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	began := time.Now()
-	counting := *r // net/http looks at the body of r to answer before it has arrived
+	counting := *r // net/http checks the body of r when answering before it has arrived
 	r = &counting
 	r.Body = &counted{r.Body, &h.Received}
 	x := &request{Handler: h, in: r, out: w, at: at}
@@ -99,7 +97,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// counted counts the bytes of a body.
+// counted counts body bytes.
 type counted struct {
 	io.ReadCloser
 	n *atomic.Int64
@@ -115,8 +113,8 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
 	if r.ContentLength == 0 && r.Header.Get("Expect") != "" {
-		// There is no 100 Continue without a body. After an answer that comes without it,
-		// botocore cannot read the next one on the connection.
+		// There is no 100 Continue without a body. After an answer without it, botocore cannot read the next answer
+		// on the connection.
 		w.Header().Set("Connection", "close")
 	}
 	if x.route, err = parseRoute(r, at, x.Domain); err != nil {
@@ -170,7 +168,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return op.serve(x)
 }
 
-// authenticate verifies the signature of a request that has one.
+// authenticate verifies the signature, if any.
 func (x *request) authenticate() error {
 	req := sigv4.FromHTTP(x.in)
 	if !req.HasCredentials() {
@@ -195,8 +193,8 @@ var (
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
 )
 
-// admit names the client of a request whose signature is verified, and refuses an access key that has
-// expired or may not be used from the client's network.
+// admit sets the client of a verified request, and rejects an access key that is expired or not allowed from the
+// client's network.
 func (x *request) admit() error {
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
@@ -208,12 +206,12 @@ func (x *request) admit() error {
 	return nil
 }
 
-// permits reports whether the access key has a right to the bucket and the object of the request.
+// permits reports whether the access key grants a right to the requested bucket and object.
 func (x *request) permits(right buckets.Right) bool {
 	return x.permitsIn(right, x.key)
 }
 
-// permitsIn is permits for an object with another key.
+// permitsIn is permits for another object key.
 func (x *request) permitsIn(right buckets.Right, key string) bool {
 	bucket := cmp.Or(x.bucket.Name, x.route.bucket)
 	switch {
@@ -227,9 +225,8 @@ func (x *request) permitsIn(right buckets.Right, key string) bool {
 	return x.limits.Allow(right, bucket, key)
 }
 
-// hoisted reads headers of a presigned URL that its signer has put into the query, as
-// the JavaScript SDK does. All have an effect, or the request is refused: a feature that is
-// ignored would surprise the signer.
+// hoisted reads headers that the signer of a presigned URL moved into the query, as the JavaScript SDK does.
+// Unsupported headers are rejected: ignoring a feature would surprise the signer.
 func (x *request) hoisted() error {
 	all := x.in.Header.Clone()
 	for name, values := range x.query {
@@ -248,9 +245,9 @@ func (x *request) hoisted() error {
 	return checkHeaders(all)
 }
 
-// staysInQuery reports whether a parameter of a presigned URL is not read as a header: it
-// is part of the signature, or it describes the body. SDKs write the hash and the checksum
-// of an empty body there, because the signer does not know the body.
+// staysInQuery reports whether a presigned URL's parameter is not read as a header: it belongs to the signature or
+// describes the body. SDKs put the hash and checksum of an empty body there, because the signer does not know the
+// body.
 func staysInQuery(header string) bool {
 	switch header {
 	case "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signedheaders", "X-Amz-Signature", "X-Amz-Security-Token",
@@ -264,8 +261,8 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup is a sigv4.Lookup that keeps the account of the key. The slot is charged to the
-// address of the client, who may be anybody.
+// lookup is a sigv4.Lookup that remembers the key's account. The slot is charged to the client address, because the
+// client may be anybody.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	c, ok, known := x.Keys.Known(id)
 	if !known {
@@ -278,9 +275,8 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 	return c.Secret, ok, err
 }
 
-// resolve finds the bucket of the request and checks that the client may do the operation in it. Public
-// operations are open to everybody if the bucket is public. Only an access key that may use a bucket learns
-// whether it exists, if it is not public.
+// resolve finds the bucket and checks that the client may perform the operation. Public operations are open to
+// everybody in a public bucket. Otherwise only access keys with access to the bucket learn whether it exists.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
 	switch {
@@ -292,16 +288,14 @@ func (x *request) resolve(op operation) error {
 	return x.authorize(op)
 }
 
-// namesOwnBucket reports whether the bucket can only be one of the account that has signed,
-// and the answer does not depend on its settings.
+// namesOwnBucket reports whether the bucket can only belong to the signer and its settings do not affect the answer.
 func (x *request) namesOwnBucket() bool {
 	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
-// serveByName serves an operation whose write finds the bucket by its name, which saves a
-// query. That the bucket does not exist takes precedence over other errors, so after one
-// the bucket is looked for.
+// serveByName serves an operation whose write finds the bucket by name, which saves a query. A missing bucket takes
+// precedence over other errors, so after an error serveByName looks up the bucket.
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
 	if !x.permits(op.right) {
@@ -320,7 +314,7 @@ func (x *request) serveByName(op operation) error {
 	return err
 }
 
-// identifyBucket finds the ID of the bucket if it is not known yet.
+// identifyBucket looks up the bucket ID if it is unknown.
 func (x *request) identifyBucket() error {
 	if x.bucket.ID != "" {
 		return nil
@@ -328,8 +322,7 @@ func (x *request) identifyBucket() error {
 	return x.withSlot(func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
-// expectOwner refuses a request that names another owner of the bucket in a header: its
-// client believes to use a bucket of that account.
+// expectOwner rejects a request whose header names another bucket owner.
 func (x *request) expectOwner(header string) error {
 	if owner := x.in.Header.Get(header); owner != "" && owner != string(x.owner) {
 		return errAccessDenied
@@ -367,7 +360,7 @@ func (x *request) findBucket() (err error) {
 	return buckets.ErrNoBucket
 }
 
-// bucketOfLabels takes the last label of the host for the name of the account.
+// bucketOfLabels reads the account name from the last label of the host.
 func (x *request) bucketOfLabels() error {
 	i := strings.LastIndexByte(x.route.bucket, '.')
 	if i < 0 {
@@ -391,8 +384,7 @@ func (x *request) bucketOf(account, name string) error {
 	return x.bucketIn(a.ID, name)
 }
 
-// bucketIn reads a bucket of an account. Names that no bucket can have do not reach the
-// database, which might not be able to store them.
+// bucketIn reads a bucket of an account. Invalid names do not reach the database, which may be unable to store them.
 func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.owner = owner
 	if buckets.CheckBucketName(name) != nil {
@@ -405,12 +397,12 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.bucket, x.object.Object, err = x.Service.Find(x.in.Context(), owner, name, x.key)
 	x.object.read = err == nil
 	if errors.Is(err, buckets.ErrNoObject) {
-		return nil // stored finds out again, when it is clear that the client may know
+		return nil // stored looks again once the client may know
 	}
 	return err
 }
 
-// stored returns the object of a request whose bucket is resolved.
+// stored reads the requested object once the bucket is resolved.
 func (x *request) stored() (o buckets.Object, err error) {
 	if x.object.read {
 		return x.object.Object, nil
@@ -422,10 +414,10 @@ func (x *request) stored() (o buckets.Object, err error) {
 	return o, x.hideMissing(err)
 }
 
-// ready acquires the slot of a request whose body was read.
+// ready acquires the slot of a request after its body is read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 
-// withSlot calls fn, which uses the database before the body is read, with a slot.
+// withSlot holds a slot while fn uses the database before the body is read.
 func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
 // send writes an answer without a body.

@@ -18,14 +18,14 @@ import (
 
 // access is what a client wants to do.
 type access struct {
-	right   buckets.Right // that its access key needs
-	public  bool          // a public bucket allows it
-	key     string        // of an object; "" for the bucket
-	version string        // that the client names; "": the current one
+	right   buckets.Right // required of the access key
+	public  bool          // allowed by a public bucket
+	key     string        // object key; "" for the bucket
+	version string        // requested version; "": current
 	actions []policy.Action
 }
 
-// authorize refuses an operation that the client may not do in the bucket of the request.
+// authorize rejects an operation that the client may not perform in the bucket.
 func (x *request) authorize(op operation) error {
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy(op)
@@ -49,19 +49,19 @@ func (x *request) authorizeByPolicy(op operation) error {
 	}
 	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId"), n.actions})
 	if err == nil && !x.isOwner() && x.parameter == "policy" {
-		return errMethod // only the owner has a right to the policy, whatever it allows
+		return errMethod // only the owner may access the policy, whatever it allows
 	}
 	return err
 }
 
-// isOwner reports whether the account of the bucket has signed.
+// isOwner reports whether the bucket's account signed the request.
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
 
-// allow refuses what neither the owner of the bucket may do, nor its policy or a canned ACL allows, or what the policy denies.
-// The limits of an access key narrow what its account may do, not what everybody may do.
+// allow rejects access unless the client is the owner or a policy or canned ACL allows it, and no policy denies it.
+// Access key limits narrow the account's rights, not those granted to everybody.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
-	public := a.public && x.bucket.Settings.IsOpen() && a.version == "" // a public bucket shows its current objects
+	public := a.public && x.bucket.Settings.IsOpen() && a.version == "" // only current objects are public
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
 		if may || public {
@@ -82,7 +82,7 @@ func (x *request) allow(a access) error {
 		switch {
 		case err != nil:
 			return err
-		case x.isOwner() && ofPolicy(action): // so that no owner is locked out
+		case x.isOwner() && ofPolicy(action): // owners cannot lock themselves out
 			if !may {
 				return errAccessDenied
 			}
@@ -103,7 +103,7 @@ func ofPolicy(a policy.Action) bool {
 	return a == policy.GetBucketPolicy || a == policy.PutBucketPolicy || a == policy.DeleteBucketPolicy
 }
 
-// allowTagging refuses tags of a new object that a policy does not allow besides the object.
+// allowTagging checks the additional permission to tag a new object.
 func (x *request) allowTagging(tags map[string]string) error {
 	if len(tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -111,7 +111,7 @@ func (x *request) allowTagging(tags map[string]string) error {
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObjectTagging}})
 }
 
-// allowTags refuses to copy the tags of an object, of which x is the request for the source.
+// allowTags checks permission to copy an object's tags; x is the request for the source.
 func (x *request) allowTags(o *buckets.Object) error {
 	if len(o.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -119,7 +119,7 @@ func (x *request) allowTags(o *buckets.Object) error {
 	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
-// allowPut decides about the object of a form, whose fields are the headers of the request. sent are those of its client.
+// allowPut authorizes a form upload, whose fields serve as request headers. sent are the client's headers.
 func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	for _, name := range []string{"User-Agent", "Referer"} {
 		x.in.Header[name] = sent[name]
@@ -133,8 +133,7 @@ func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	return x.allowTagging(tags)
 }
 
-// hideMissing returns AccessDenied instead of an error that an object does not exist, to clients that read by a policy
-// that does not let them list.
+// hideMissing turns a missing-object error into AccessDenied for clients whose policy allows reading but not listing.
 func (x *request) hideMissing(err error) error {
 	if !errors.Is(err, buckets.ErrNoObject) || x.bucket.Settings.Policy.IsZero() || x.isOwner() {
 		return err
@@ -145,8 +144,8 @@ func (x *request) hideMissing(err error) error {
 	return err
 }
 
-// sharedBucket finds the bucket of another account by its name, if only one account has a bucket with the name and shares
-// it with the account that has signed.
+// sharedBucket finds another account's bucket by name, if the name is unambiguous and the bucket is shared with the
+// signer.
 func (x *request) sharedBucket() error {
 	if buckets.CheckBucketName(x.route.bucket) != nil {
 		return buckets.ErrNoBucket
@@ -162,12 +161,12 @@ func (x *request) sharedBucket() error {
 	return nil
 }
 
-// conditionValues is the policy.Context of an action on a key.
+// conditionValues is the policy.Context for an action on a key.
 type conditionValues struct {
 	*request
 	key, version string
 
-	looked bool // for the object
+	looked bool // the object was looked up
 	object *buckets.Object
 }
 
@@ -199,7 +198,7 @@ func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
 	return v.ofRequest(k), nil
 }
 
-// ofRequest returns the value of a key that does not concern tags.
+// ofRequest returns a condition key's value, except for tags.
 func (x *request) ofRequest(k policy.Key) []string {
 	if header := k.Header(); header != "" {
 		values := x.in.Header.Values(header)
@@ -230,7 +229,7 @@ func (x *request) ofRequest(k policy.Key) []string {
 	return x.ofSignature(k)
 }
 
-// ofSignature returns the value of a key that concerns the signature or the connection.
+// ofSignature returns a condition key's value from the signature or connection.
 func (x *request) ofSignature(k policy.Key) []string {
 	if k == policy.TLSVersion && x.in.TLS != nil {
 		return []string{"1." + itoa(int(x.in.TLS.Version)-tls.VersionTLS10)}
@@ -264,16 +263,16 @@ func (x *request) parameterValue(name string) []string {
 	return []string{x.query.Get(name)}
 }
 
-// namedSource returns the source of a copy as BUCKET/KEY.
+// namedSource returns the copy source as BUCKET/KEY.
 func (x *request) namedSource() string {
 	source, _, err := x.parseCopySource()
 	if err != nil {
-		return "" // copySource refuses it
+		return "" // copySource rejects it
 	}
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing returns the object with the key, or the version of it, or nil.
+// existing returns the object or the requested version, or nil.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil
@@ -295,7 +294,6 @@ func (v *conditionValues) existing() (*buckets.Object, error) {
 	return v.object, nil
 }
 
-// read reads the object or the version.
 func (v *conditionValues) read() (buckets.Object, error) {
 	if v.version == "" {
 		return v.Service.Object(v.in.Context(), v.owner, v.bucket.ID, v.key)
@@ -308,7 +306,7 @@ func (v *conditionValues) read() (buckets.Object, error) {
 	return found.Object, err
 }
 
-// requestTags returns the tags that the request gives an object.
+// requestTags returns the object tags in the request.
 func (x *request) requestTags() (map[string]string, error) {
 	if x.tags != nil {
 		return x.tags, nil
@@ -323,7 +321,6 @@ func valueOf(tags map[string]string, name string) []string {
 	return nil
 }
 
-// getPolicy is GetBucketPolicy.
 func (x *request) getPolicy() error {
 	document := x.bucket.Settings.Policy.Document
 	if document == "" {
@@ -339,10 +336,9 @@ func (x *request) getPolicy() error {
 	return err
 }
 
-// parsedPolicy is how many bytes a byte of a policy takes at most while it is parsed.
+// parsedPolicy is the most memory needed per policy byte during parsing.
 const parsedPolicy = 64
 
-// putPolicy is PutBucketPolicy.
 func (x *request) putPolicy() error {
 	text, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -365,7 +361,6 @@ func (x *request) putPolicy() error {
 	return x.set(buckets.SettingsChange{Policy: &stored}, http.StatusNoContent)
 }
 
-// deletePolicy is DeleteBucketPolicy.
 func (x *request) deletePolicy() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -373,7 +368,6 @@ func (x *request) deletePolicy() error {
 	return x.set(buckets.SettingsChange{Policy: &buckets.Policy{}}, http.StatusNoContent)
 }
 
-// getPolicyStatus is GetBucketPolicyStatus.
 func (x *request) getPolicyStatus() error {
 	p := x.policies.Of(&x.bucket)
 	d := newDocument("PolicyStatus")

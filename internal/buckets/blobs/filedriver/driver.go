@@ -1,6 +1,5 @@
-// Package filedriver stores bodies in a folder, usually the root of a file system of its
-// own. It writes a temporary file in the folder of the body, syncs it, renames it and
-// syncs the folder.
+// Package filedriver stores bodies in a folder, usually the root of its own file system. It writes a temporary file
+// next to the body, syncs it, renames it and syncs the folder.
 package filedriver
 
 import (
@@ -18,18 +17,18 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Driver is a node that is a folder. It opens the folder when it is first used, and again
-// after it was unavailable, so a disk may be mounted later.
+// Driver is a node in a folder. It opens the folder on first use and again after a failure, so a disk may be mounted
+// later.
 type Driver struct {
 	id, dir string
 	process string // "": unknown
 
 	mu     sync.Mutex
 	closed bool
-	disk   *disk // nil if the folder is not open
+	disk   *disk // nil if not open
 }
 
-// disk is an open folder that has the marker of the node.
+// disk is an open folder with a valid marker.
 type disk struct {
 	root    *os.Root
 	folders *folders
@@ -37,8 +36,8 @@ type disk struct {
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// Init makes a folder a node: it creates the folder if it does not exist and writes the
-// marker with the node's ID. It fails if the folder has other files or is another node.
+// Init turns a folder into a node: it creates the folder if needed and writes the marker with the node's ID. It fails
+// if the folder holds other files or another node.
 func Init(dir, id string) error {
 	if err := makeFolder(dir); err != nil {
 		return cannotCreate(dir, err)
@@ -57,7 +56,7 @@ func Init(dir, id string) error {
 	return nil
 }
 
-// CheckInit returns an error if Init would fail, as far as that is known without writing.
+// CheckInit predicts whether Init would fail, without writing.
 func CheckInit(dir, id string) error {
 	root, err := os.OpenRoot(dir)
 	switch {
@@ -87,8 +86,7 @@ func CheckInit(dir, id string) error {
 	return nil
 }
 
-// cannotCreate returns the error for a folder of a node that does not exist and cannot be
-// created.
+// cannotCreate returns the error for a node folder that cannot be created.
 func cannotCreate(dir string, err error) error {
 	above := filepath.Dir(filepath.Clean(dir))
 	if _, missing := os.Stat(above); errors.Is(missing, fs.ErrNotExist) {
@@ -97,8 +95,7 @@ func cannotCreate(dir string, err error) error {
 	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
-// checkFolder reports whether a folder is to be made a node: it is empty. It returns an
-// error if the folder is another node or has files.
+// checkFolder reports whether a folder is empty and can become a node. It rejects other nodes and folders with files.
 func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -106,8 +103,7 @@ func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	return true, checkEmpty(root, dir)
 }
 
-// makeFolder creates a folder and makes it durable. The folder above it must exist: a
-// typing error would otherwise create a tree somewhere.
+// makeFolder durably creates a folder. Its parent must exist: a typo would otherwise create a tree somewhere.
 func makeFolder(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,8 +120,8 @@ func makeFolder(dir string) error {
 	return durable.SyncIn(parent, ".")
 }
 
-// checkEmpty rejects a folder with files. lost+found is in the root of some file systems,
-// and a temporary file may be the marker of an Init that was killed.
+// checkEmpty rejects a folder with files, except lost+found and temporary files, which may be the marker of a killed
+// Init.
 func checkEmpty(root *os.Root, dir string) error {
 	entries, err := readFolder(root, ".")
 	if err != nil {
@@ -159,7 +155,7 @@ func writeMarker(root *os.Root, id string) error {
 	return durable.SyncIn(root, ".")
 }
 
-// checkMarker returns an error unless a folder has the marker of the node.
+// checkMarker returns an error unless the folder holds the node's marker.
 func checkMarker(root *os.Root, dir, id string) error {
 	marker, err := root.ReadFile(blobs.MarkerName)
 	switch {
@@ -174,18 +170,17 @@ func checkMarker(root *os.Root, dir, id string) error {
 	return nil
 }
 
-// New returns the driver of a folder that Init made a node. The folder may be unavailable
-// now.
+// New returns a driver for a folder prepared by Init. The folder may be unavailable now.
 func New(dir, id string) *Driver { return &Driver{id: id, dir: dir} }
 
-// Of names the process that writes temporary files, so that others know which they may
-// remove after its death. Call it before the driver is used.
+// Of names the process that writes temporary files, so that others can remove them after its death. Call it before
+// first use.
 func (d *Driver) Of(process string) *Driver {
 	d.process = process
 	return d
 }
 
-// TemporaryOf returns how the names of the temporary files of a process begin.
+// TemporaryOf returns the name prefix of a process's temporary files.
 func TemporaryOf(process string) string {
 	if process == "" {
 		return blobs.TemporaryPrefix
@@ -193,7 +188,6 @@ func TemporaryOf(process string) string {
 	return blobs.TemporaryPrefix + process + "-"
 }
 
-// open returns the folder, and opens it if necessary.
 func (d *Driver) open() (*disk, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,8 +209,7 @@ func (d *Driver) open() (*disk, error) {
 	return d.disk, nil
 }
 
-// verify checks that the folder is still the one that was opened and has the marker. If
-// it is not, verify opens it again.
+// verify checks that the open folder is still in place with its marker, and otherwise reopens it.
 func (d *Driver) verify() (*disk, error) {
 	now, err := d.open()
 	if err != nil {
@@ -249,8 +242,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail gives an error of the operating system its code. name is the path that may not
-// exist.
+// fail adds an error code to an operating system error. name is the path that may not exist.
 func (d *Driver) fail(what, name string, err error) error {
 	switch {
 	case isFull(err):
