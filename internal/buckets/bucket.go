@@ -6,9 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef names a bucket and the incarnation that is meant. A write to a bucket that
-// was deleted meanwhile, or deleted and created again, is ErrNoBucket. Where a method
-// allows it, ID is empty: then the bucket that has the name is meant.
+// BucketRef names a bucket and its incarnation. Writing to a deleted or recreated bucket returns ErrNoBucket. Where
+// allowed, an empty ID means the current bucket with the name.
 type BucketRef struct {
 	Name string
 	ID   BucketID
@@ -25,9 +24,9 @@ type Bucket struct {
 	Lock       BucketLock
 }
 
-// BucketSettings are what a client sets on a bucket.
+// BucketSettings are set by clients.
 type BucketSettings struct {
-	// PublicRead lets everybody read the objects of the bucket and list them.
+	// PublicRead lets everybody list and read objects.
 	PublicRead bool              `json:"public_read,omitempty"`
 	CORS       []CORSRule        `json:"cors,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"`
@@ -38,35 +37,34 @@ type BucketSettings struct {
 
 	PublicAccessBlock PublicAccessBlock `json:"public_access_block,omitzero"`
 
-	// OwnerEnforced is set by a client that wants to be sure that the bucket has no ACL. Objects always belong to the owner.
+	// OwnerEnforced is set by clients that require a bucket without ACL. Objects always belong to the owner.
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 }
 
-// PublicAccessBlock restricts what everybody may do in a bucket.
+// PublicAccessBlock restricts public access to a bucket.
 type PublicAccessBlock struct {
-	Configured     bool `json:"configured,omitempty"` // also if nothing is blocked
+	Configured     bool `json:"configured,omitempty"` // set even if nothing is blocked
 	BlockACLs      bool `json:"block_acls,omitempty"` // PublicRead cannot be set
 	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
-	BlockPolicy    bool `json:"block_policy,omitempty"`    // a policy that is public cannot be set
-	RestrictPolicy bool `json:"restrict_policy,omitempty"` // a policy that is public allows nobody but the owner anything
+	BlockPolicy    bool `json:"block_policy,omitempty"`    // reject public policies
+	RestrictPolicy bool `json:"restrict_policy,omitempty"` // a public policy allows only the owner
 }
 
-// IsOpen reports whether everybody may read and list by PublicRead.
+// IsOpen reports whether PublicRead is in effect.
 func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessBlock.IgnoreACLs }
 
-// Policy is a bucket policy, which package policy has validated.
+// Policy is a bucket policy validated by package policy.
 type Policy struct {
-	Document string `json:"document,omitempty"` // as the client sent it; "": there is no policy
+	Document string `json:"document,omitempty"` // as sent; "": no policy
 
-	// Accounts are the accounts that the policy names. Another account may later get a name.
+	// Accounts maps names in the policy to accounts, because another account may later get a name.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
 }
 
 // IsZero reports whether there is no policy.
 func (p Policy) IsZero() bool { return p.Document == "" }
 
-// SettingsChange is a change of a bucket's settings. A nil field stays as it is, also if
-// somebody else changes it meanwhile.
+// SettingsChange changes bucket settings. A nil field stays, even if it changes concurrently.
 type SettingsChange struct {
 	PublicRead *bool              `json:"public_read,omitempty"`
 	CORS       *[]CORSRule        `json:"cors,omitempty"`
@@ -77,15 +75,14 @@ type SettingsChange struct {
 	Notifications *Notifications `json:"notifications,omitempty"`
 	Events        *[]Event       `json:"-"` // appended in the same transaction
 
-	// LifecycleWas, unless it is nil, is Lifecycle.Changed of the rules that Lifecycle replaces. If others are stored, the change
-	// is refused with ErrPrecondition.
+	// LifecycleWas, if set, is the expected Lifecycle.Changed of the replaced rules. Otherwise the change returns
+	// ErrPrecondition.
 	LifecycleWas *Moment `json:"-"`
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
 }
 
-// Apply returns settings as the change leaves them.
 func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	if c.PublicRead != nil {
 		s.PublicRead = *c.PublicRead
@@ -114,23 +111,22 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	return s
 }
 
-// Errors of operations on buckets.
+// Bucket errors.
 var (
 	ErrNoBucket       = errcode.New(errcode.NotFound, "the bucket does not exist")
 	ErrBucketExists   = errcode.New(errcode.Conflict, "the account already has a bucket with this name")
 	ErrBucketNotEmpty = errcode.New(errcode.Conflict, "the bucket is not empty")
 )
 
-// BucketQuery selects a page of an account's buckets, ordered by the bytes of the name.
+// BucketQuery selects a page of an account's buckets, ordered by name bytes.
 type BucketQuery struct {
 	Prefix string
-	After  string // the page starts after this name; empty: at the beginning
+	After  string // start after this name
 	Limit  int    // 1 to MaxPage
 	Bytes  int    // as in Query
 }
 
-// BucketLister builds a page of buckets. A backend feeds it the rows after BucketQuery.After in
-// order.
+// BucketLister builds a page. A backend passes rows after BucketQuery.After in order.
 type BucketLister struct {
 	q     BucketQuery
 	page  []Bucket
@@ -141,7 +137,7 @@ type BucketLister struct {
 // NewBucketLister returns a BucketLister for a query.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
-// Add adds the next row. If done, the page is complete.
+// Add adds the next row. done means that the page is complete.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):
@@ -155,10 +151,10 @@ func (l *BucketLister) Add(b Bucket) (done bool) {
 	return false
 }
 
-// Page returns the page, and whether there are buckets after it.
+// Page returns the page and whether more buckets follow.
 func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
 
-// Memory returns about how many bytes the bucket takes.
+// Memory returns the approximate size in bytes.
 func (b *Bucket) Memory() int {
 	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory() + b.Settings.Notifications.memory()
 	for name, id := range b.Settings.Policy.Accounts {

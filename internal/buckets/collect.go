@@ -6,19 +6,15 @@ import (
 	"time"
 )
 
-// claimTime is how long a worker may take for a batch of garbage before another worker
-// claims it too. Bodies are removed idempotently, so then nothing is lost.
+// claimTime is how long a batch stays claimed. Removing bodies is idempotent, so a second worker loses nothing.
 const claimTime = 10 * time.Minute
 
-// releaseTime limits how long a worker that is stopped takes to remove the rows of the
-// bodies that it has removed, and to release the others.
+// releaseTime limits how long a stopped worker takes to remove the rows of removed bodies and release the rest.
 const releaseTime = 5 * time.Second
 
-// Collect removes at most limit deleted objects from the storage nodes and then from the
-// database: those that were deleted at a time or before. It returns how many it has
-// removed. Garbage whose bodies cannot be removed stays, and is tried again after the
-// claim has expired. If ctx ends, the rest is released, so that the next process need not
-// wait.
+// Collect removes at most limit objects deleted at or before a time, from the storage nodes and then the database,
+// and returns their number. Garbage whose bodies cannot be removed is retried after the claim expires. If ctx ends,
+// Collect releases the rest, so that the next process need not wait.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -35,8 +31,7 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	return n, err
 }
 
-// free removes the bodies of claimed garbage and then its rows. It returns how many rows
-// it has removed.
+// free removes the bodies of claimed garbage, then its rows, and returns the number of rows.
 func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error
@@ -63,8 +58,7 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	return n, errors.Join(failed...)
 }
 
-// Waiting says why garbage is still there at a time: what was deleted after another time, what unexpired claims have, and
-// a backup that holds it.
+// Waiting explains why garbage remains: deleted after a time, claimed, or held by a backup.
 func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting, err error) {
 	if w, err = s.store.Waiting(ctx, At(before), At(now)); err == nil && w.Rows > 0 {
 		w.Held, err = s.store.Held(ctx, At(now))
@@ -72,7 +66,7 @@ func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting
 	return w, err
 }
 
-// Backlog reads how much garbage there is.
+// Backlog returns the amount of garbage.
 func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	if b.Rows, b.Bytes, b.Oldest, err = s.store.Backlog(ctx); err == nil {
 		b.Held, err = s.store.Held(ctx, s.now())
@@ -80,20 +74,20 @@ func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
-// AbortUploads aborts at most limit uploads that began before a time, and returns their number.
+// AbortUploads aborts at most limit uploads begun before a time and returns their number.
 func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.store.AbortOld(ctx, At(before), s.now(), limit)
 }
 
-// Batch is garbage that a client of the native API has claimed.
+// Batch is garbage claimed by a native API client.
 type Batch struct {
-	ID      string // empty: there is no garbage
-	Expires Moment // when the claim ends
+	ID      string // "": no garbage
+	Expires Moment // end of the claim
 	Garbage []Garbage
 }
 
-// ClaimBatch claims at most limit deleted objects whose grace period has ended. A batch
-// that its client does not free may be claimed by another one after it has expired.
+// ClaimBatch claims at most limit deleted objects past their grace period. After the batch expires, others may claim
+// them.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
@@ -106,13 +100,12 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	return Batch{claim.ID, claim.Expires, garbage}, nil
 }
 
-// ReadBatch reads what is left of a batch: nothing if it was freed or has expired.
+// ReadBatch reads the rest of a batch; nothing if it was freed or expired.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
 
-// FreeBatch removes what is left of a batch: bodies that are still on storage nodes, and
-// then the rows. It is idempotent. What cannot be removed stays in the batch.
+// FreeBatch removes the remaining bodies of a batch, then its rows. It is idempotent. Failures stay in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	garbage, err := s.store.Claimed(ctx, id, At(s.clock()), false)
 	if err != nil {
@@ -122,7 +115,7 @@ func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	return err
 }
 
-// removeBodies removes the bodies of a deleted object.
+// removeBodies removes a deleted object's bodies.
 func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	if len(g.Sharks) > 0 {
 		if err := s.bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, g.ID, g.Name), g.Sharks); err != nil {
@@ -149,8 +142,8 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	}
 }
 
-// CollectBuckets removes at most limit buckets that were deleted at a time or before and
-// whose objects are removed. It returns how many steps it has taken.
+// CollectBuckets removes at most limit buckets that were deleted at or before a time and whose objects are gone. It
+// returns the number of steps taken.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

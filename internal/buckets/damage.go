@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Damage marks a copy of a body that is missing or wrong, until it is repaired.
+// Damage marks a missing or bad copy until it is repaired.
 type Damage struct {
 	Copy
 	Problem   string
@@ -14,22 +14,21 @@ type Damage struct {
 	FirstSeen Moment
 	LastSeen  Moment
 
-	// Attempts to repair the copy.
+	// Repair attempts so far.
 	Attempts int
-	Next     Moment // when the next attempt is due
-	Error    string // of the last attempt, or ""
+	Next     Moment // next attempt
+	Error    string // last error, or ""
 
-	// The row that has the body, as far as it is known. The path alone names the owner, the
-	// bucket and the body.
+	// The row that names the body, if known. The path alone gives owner, bucket and body.
 	Owner  AccountID
 	Bucket BucketID
 	ID     ObjectID
 	Name   string // "": unknown
 	Upload UploadID
-	Number int // of the part
+	Number int // part number
 }
 
-// Copy is a copy of a body.
+// Copy identifies a copy of a body.
 type Copy struct {
 	Node string
 	Path string
@@ -41,10 +40,10 @@ type DamageState string
 // The states of a damaged copy.
 const (
 	Damaged DamageState = "damaged" // to be repaired
-	Lost    DamageState = "lost"    // no good copy of the body was found
+	Lost    DamageState = "lost"    // no good copy was found
 )
 
-// NewDamage returns the mark of a copy, with what its path says about the body.
+// NewDamage marks a copy, with the body data from its path.
 func NewDamage(c Copy, problem string, seen Moment) Damage {
 	d := Damage{Copy: c, Problem: problem, State: Damaged, FirstSeen: seen, LastSeen: seen, Next: seen}
 	parts := strings.Split(c.Path, "/")
@@ -55,20 +54,19 @@ func NewDamage(c Copy, problem string, seen Moment) Damage {
 	return d
 }
 
-// Of adds the row that has the body.
+// Of adds the row that names the body.
 func (d Damage) Of(r *Reference) Damage {
 	d.Owner, d.Bucket, d.ID, d.Name, d.Upload, d.Number = r.Owner, r.Bucket, r.ID, r.Name, r.Upload, r.Number
 	return d
 }
 
-// Pauses between attempts to repair a copy.
+// Pauses between repair attempts.
 const (
 	firstPause = time.Minute
 	mostPause  = time.Hour
 )
 
-// Failed is the mark after a failed attempt. The pause before the next attempt doubles, up
-// to an hour.
+// Failed returns the mark after a failed attempt. The pause doubles up to an hour.
 func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	pause := min(firstPause<<min(d.Attempts, 10), mostPause)
 	d.Attempts++
@@ -76,65 +74,61 @@ func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	return d
 }
 
-// DamageQuery selects marks.
 type DamageQuery struct {
-	After Copy        // greater ones, by node and path
+	After Copy        // start after this node and path
 	State DamageState // "": all
 	Limit int
 }
 
-// DamageCount counts the marks of a node with a state.
+// DamageCount counts a node's marks in a state.
 type DamageCount struct {
 	Node   string
 	State  DamageState
 	Copies int64
-	Oldest Moment // when the first of them was seen first
+	Oldest Moment // when the oldest was first seen
 }
 
-// Damages stores marks of damaged copies.
+// Damages stores marks on damaged copies.
 type Damages interface {
-	// Mark adds marks. A copy that is marked already gets the new LastSeen, the problem, and
-	// the row if it is known; the rest of its mark stays.
+	// Mark adds marks. An existing mark gets the new LastSeen, the problem, and the row if known.
 	Mark(ctx context.Context, all []Damage) error
 
-	// Marked reads marks in the order of node and path.
+	// Marked reads marks ordered by node and path.
 	Marked(ctx context.Context, q DamageQuery) ([]Damage, error)
 
-	// DueMarks reads at most limit marks whose next attempt is due, in the order of these
-	// attempts.
+	// DueMarks reads at most limit marks that are due, in order of their next attempt.
 	DueMarks(ctx context.Context, now Moment, limit int) ([]Damage, error)
 
-	// NoteAttempt stores State, Attempts, Next, Error and the row of a mark that exists.
+	// NoteAttempt updates State, Attempts, Next, Error and the row of an existing mark.
 	NoteAttempt(ctx context.Context, d Damage) error
 
-	// Unmark removes marks, except those that were seen again after d.LastSeen.
+	// Unmark removes marks unless they were seen again after d.LastSeen.
 	Unmark(ctx context.Context, all []Damage) error
 
-	// CountMarks counts the marks, by node and state.
+	// CountMarks counts marks by node and state.
 	CountMarks(ctx context.Context) ([]DamageCount, error)
 }
 
-// Scrub is how far the scrubber has read the copies on a node.
+// Scrub is the scrubber's progress on a node.
 type Scrub struct {
 	Node  string
-	Began Moment // the pass
-	After string // the last path; "" with Done: the pass is complete
+	Began Moment // start of the pass
+	After string // last path; "" with Done: the pass is complete
 	Done  bool
 
-	// Of the pass so far.
+	// In this pass:
 	Copies int64
 	Bytes  int64
-	Found  int64 // damaged copies and files without a row
+	Found  int64 // damaged copies and unreferenced files
 	Total  int64 // bytes of all copies on the node
 
-	Ended Moment // the last complete pass; 0: there was none
+	Ended Moment // last complete pass, or 0
 }
 
-// Scrubs stores the progress of the scrubber.
+// Scrubs stores scrubber progress.
 type Scrubs interface {
-	// Scrubs reads the progress on all nodes, in their order.
+	// Scrubs reads the progress on all nodes, in node order.
 	Scrubs(ctx context.Context) ([]Scrub, error)
 
-	// SetScrub stores the progress on a node.
 	SetScrub(ctx context.Context, s Scrub) error
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// day is a day in the unit of a Moment. Midnights UTC are its multiples.
+// day in Moment units. Midnights UTC are its multiples.
 const day = Moment(24 * time.Hour / time.Microsecond)
 
-// never is the last midnight that dates in HTTP and XML can express.
+// never is the last midnight that HTTP and XML dates can express.
 var never = At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 
 // Expiry is when a lifecycle rule deletes something.
@@ -18,8 +18,7 @@ type Expiry struct {
 	Rule *LifecycleRule
 }
 
-// AfterDays returns the midnight UTC that follows a number of days, as S3 rounds it. It is in the year 9999 at
-// the latest.
+// AfterDays returns the midnight UTC after a number of days, rounded up as S3 does, at most in year 9999.
 func AfterDays(begin Moment, days int) Moment {
 	midnight := begin - begin%day
 	if begin%day < 0 {
@@ -31,8 +30,7 @@ func AfterDays(begin Moment, days int) Moment {
 	return midnight + Moment(days+1)*day
 }
 
-// Expiry returns when an object expires by the earliest of the rules that apply to it; ok is false if none
-// does. Of two rules with the same time, the first one counts.
+// Expiry returns the earliest expiry of an object by any matching rule. The first rule wins ties.
 func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -50,8 +48,7 @@ func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// AbortOf returns when an incomplete upload is aborted by the earliest of the rules that apply to it; ok is
-// false if none does.
+// AbortOf returns when the earliest matching rule aborts an incomplete upload.
 func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -65,8 +62,8 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// ExpiryOfVersion returns when a noncurrent version, or a delete marker without versions, is deleted by the earliest of
-// the rules that apply to it; ok is false if none does. newer is how many noncurrent versions of the object are newer.
+// ExpiryOfVersion returns when the earliest matching rule deletes a noncurrent version or a delete marker without
+// versions. newer counts the newer noncurrent versions of the object.
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -90,7 +87,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// matchesVersion reports whether a rule applies to a version. A delete marker has neither tags nor a size.
+// matchesVersion reports whether a rule applies to a version. Delete markers have neither tags nor size.
 func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	if v.Marker {
 		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())
@@ -103,10 +100,9 @@ func (r *LifecycleRule) readsVersions() bool {
 	return !r.Disabled && (r.Noncurrent != nil || r.Expiration != nil && (r.Expiration.removesMarkers() || r.Expiration.Days > 0) && !r.filtersObjects())
 }
 
-// VersionPrefixes returns prefixes of the names of all versions that may have expired, as ObjectPrefixes does.
+// VersionPrefixes returns name prefixes that cover all versions that may have expired, like ObjectPrefixes.
 func (l *Lifecycle) VersionPrefixes() []string { return l.prefixes((*LifecycleRule).readsVersions) }
 
-// matches reports whether a rule applies to an object.
 func (r *LifecycleRule) matches(o *Object) bool {
 	if !strings.HasPrefix(o.Name, r.Begins()) {
 		return false
@@ -126,13 +122,13 @@ func (r *LifecycleRule) matches(o *Object) bool {
 	return true
 }
 
-// ObjectPrefixes returns prefixes of the names of all objects that may have expired at a time, in order and
-// without one that begins with another. Other names need not be read.
+// ObjectPrefixes returns name prefixes that cover all objects that may have expired by now, in order and without
+// overlaps. Other names need not be read.
 func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
 	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
 }
 
-// UploadPrefixes returns prefixes of the names of all uploads that may be aborted, as ObjectPrefixes does.
+// UploadPrefixes returns name prefixes that cover all uploads that may be aborted, like ObjectPrefixes.
 func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
 
 func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
@@ -151,8 +147,8 @@ func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
 	return kept
 }
 
-// NextRun returns when the rules may delete something that a run did not: at the midnight UTC after it began, or in
-// the year 9999 if no rule is enabled that deletes anything.
+// NextRun returns when rules may next delete something: the midnight UTC after the run began, or in year 9999 if no
+// enabled rule deletes.
 func (l *Lifecycle) NextRun(began Moment) Moment {
 	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() || r.readsVersions() }) {
 		return never

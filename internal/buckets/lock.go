@@ -7,47 +7,46 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// LockMode is the mode of a retention.
+// LockMode is a retention mode.
 type LockMode string
 
-// Modes of retention. Until its date, a version in governance mode is only deleted with a bypass, and one in compliance mode by nobody.
+// Retention modes. Until its date, a governance version can be deleted only with a bypass, a compliance version not
+// at all.
 const (
 	Governance LockMode = "GOVERNANCE"
 	Compliance LockMode = "COMPLIANCE"
 )
 
-// HoldStatus is the status of a legal hold.
+// HoldStatus is a legal hold status.
 type HoldStatus string
 
-// Status of a legal hold; "": it was never set.
+// Legal hold statuses; "" means never set.
 const (
 	HoldOn  HoldStatus = "ON"
 	HoldOff HoldStatus = "OFF"
 )
 
-// Lock protects a version of an object. The clock that ends a retention is that of the database.
+// Lock protects an object version. Retention ends by the database clock.
 type Lock struct {
 	Mode  LockMode   `json:"mode,omitempty"` // "": no retention
 	Until Moment     `json:"until,omitempty"`
 	Hold  HoldStatus `json:"hold,omitempty"`
 }
 
-// IsZero reports whether the version has neither a retention nor a legal hold.
+// IsZero reports whether there is neither retention nor legal hold.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
-// Retention returns the lock without its legal hold.
 func (l Lock) Retention() Retention { return Retention{l.Mode, l.Until} }
 
-// Retention keeps a version until a date. The zero value does not.
+// Retention keeps a version until a date. The zero value keeps nothing.
 type Retention struct {
 	Mode  LockMode
 	Until Moment
 }
 
-// IsZero reports whether there is no retention.
 func (r Retention) IsZero() bool { return r == Retention{} }
 
-// Check returns ErrRetention for a retention that no version can have.
+// Check returns ErrRetention for an invalid retention.
 func (r Retention) Check() error {
 	if r.IsZero() || (r.Mode == Governance || r.Mode == Compliance) && 0 < r.Until && r.Until <= maxUntil {
 		return nil
@@ -55,10 +54,10 @@ func (r Retention) Check() error {
 	return ErrRetention
 }
 
-// maxUntil is the last date that every database and the protocol can write.
+// maxUntil is the last date that every database and the protocol can represent.
 var maxUntil = At(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
-// Check returns a *LockedError if the version must not be deleted or changed. bypass is the right to ignore governance.
+// Check returns *LockedError if the version must not be deleted or changed. bypass ignores governance.
 func (l Lock) Check(now Moment, bypass bool) error {
 	if l.Hold == HoldOn || l.Until > now && !(bypass && l.Mode == Governance) {
 		return &LockedError{l}
@@ -66,8 +65,8 @@ func (l Lock) Check(now Moment, bypass bool) error {
 	return nil
 }
 
-// Change returns the lock as a change leaves it, or a *LockedError. A retention whose date has not passed can be extended; with a
-// bypass, governance can also be shortened, removed or become compliance.
+// Change applies a change, or returns *LockedError. An active retention can be extended; with a bypass, governance
+// can also be shortened, removed or turned into compliance.
 func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	if r := c.Retention; r != nil {
 		if err := r.Check(); err != nil {
@@ -85,14 +84,14 @@ func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	return l, nil
 }
 
-// LockChange is a change of a version's lock.
+// LockChange changes a version's lock.
 type LockChange struct {
-	Retention *Retention // nil: it stays
-	Hold      HoldStatus // "": it stays
-	Bypass    bool       // the right to ignore governance
+	Retention *Retention // nil: unchanged
+	Hold      HoldStatus // "": unchanged
+	Bypass    bool       // ignore governance
 }
 
-// LockedError means that a lock forbids a deletion or a change of a version.
+// LockedError means that a lock forbids deleting or changing a version.
 type LockedError struct{ Lock Lock }
 
 func (e *LockedError) Error() string {
@@ -112,11 +111,11 @@ func (e *LockedError) until() string { return e.Lock.Until.Time().UTC().Format(t
 // ErrorCode implements errcode.Coder.
 func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
-// BucketLock is the object lock of a bucket.
+// BucketLock is a bucket's object lock configuration.
 type BucketLock struct {
-	Enabled bool `json:"-"` // versions can be locked, and versioning cannot be suspended; it stays so
+	Enabled bool `json:"-"` // permanent; versioning can then not be suspended
 
-	// The retention of new objects, for either days or years; "": they are not locked.
+	// Default retention of new objects, in days or years; "": none.
 	Mode  LockMode `json:"mode,omitempty"`
 	Days  int      `json:"days,omitempty"`
 	Years int      `json:"years,omitempty"`
@@ -128,7 +127,7 @@ const (
 	MaxLockYears = 100
 )
 
-// Check returns errcode.Invalid for an object lock that no bucket can have.
+// Check returns errcode.Invalid for an invalid configuration.
 func (l BucketLock) Check() error {
 	switch {
 	case !l.Enabled:
@@ -143,7 +142,7 @@ func (l BucketLock) Check() error {
 	return nil
 }
 
-// Encode returns the lock as it is stored, or the error of Check.
+// Encode returns the stored form, or the error of Check.
 func (l BucketLock) Encode() (string, error) {
 	if err := l.Check(); err != nil {
 		return "", err
@@ -155,7 +154,7 @@ func (l BucketLock) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Apply returns the lock of a new object. A retention of its own has precedence over the default.
+// Apply returns a new object's lock. The object's own retention takes precedence over the default.
 func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	switch {
 	case !l.Enabled && !own.IsZero():
@@ -166,7 +165,8 @@ func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	return own, nil
 }
 
-// until returns when the default retention of an object that is written now ends. A year after February 29 is February 28, as in PostgreSQL.
+// until returns when the default retention of an object written now ends. A year after February 29 is February 28, as
+// in PostgreSQL.
 func (l BucketLock) until(now Moment) Moment {
 	t := now.Time()
 	if u := t.AddDate(l.Years, 0, 0); u.Day() == t.Day() {
@@ -174,10 +174,10 @@ func (l BucketLock) until(now Moment) Moment {
 	} else {
 		t = u.AddDate(0, 0, -1)
 	}
-	return At(t.AddDate(0, 0, l.Days).Truncate(time.Second).Add(time.Second)) // answers and clients have less precision
+	return At(t.AddDate(0, 0, l.Days).Truncate(time.Second).Add(time.Second)) // round up: answers and clients use whole seconds
 }
 
-// Errors of object lock.
+// Object lock errors.
 var (
 	ErrNoLock          = errcode.New(errcode.Invalid, "the bucket has no object lock")
 	ErrUnlock          = errcode.New(errcode.Invalid, "object lock cannot be disabled")

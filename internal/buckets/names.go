@@ -12,18 +12,16 @@ import (
 	"holdfast/internal/ident"
 )
 
-// AccountID is the ID of an account, which owns buckets: a UUID in lower case, as
-// databases return it. It is the first column of every key.
+// AccountID is a bucket owner's ID: a lower-case UUID, as databases return it. It is the first column of every key.
 type AccountID string
 
-// BucketID identifies one incarnation of a bucket: a bucket that is deleted and created
-// again has another ID.
+// BucketID identifies one incarnation of a bucket: a recreated bucket gets another ID.
 type BucketID string
 
-// ObjectID is the ID of one version of an object, and of a body on storage nodes.
+// ObjectID identifies an object version and its body on storage nodes.
 type ObjectID string
 
-// UploadID is the ID of a multipart upload. IDs of later uploads compare greater.
+// UploadID identifies a multipart upload. Later uploads have greater IDs.
 type UploadID string
 
 // NewUUID returns a random UUID (version 4).
@@ -34,8 +32,7 @@ func NewUUID() string {
 	return formatUUID(b)
 }
 
-// NewUploadID returns the ID of an upload that begins now: a UUID (version 7), which
-// begins with the time in milliseconds.
+// NewUploadID returns a version 7 UUID, which begins with the time in milliseconds.
 func NewUploadID(now Moment) UploadID {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
@@ -58,8 +55,7 @@ func formatUUID(b [16]byte) string {
 	return string(s)
 }
 
-// ParseUUID parses a UUID of 36 characters in either case and returns it in lower
-// case. The nil UUID is rejected.
+// ParseUUID parses a 36-character UUID and returns it in lower case. It rejects the nil UUID.
 func ParseUUID(s string) (string, error) {
 	id, ok := ident.ParseUUID(s)
 	if !ok {
@@ -70,7 +66,7 @@ func ParseUUID(s string) (string, error) {
 
 var errUUID = errcode.New(errcode.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
 
-// Check rejects the zero value and everything else that is not a UUID in lower case.
+// Check rejects everything but a lower-case UUID.
 func (id AccountID) Check() error {
 	if s, err := ParseUUID(string(id)); err != nil || s != string(id) {
 		return ErrNoAccountID
@@ -78,19 +74,18 @@ func (id AccountID) Check() error {
 	return nil
 }
 
-// ErrNoAccountID means that a caller did not say whose data it wants.
+// ErrNoAccountID means that a caller named no account.
 var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
-// Lengths of names in bytes.
+// Name lengths in bytes.
 const (
 	minBucketName = 3
 	maxBucketName = 63
 	MaxObjectName = 1024
 )
 
-// CheckBucketName rejects names that cannot be a label of a host name: a name has 3 to
-// 63 of a-z, 0-9, "-" and ".", its labels neither begin nor end with "-", and it is not
-// an IPv4 address.
+// CheckBucketName rejects names that cannot be a host name: 3 to 63 of a-z, 0-9, "-" and ".", no label may begin or
+// end with "-", and IPv4 addresses are not allowed.
 func CheckBucketName(s string) error {
 	if len(s) < minBucketName || len(s) > maxBucketName {
 		return ErrBucketName
@@ -113,8 +108,8 @@ func CheckBucketName(s string) error {
 	return nil
 }
 
-// looksLikeIPv4 reports whether a name has four groups of one to three digits, as the
-// address 192.168.5.4 and the invalid address 999.1.1.1 have.
+// looksLikeIPv4 reports whether a name has four groups of one to three digits, even if the address is invalid, e.g.
+// 999.1.1.1.
 func looksLikeIPv4(s string) bool {
 	groups := 0
 	for g := range strings.SplitSeq(s, ".") {
@@ -126,11 +121,11 @@ func looksLikeIPv4(s string) bool {
 	return groups == 4
 }
 
-// ErrBucketName means that no bucket can have the name.
+// ErrBucketName means that a bucket name is not valid.
 var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
 
-// CheckObjectName rejects names that are empty, too long, not UTF-8, or that contain
-// U+0000, which PostgreSQL cannot store. Everything else is a name: "..", "//", "%2e".
+// CheckObjectName rejects names that are empty, too long, not UTF-8, or contain U+0000, which PostgreSQL cannot
+// store. Everything else is a name: "..", "//", "%2e".
 func CheckObjectName(s string) error {
 	switch {
 	case s == "":
@@ -150,8 +145,8 @@ var (
 	ErrObjectName        = errcode.New(errcode.Invalid, "the object name is not UTF-8 or contains the character U+0000")
 )
 
-// CheckAccountName rejects account names that are not 1 to 63 of a-z, 0-9 and "-", or
-// that begin or end with "-": the name is a label of a host name.
+// CheckAccountName rejects names that cannot be a host name label: 1 to 63 of a-z, 0-9 and "-", not beginning or
+// ending with "-".
 func CheckAccountName(s string) error {
 	if s == "" || len(s) > maxBucketName || s[0] == '-' || s[len(s)-1] == '-' {
 		return ErrAccountName
@@ -166,5 +161,5 @@ func CheckAccountName(s string) error {
 	return nil
 }
 
-// ErrAccountName means that no account can have the name.
+// ErrAccountName means that an account name is not valid.
 var ErrAccountName = errcode.New(errcode.Invalid, `an account name has 1 to 63 of a-z, 0-9 and "-", and neither begins nor ends with "-"`)

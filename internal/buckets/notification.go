@@ -10,46 +10,45 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Notifications say which events of a bucket are published, and where.
+// Notifications select which bucket events are published, and where.
 type Notifications struct {
 	Rules []NotificationRule `json:"rules,omitempty"`
 }
 
-// IsZero reports whether no event is published.
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
-// NotificationRule publishes events of objects to one destination.
+// NotificationRule publishes object events to one destination.
 type NotificationRule struct {
 	ID      string       `json:"id"`
 	Target  Target       `json:"target"`
 	ARN     string       `json:"arn"`
-	Events  []string     `json:"events"` // such as s3:ObjectCreated:*
+	Events  []string     `json:"events"` // e.g. s3:ObjectCreated:*
 	Filters []NameFilter `json:"filters,omitempty"`
 
-	// Filtered says that the client has sent the element Filter, which may be empty.
+	// Filtered means that the client sent a Filter element, which may be empty.
 	Filtered bool `json:"filtered,omitempty"`
 }
 
-// Target is the element of S3 in which the client has sent a rule. It has no effect.
+// Target is the S3 element in which the client sent a rule. It has no effect.
 type Target string
 
-// Targets, in the order in which S3 lists them.
+// Targets in the order in which S3 lists them.
 const (
 	TargetTopic    Target = "topic"
 	TargetQueue    Target = "queue"
 	TargetFunction Target = "function"
 )
 
-// NameFilter is a condition on the name of an object, as the client sent it.
+// NameFilter is a condition on the object name, as sent.
 type NameFilter struct {
 	Name  string `json:"name"` // prefix or suffix, in any case
 	Value string `json:"value"`
 }
 
-// EventName is the name of an event in S3 without its prefix s3:.
+// EventName is an S3 event name without the prefix s3:.
 type EventName string
 
-// Events that are published.
+// Published events.
 const (
 	EventPut           EventName = "ObjectCreated:Put"
 	EventPost          EventName = "ObjectCreated:Post"
@@ -60,16 +59,15 @@ const (
 	EventExpired       EventName = "LifecycleExpiration:Delete"
 	EventExpiredMarker EventName = "LifecycleExpiration:DeleteMarkerCreated"
 
-	eventTest EventName = "TestEvent" // no rule has it
+	eventTest EventName = "TestEvent" // not allowed in rules
 )
 
-// EventNames are the names that rules may have, without those that end with a wildcard.
+// EventNames are the names allowed in rules, without wildcards.
 var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, EventDelete, EventMarker, EventExpired, EventExpiredMarker}
 
-// eventPrefix begins the names of events in S3.
 const eventPrefix = "s3:"
 
-// eventsOf returns the events that an entry of a rule means, and nil if it is not known.
+// eventsOf expands a rule entry, or returns nil if it is unknown.
 func eventsOf(entry string) (all []EventName) {
 	name, ok := strings.CutPrefix(entry, eventPrefix)
 	if !ok {
@@ -92,7 +90,7 @@ func (r *NotificationRule) events() (all []EventName) {
 	return all
 }
 
-// affixes returns the prefix and the suffix of the names of objects that the rule is for.
+// affixes returns the rule's name prefix and suffix.
 func (r *NotificationRule) affixes() (prefix, suffix string) {
 	for _, f := range r.Filters {
 		if strings.EqualFold(f.Name, "prefix") {
@@ -104,23 +102,22 @@ func (r *NotificationRule) affixes() (prefix, suffix string) {
 	return prefix, suffix
 }
 
-// IsFor reports whether the rule publishes an event of an object.
+// IsFor reports whether the rule publishes an event for an object.
 func (r *NotificationRule) IsFor(e EventName, name string) bool {
 	prefix, suffix := r.affixes()
 	return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && slices.Contains(r.events(), e)
 }
 
-// Destination is where events may be published. The configuration has it.
+// Destination is a configured event destination.
 type Destination struct {
 	Name string
 	Kind string // webhook, nats or pubsub
 }
 
-// ARN returns the name by which rules refer to the destination.
+// ARN returns the name that rules use for the destination.
 func (d Destination) ARN() string { return "arn:holdfast:" + d.Kind + ":::" + d.Name }
 
-// DestinationOf returns the name of the destination that an ARN refers to: arn:holdfast:KIND:::NAME, or MinIO's
-// arn:minio:sqs:REGION:NAME:KIND.
+// DestinationOf parses an ARN: arn:holdfast:KIND:::NAME, or MinIO's arn:minio:sqs:REGION:NAME:KIND.
 func DestinationOf(arn string) (d Destination, ok bool) {
 	p := strings.Split(arn, ":")
 	switch {
@@ -134,24 +131,24 @@ func DestinationOf(arn string) (d Destination, ok bool) {
 	return d, false
 }
 
-// Limits of notifications.
+// Notification limits.
 const (
 	MaxNotificationRules = 100
 	maxNotificationID    = 255
 	maxFilter            = 1024 // bytes
 )
 
-// NotificationError says what is wrong with the notifications of a bucket.
+// NotificationError describes invalid notifications.
 type NotificationError struct {
 	Argument, Value, Message string
 }
 
 func (e *NotificationError) Error() string { return e.Message }
 
-// Unwrap makes it an error with the code errcode.Invalid.
+// Unwrap returns an errcode.Invalid error.
 func (e *NotificationError) Unwrap() error { return errcode.New(errcode.Invalid, e.Message) }
 
-// Check returns what is wrong with notifications that may use the destinations; nil if they are valid.
+// Check validates notifications against the destinations.
 func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	if len(n.Rules) > MaxNotificationRules {
 		return &NotificationError{"Configuration", "", "A bucket can have at most " + strconv.Itoa(MaxNotificationRules) + " notification configurations"}
@@ -175,7 +172,7 @@ func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	return nil
 }
 
-// check checks a rule by itself.
+// check validates a rule by itself.
 func (r *NotificationRule) check() *NotificationError {
 	if r.ID == "" || len(r.ID) > maxNotificationID || !utf8.ValidString(r.ID) {
 		return &NotificationError{"Id", r.ID, "The ID of a notification configuration has 1 to 255 characters"}
@@ -219,7 +216,7 @@ func (r *NotificationRule) checkDestination(all []Destination) *NotificationErro
 	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
 }
 
-// overlaps reports whether both rules are for one event of an object.
+// overlaps reports whether both rules match the same event for some object.
 func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	prefix, suffix := r.affixes()
 	other, end := o.affixes()
@@ -230,7 +227,7 @@ func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	return slices.ContainsFunc(r.events(), func(e EventName) bool { return slices.Contains(theirs, e) })
 }
 
-// memory returns about how many bytes the rules take.
+// memory returns the approximate size of the rules in bytes.
 func (n *Notifications) memory() (size int) {
 	for i := range n.Rules {
 		r := &n.Rules[i]

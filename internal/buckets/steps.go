@@ -21,12 +21,12 @@ func (s *Service) ListAccounts(ctx context.Context, after string, limit int) ([]
 	return s.store.ListAccounts(ctx, after, limit)
 }
 
-// CreateAccount is Accounts.CreateAccount. The account is one of NewAccount.
+// CreateAccount is Accounts.CreateAccount for an account from NewAccount.
 func (s *Service) CreateAccount(ctx context.Context, a Account, keys ...Key) error {
 	return s.store.CreateAccount(ctx, a, keys...)
 }
 
-// NewAccount returns a new account, which is not stored.
+// NewAccount returns a new account without storing it.
 func (s *Service) NewAccount(name string) Account {
 	return Account{ID: AccountID(NewUUID()), Name: name, Created: s.now()}
 }
@@ -36,7 +36,7 @@ func (s *Service) DeleteAccount(ctx context.Context, id AccountID) error {
 	return s.store.DeleteAccount(ctx, id)
 }
 
-// Key reads an access key by ID, or returns ErrNoKey.
+// Key is Accounts.Key.
 func (s *Service) Key(ctx context.Context, id string) (Key, error) { return s.store.Key(ctx, id) }
 
 // Keys is Accounts.Keys.
@@ -89,8 +89,7 @@ func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) 
 	return s.store.Namesakes(ctx, name)
 }
 
-// CreateBucket creates a bucket. If the account has one with this name, it returns that one and
-// ErrBucketExists.
+// CreateBucket creates a bucket. If the name exists, it returns that bucket and ErrBucketExists.
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -100,11 +99,11 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 
 // SetBucket is Store.SetBucket.
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
-	defer s.notes.forget(owner, b.Name) // also if the result is unknown
+	defer s.notes.forget(owner, b.Name) // even if the result is unknown
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 
-// SetLifecycle replaces the lifecycle rules of a bucket. Without rules the bucket has no lifecycle.
+// SetLifecycle replaces a bucket's lifecycle rules; no rules remove the lifecycle.
 func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef, l Lifecycle) error {
 	if len(l.Rules) == 0 {
 		l = Lifecycle{}
@@ -114,8 +113,8 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
-// EditLifecycle changes the lifecycle rules of a bucket by name. It calls edit with the rules, and again if they have changed meanwhile.
-// An invalid rule is a *LifecycleError.
+// EditLifecycle changes a bucket's lifecycle rules. It calls edit with the rules, and again if they changed
+// meanwhile. An invalid rule returns *LifecycleError.
 func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
 	for {
 		b, err := s.Bucket(ctx, owner, bucket)
@@ -141,11 +140,11 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 	}
 }
 
-// Destinations returns the destinations of events that the configuration has.
+// Destinations returns the configured event destinations.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
-// SetNotifications replaces the notifications of a bucket. Other processes use them within KeyDelay. Each destination gets a test
-// event.
+// SetNotifications replaces a bucket's notifications and sends each destination a test event. Other processes follow
+// within KeyDelay.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
 	if wrong := n.Check(s.destinations); wrong != nil {
 		return wrong
@@ -163,7 +162,7 @@ func (s *Service) DeleteBucket(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.DeleteBucket(ctx, owner, b, s.now())
 }
 
-// Object reads an object, or returns ErrNoObject.
+// Object is Store.Get.
 func (s *Service) Object(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error) {
 	return s.store.Get(ctx, owner, b, name)
 }
@@ -188,7 +187,7 @@ func (s *Service) SetBucketLock(ctx context.Context, owner AccountID, b BucketRe
 	return s.store.SetBucketLock(ctx, owner, b, l)
 }
 
-// LockNewBucket enables versioning and object lock of a bucket that was just created.
+// LockNewBucket enables versioning and object lock on a new bucket.
 func (s *Service) LockNewBucket(ctx context.Context, owner AccountID, b BucketRef) error {
 	if err := s.store.SetVersioning(ctx, owner, b, VersioningEnabled); err != nil {
 		return err
@@ -231,14 +230,14 @@ func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, 
 	})
 }
 
-// countLocked counts an error of a lock.
+// countLocked counts lock errors.
 func (s *Service) countLocked(err error) {
 	if _, ok := errors.AsType[*LockedError](err); ok {
 		s.locked.Add(1)
 	}
 }
 
-// Locked returns how many deletions and changes of versions locks have refused.
+// Locked returns how many deletes and changes locks have rejected.
 func (s *Service) Locked() int64 { return s.locked.Load() }
 
 // DeleteObjects is Store.DeleteAll.
@@ -281,7 +280,7 @@ func (s *Service) Parts(ctx context.Context, u UploadKey, after, limit int) (pag
 	return s.store.Parts(ctx, u, after, limit)
 }
 
-// BodiesOf reads the parts of an object that was uploaded in parts, as Collector.UploadBodies does.
+// BodiesOf reads the parts of a multipart object, as Collector.UploadBodies does.
 func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, after, limit int) ([]Segment, error) {
 	return s.store.UploadBodies(ctx, owner, o.Upload, after, limit)
 }

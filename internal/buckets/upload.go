@@ -10,20 +10,18 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Upload is a multipart upload that is neither complete nor aborted. The object that it
-// becomes has its metadata.
+// Upload is an incomplete multipart upload, with the metadata of the future object.
 type Upload struct {
 	ID          UploadID
-	Name        string // of the object
+	Name        string // object name
 	Created     Moment
-	Creator     AccountID // the account that began the upload, S3's initiator
+	Creator     AccountID // began the upload; S3's initiator
 	ContentType string
 	Headers     map[string]string
 	Roles       []string
-	Properties  // Checksum.Algorithm and Checksum.Composite are those that the client has chosen; Value is empty
+	Properties  // Checksum.Algorithm and Checksum.Composite are the client's choice; Value is empty
 }
 
-// Part is a part of an upload.
 type Part struct {
 	Number int // 1 to MaxParts
 	Body
@@ -31,20 +29,20 @@ type Part struct {
 	Created  Moment
 }
 
-// PartRef is a part as a client lists it to complete an upload.
+// PartRef is a part in a client's completion list.
 type PartRef struct {
 	Number   int
 	ETag     string // without quotes
-	Checksum string // base64; empty: not given
+	Checksum string // base64; may be empty
 }
 
-// Limits of multipart uploads.
+// Multipart limits.
 const (
 	MaxParts = 10000
-	MinPart  = 5 << 20 // bytes of every part but the last
+	MinPart  = 5 << 20 // bytes of all parts but the last
 )
 
-// Errors of multipart uploads.
+// Multipart upload errors.
 var (
 	ErrNoUpload     = errcode.New(errcode.NotFound, "the upload does not exist: it was completed or aborted, or never created")
 	ErrPartNumber   = errcode.New(errcode.Invalid, "a part number is 1 to 10,000")
@@ -54,17 +52,17 @@ var (
 	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part but the last must have at least 5 MiB")
 )
 
-// Assembly is what the parts of an upload make.
+// Assembly is an object assembled from parts.
 type Assembly struct {
 	ETag   string
 	Length int64
-	Used   []Segment  // the parts of the object, with their offsets
-	Sums   []Checksum // of the used parts
-	Unused []Part     // the parts that the list leaves out
+	Used   []Segment  // parts with offsets
+	Sums   []Checksum // checksums of the used parts
+	Unused []Part     // parts not in the list
 }
 
-// Assemble checks the list with which a client completes an upload against the parts
-// that are stored, in order of their numbers. minPart is MinPart outside of tests.
+// Assemble checks a client's completion list against the stored parts, ordered by number. minPart is MinPart outside
+// tests.
 func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err error) {
 	if len(list) == 0 {
 		return a, ErrNoParts
@@ -103,13 +101,12 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 	return a, nil
 }
 
-// UploadQuery selects a page of the uploads of a bucket, ordered by the bytes of the
-// object's name and then by ID.
+// UploadQuery selects a page of a bucket's uploads, ordered by the bytes of the object name, then ID.
 type UploadQuery struct {
 	Prefix    string
 	Delimiter string
-	After     string   // the page starts after this name
-	AfterID   UploadID // or, if set, after this upload of the name After
+	After     string   // start after this name
+	AfterID   UploadID // or, if set, after this upload of After
 	Limit     int      // 1 to MaxPage
 	Bytes     int      // as in Query
 }
@@ -119,11 +116,11 @@ type UploadPage struct {
 	Uploads []Upload
 	Groups  []string
 	More    bool
-	After   string // where the next page starts
+	After   string // start of the next page
 	AfterID UploadID
 }
 
-// Object returns the object that an upload becomes, or an error if it is not the one that the client expects.
+// Object returns the assembled object, or an error if it differs from the client's expectations.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
@@ -134,7 +131,7 @@ func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	return o, c.Expected.check(&o)
 }
 
-// UnusedBytes returns the length of the parts that the object does not have.
+// UnusedBytes returns the size of the unused parts.
 func (a *Assembly) UnusedBytes() (n int64) {
 	for i := range a.Unused {
 		n += a.Unused[i].Length
@@ -146,10 +143,10 @@ func (a *Assembly) UnusedBytes() (n int64) {
 type UploadLister struct {
 	q     UploadQuery
 	page  UploadPage
-	bytes int // of the entries
+	bytes int
 }
 
-// Memory returns about how many bytes the upload takes.
+// Memory returns the approximate size in bytes.
 func (u *Upload) Memory() int {
 	e := Entry{Object: &Object{
 		Name: u.Name, Creator: u.Creator, ContentType: u.ContentType, Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
@@ -163,7 +160,7 @@ func NewUploadLister(q UploadQuery) *UploadLister { return &UploadLister{q: q} }
 // lastUpload is greater than every UploadID.
 const lastUpload = UploadID("g")
 
-// From returns the name and ID after which the rows begin, in the order of both.
+// From returns the name and ID after which rows begin, ordered by both.
 func (l *UploadLister) From() (name string, id UploadID) {
 	if l.q.After < l.q.Prefix {
 		return l.q.Prefix, ""
@@ -178,8 +175,7 @@ func (l *UploadLister) From() (name string, id UploadID) {
 	return l.q.After, l.q.AfterID
 }
 
-// Add adds the next row. If skip, the backend continues after name and id. If done, the
-// page is complete.
+// Add adds the next row. skip means that the backend continues after name and id; done, that the page is complete.
 func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool) {
 	if !strings.HasPrefix(u.Name, l.q.Prefix) {
 		return "", "", false, true

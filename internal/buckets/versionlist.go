@@ -2,17 +2,16 @@ package buckets
 
 import "strings"
 
-// VersionQuery selects a page of the versions of a bucket's objects. Groups are as in Query.
+// VersionQuery selects a page of a bucket's object versions. Groups work as in Query.
 type VersionQuery struct {
 	Prefix    string
 	Delimiter string
 
-	// The page starts after all versions of the name After, or with AfterVersion after this version of it. After may
-	// be a group.
+	// The page starts after all versions of After, which may be a group, or after its version AfterVersion.
 	After        string
 	AfterVersion VersionID
 
-	// Noncurrent leaves out current objects, but not delete markers that are current.
+	// Noncurrent omits current objects, but not current delete markers.
 	Noncurrent bool
 
 	Limit int // 1 to MaxPage
@@ -30,20 +29,20 @@ type VersionPage struct {
 	AfterVersion VersionID
 }
 
-// VersionPosition is where rows begin, ordered by name and, with the current object first, by version.
+// VersionPosition is where rows begin, ordered by name, then version with the current object first.
 type VersionPosition struct {
 	Name      string
-	Inclusive bool      // with all versions of the name
-	After     VersionID // else, if it is not "", with the noncurrent versions of the name that are older; never NullVersion
+	Inclusive bool      // start with all versions of the name
+	After     VersionID // else, if set, start with older noncurrent versions of the name; never NullVersion
 }
 
-// IDs of versions that are less and greater than all others.
+// IDs below and above all versions.
 const (
 	FirstVersion VersionID = "00000000-0000-0000-0000-000000000000"
 	LastVersion  VersionID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
-// Noncurrent returns the version after which the noncurrent versions of the name begin.
+// Noncurrent returns the version after which the name's noncurrent versions begin.
 func (p VersionPosition) Noncurrent() VersionID {
 	switch {
 	case p.Inclusive:
@@ -54,7 +53,7 @@ func (p VersionPosition) Noncurrent() VersionID {
 	return LastVersion
 }
 
-// VersionLister builds a page of versions, as Lister builds a Page.
+// VersionLister builds a page of versions, as Lister does.
 type VersionLister struct {
 	q     VersionQuery
 	page  VersionPage
@@ -62,7 +61,7 @@ type VersionLister struct {
 	bytes int
 }
 
-// NewVersionLister returns a VersionLister for a query. null is the position of AfterVersion if that is NullVersion.
+// NewVersionLister returns a VersionLister. null is the position of AfterVersion if that is NullVersion.
 func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
 	l := &VersionLister{q: q, from: VersionPosition{Name: q.After, After: q.AfterVersion}}
 	if q.AfterVersion == NullVersion {
@@ -78,17 +77,17 @@ func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
 	return l
 }
 
-// skip continues after all names of a group.
+// skip continues after a group.
 func (l *VersionLister) skip(objects Query, group string) {
 	p := objects.after(group)
 	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
 }
 
-// smallBatch is how many rows are read first, and again after each group: in most cases the next row is of another group.
+// smallBatch is how many rows are read first and after each group: usually the next row is in another group.
 const smallBatch = 8
 
-// Fill builds the page. read calls add with at most limit rows from a position on, until add returns false, and returns
-// the number of rows that it has read. key is the version of a row in the order of rows, "" for the current object.
+// Fill builds the page. read calls add with at most limit rows from a position until add returns false, and returns
+// the number of rows read. key is a row's version in row order, "" for the current object.
 func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func(v Version, key VersionID) bool) (int, error)) (VersionPage, error) {
 	batch := l.q.Limit + 1
 	if l.q.Delimiter != "" {
@@ -115,7 +114,8 @@ func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func
 	}
 }
 
-// add adds the next row. If skipped, the following rows are of the same group; if done, the page is complete.
+// add adds the next row. skipped means that the following rows are in the same group; done, that the page is
+// complete.
 func (l *VersionLister) add(v Version, key VersionID) (skipped, done bool) {
 	switch {
 	case !strings.HasPrefix(v.Name, l.q.Prefix):

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// A copy is a sequence of frames: a data chunk, followed by a trailer. All chunks but the
-// last have chunkSize bytes. The trailer makes each frame verifiable by itself:
+// A copy is a sequence of frames: a data chunk and a trailer. All chunks but the last have chunkSize bytes. The
+// trailer makes each frame verifiable by itself:
 //
 //	offset  bytes
 //	     0      4  "HFB" and the version, 1
@@ -21,11 +21,11 @@ import (
 //	    16      8  frame ID, which the row has too
 //	    24      8  CRC64NVME over the data and the 24 bytes above
 //
-// Numbers are big-endian. A body has one frame ID, on all nodes. It is random, so another body's
-// frame is never accepted. The checksum covers the data as it is
-// stored, so that a copy can be verified without a key if data is ever encrypted.
+// Numbers are big-endian. The frame ID is random per body and the same on all nodes, so a frame from another body is
+// never accepted. The checksum covers the data as stored, so that copies can be verified without a key if data is
+// ever encrypted.
 //
-// Bodies that were written before there were frames are plain: their copies are the data alone.
+// Bodies older than frames are plain: their copies are the data alone.
 const (
 	trailerSize = 32
 	frameSize   = chunkSize + trailerSize
@@ -33,7 +33,7 @@ const (
 	frameMagic = 'H'<<24 | 'F'<<16 | 'B'<<8 | 1
 )
 
-// layout is how a copy is stored.
+// layout is the format of a copy.
 type layout int
 
 const (
@@ -41,7 +41,7 @@ const (
 	plain
 )
 
-// layoutOf returns the layout that the copies of a body should have.
+// layoutOf returns the expected layout of a body's copies.
 func layoutOf(b *buckets.Body) layout {
 	if b.Frames.Set {
 		return framed
@@ -58,7 +58,6 @@ func (l layout) String() string {
 
 func (l layout) other() layout { return framed + plain - l }
 
-// trailer returns the trailer's size.
 func (l layout) trailer() int {
 	if l == plain {
 		return 0
@@ -66,7 +65,6 @@ func (l layout) trailer() int {
 	return trailerSize
 }
 
-// size returns a copy's size.
 func (l layout) size(length int64) int64 {
 	return length + chunkCount(length)*int64(l.trailer())
 }
@@ -74,16 +72,14 @@ func (l layout) size(length int64) int64 {
 // offset returns where a chunk begins in a copy.
 func (l layout) offset(index int64) int64 { return index * int64(chunkSize+l.trailer()) }
 
-// StoredSize returns the size that each copy has on its node.
+// StoredSize returns the size of each copy on its node.
 func StoredSize(b *buckets.Body) int64 { return layoutOf(b).size(b.Length) }
 
-// chunkCount returns how many chunks a body has.
 func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSize }
 
-// chunkLength returns the data length of a chunk.
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
-// seal appends the trailer of a chunk whose checksum is known.
+// seal appends the trailer to a chunk whose checksum is known.
 func (c *chunk) seal(id uint64, index int64) {
 	t := c.bytes[c.n : c.n+trailerSize]
 	binary.BigEndian.PutUint32(t, frameMagic)
@@ -95,7 +91,7 @@ func (c *chunk) seal(id uint64, index int64) {
 	c.layout = framed
 }
 
-// measure computes the checksum of a plain chunk.
+// measure computes a plain chunk's checksum.
 func (c *chunk) measure() {
 	c.layout, c.sum = plain, checksum.UpdateCRC64(0, c.data())
 }
@@ -105,11 +101,10 @@ var (
 	errFrame = errcode.Wrap(errcode.Internal, "a chunk is another one than its place says", ErrCorrupt)
 )
 
-// errNewer means that a copy is intact, but written by a later release.
+// errNewer means that an intact copy was written by a later release.
 var errNewer = errors.New("the format of the copy is unknown")
 
-// open verifies a frame. The caller has read as many bytes as the frame should have, and
-// compares the ID.
+// open verifies a frame. The caller has read the expected number of bytes and compares the ID.
 func (c *chunk) open(index int64) error {
 	c.layout = framed
 	c.sum = checksum.UpdateCRC64(0, c.data())
@@ -129,8 +124,7 @@ func (c *chunk) open(index int64) error {
 	return nil
 }
 
-// HasSize reports whether a copy of a body may have a size. Copies that were made before there
-// were frames are smaller than StoredSize says.
+// HasSize reports whether a copy of a body may have this size. Copies older than frames are smaller than StoredSize.
 func HasSize(b *buckets.Body, size int64) bool {
 	return size == plain.size(b.Length) || size == framed.size(b.Length)
 }

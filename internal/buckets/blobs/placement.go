@@ -9,21 +9,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Space that a node keeps free: some file systems become slow or fail when they are full.
+// Free space to keep: some file systems become slow or fail when full.
 const (
-	keepFreePart = 100 // of the total
+	keepFreePart = 100 // fraction of the total
 	keepFreeMost = 1 << 30
 )
 
-// placement chooses nodes for some copies of one body. It returns no node twice.
+// placement chooses nodes for copies of a body, each node at most once.
 type placement struct {
 	c       *Cluster
 	size    int64
 	copies  int
 	used    map[*member]bool
-	have    map[*member]bool // nodes that had a copy before
-	spread  map[string]int   // copies in each datacenter
-	failure error            // of the last node that failed
+	have    map[*member]bool // nodes that already had a copy
+	spread  map[string]int   // copies per datacenter
+	failure error            // last node failure
 	stalled bool             // a node has stalled since the others were asked
 }
 
@@ -31,7 +31,7 @@ func (c *Cluster) place(size int64, copies int) *placement {
 	return &placement{c: c, size: max(size, 0), copies: copies, used: map[*member]bool{}, have: map[*member]bool{}, spread: map[string]int{}}
 }
 
-// exclude marks nodes that have a copy already.
+// exclude marks nodes that already have a copy.
 func (p *placement) exclude(have []*member) {
 	for _, m := range have {
 		p.used[m], p.have[m] = true, true
@@ -39,10 +39,9 @@ func (p *placement) exclude(have []*member) {
 	}
 }
 
-// next returns n more nodes, see try. If there are not as many, nodes that were full,
-// read-only or did not respond are asked again first: a body is refused only if it cannot
-// be stored now. After a node has stalled, all others are asked first, because several
-// may have one cause, and the client would wait for each.
+// next returns n more nodes, see try. If it finds too few, it first asks full, read-only and unresponsive nodes
+// again: a body is rejected only if it cannot be stored now. After a stall it asks all other nodes first, because
+// several may share a cause, and the client would wait for each.
 func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	candidate := func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] }
 	if p.stalled {
@@ -54,12 +53,11 @@ func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 		return nodes, nil
 	}
 	p.c.ask(ctx, func(m *member) bool { return candidate(m) && (m.stalled || !p.fits(m)) })
-	return p.try(n) // also where another caller has just asked
+	return p.try(n) // even if another caller has just asked
 }
 
-// try returns n more nodes: those that did not fail recently first, then in the
-// datacenter that has the fewest copies, then at random, weighted by free space. It
-// returns an error if there are not as many.
+// try returns n more nodes: prefer nodes without recent failures, then the datacenter with the fewest copies, then
+// choose at random, weighted by free space.
 func (p *placement) try(n int) ([]*member, error) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -80,13 +78,13 @@ func (p *placement) try(n int) ([]*member, error) {
 	return chosen, nil
 }
 
-// failed takes note that a node did not store its copy.
+// failed records that a node did not store its copy.
 func (p *placement) failed(m *member, err error) {
 	p.spread[m.datacenter]--
 	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
-// choose returns one node, or nil.
+// choose returns a node or nil.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
@@ -109,7 +107,7 @@ func (p *placement) choose() *member {
 	return p.weighted(p.sameDatacenter(best))
 }
 
-// order compares two nodes; the smaller one is chosen.
+// order compares two nodes; the smaller is chosen.
 func (p *placement) order(a, b *member) int {
 	x, y := p.c.isAvoided(a), p.c.isAvoided(b)
 	switch {
@@ -121,8 +119,8 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
-// sameDatacenter reduces nodes to those of one datacenter, so that each datacenter gets
-// as many copies, however many nodes it has.
+// sameDatacenter keeps only nodes in one datacenter, so that each datacenter gets equally many copies, however many
+// nodes it has.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {
@@ -134,8 +132,7 @@ func (p *placement) sameDatacenter(nodes []*member) []*member {
 	return slices.DeleteFunc(nodes, func(m *member) bool { return m.datacenter != name })
 }
 
-// weighted chooses a node by free space. A node whose space is unknown counts as the
-// largest of the others.
+// weighted chooses a node by free space. Unknown space counts as the largest known.
 func (p *placement) weighted(nodes []*member) *member {
 	most := 1.0
 	for _, m := range nodes {
@@ -160,20 +157,20 @@ func (p *placement) weighted(nodes []*member) *member {
 	return nodes[len(nodes)-1]
 }
 
-// fits reports whether a node has space for the body, as far as is known.
+// fits reports whether a node has space for the body, as far as known.
 func (p *placement) fits(m *member) bool {
 	return !m.hasSpace || m.space.Fits(p.size)
 }
 
-// Fits reports whether a node with a known space takes a body.
+// Fits reports whether a node with this space takes a body.
 func (s Space) Fits(size int64) bool { return !s.ReadOnly && s.hasRoom(size) }
 
 func (s Space) hasRoom(size int64) bool {
 	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
 }
 
-// lack returns the error for too few nodes. It is lack of space if the nodes that do not
-// work now would not be enough either. The caller holds c.mu.
+// lack returns the error for too few nodes: lack of space if the nodes that do not work now would not suffice either.
+// The caller holds c.mu.
 func (p *placement) lack() error {
 	possible := p.c.pending
 	for _, m := range p.c.members {

@@ -12,55 +12,54 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options of an import.
+// Options configure an import.
 type Options struct {
 	Source  *Source
 	Target  *buckets.Service
-	Account buckets.Account // that gets the buckets
+	Account buckets.Account // receives the buckets
 
-	Bucket, Prefix string // at the source; "": all buckets, all objects
-	To             string // the bucket here; "": the same name
+	Bucket, Prefix string // at the source; "": all
+	To             string // target bucket; "": same name
 	Parallel       int    // objects at once
 	DryRun         bool   // only compare
-	CurrentOnly    bool   // leave out noncurrent versions
-	IgnoreTags     bool   // of objects that are equal otherwise
-	Final          bool   // nobody writes to the source any more: compare once more at the end
+	CurrentOnly    bool   // skip noncurrent versions
+	IgnoreTags     bool   // on otherwise equal objects
+	Final          bool   // the source has no more writers: compare again at the end
 
-	Report   func(Problem)  // called for each problem, by one goroutine at a time
+	Report   func(Problem)  // called per problem, from one goroutine at a time
 	Progress func(Progress) // likewise
 }
 
-// Problem is an object, or a bucket if Key is "", that was not imported, or not completely.
+// Problem is an object (a bucket if Key is "") that was not fully imported.
 type Problem struct {
 	Bucket string // at the source
 	Key    string
 	Reason string
-	Failed bool // something is missing here; otherwise it is only a note
+	Failed bool // something is missing here; otherwise only a note
 }
 
 // Progress of an import.
 type Progress struct {
-	Done, Total int64 // objects; a total of 0 is not known yet
-	Bytes       int64 // that were read
+	Done, Total int64 // objects; total 0: not known yet
+	Bytes       int64 // bytes read
 }
 
-// Result counts what an import has done, or would do.
+// Result counts the work that an import did, or would do.
 type Result struct {
-	Buckets    int64 // that were compared
-	Objects    int64 // that the source listed
+	Buckets    int64 // compared
+	Objects    int64 // listed by the source
 	Imported   int64
-	Bytes      int64 // of the imported objects
+	Bytes      int64 // imported
 	Skipped    int64 // equal on both sides
 	Deleted    int64
-	Kept       int64 // changed here by clients, after the source
+	Kept       int64 // changed here by clients later than at the source
 	Failed     int64
-	Unverified int64 // imported, with a length as the only proof
-	Retagged   int64 // of which only the tags were imported
-	Absent     int64 // older versions that cannot be added any more
-	Left       int64 // what still differed at the end of a final import
+	Unverified int64 // imported with only the length verified
+	Retagged   int64 // only tags imported
+	Absent     int64 // older versions that can no longer be added
+	Left       int64 // still different at the end of a final import
 }
 
-// imports is an import that runs.
 type imports struct {
 	Options
 	pairs []pair
@@ -69,21 +68,21 @@ type imports struct {
 	result Result
 	total  int64
 	bytes  int64
-	inARow int // failures of the source or the target since the last success
+	inARow int // source or target failures since the last success
 }
 
-// pair is a bucket at the source and the one here.
+// pair is a source bucket and its target.
 type pair struct {
 	from, to string
-	bucket   buckets.Bucket // here; without an ID: it would be created
+	bucket   buckets.Bucket // target; without an ID it would be created
 
-	versioning types.BucketVersioningStatus // of the source; "": only current objects are imported
-	lock       *buckets.BucketLock          // of the source; nil: locks of versions are not imported
+	versioning types.BucketVersioningStatus // at the source; "": import only current objects
+	lock       *buckets.BucketLock          // at the source; nil: do not import version locks
 
-	keepsVersions func(context.Context) error // enables versioning and object lock here, once
+	keepsVersions func(context.Context) error // enables versioning and object lock at the target, once
 }
 
-// Run imports, and returns what it has done, also with an error, after which it can be run again.
+// Run imports and returns the result, even with an error. It can be run again.
 func Run(ctx context.Context, o Options) (Result, error) {
 	i := &imports{Options: o}
 	if i.Report == nil {
@@ -126,7 +125,7 @@ func (i *imports) run(ctx context.Context) error {
 	return i.compare(ctx)
 }
 
-// addPair finds or creates the bucket here.
+// addPair finds or creates the target bucket.
 func (i *imports) addPair(ctx context.Context, name string) error {
 	found := pair{from: name, to: name}
 	if i.To != "" {
@@ -161,7 +160,7 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 	return i.settings(ctx, p)
 }
 
-// count counts the objects of the source, for the progress.
+// count counts the source's objects for the progress.
 func (i *imports) count(ctx context.Context) {
 	var n int64
 	for _, p := range i.pairs {
@@ -180,7 +179,7 @@ func (i *imports) count(ctx context.Context) {
 	i.total = n
 }
 
-// compare compares again after the last pass, when nobody writes to the source.
+// compare compares again after the last pass, when the source has no writers.
 func (i *imports) compare(ctx context.Context) error {
 	again := &imports{Options: i.Options, pairs: i.pairs}
 	again.DryRun = true
@@ -203,7 +202,7 @@ func (i *imports) problem(p Problem) {
 	i.Report(p)
 }
 
-// change changes the result, and shows the progress.
+// change updates the result and shows the progress.
 func (i *imports) change(fn func(*Result)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -217,10 +216,10 @@ func (i *imports) show() {
 	i.Progress(Progress{Done: r.Imported + r.Skipped + r.Kept + r.Failed, Total: i.total, Bytes: i.bytes})
 }
 
-// mostFailures in a row mean that it is not about single objects.
+// mostFailures consecutive failures mean that the problem is not a single object.
 const mostFailures = 100
 
-// settle counts the result of an object, and returns an error that ends the import.
+// settle counts an object's result. It returns only errors that end the import.
 func (i *imports) settle(ctx context.Context, bucket, key string, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -247,7 +246,7 @@ func (i *imports) settle(ctx context.Context, bucket, key string, err error) err
 	return nil
 }
 
-// reason returns the text of an error for people.
+// reason returns a human-readable error.
 func reason(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

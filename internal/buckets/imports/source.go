@@ -28,35 +28,35 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SourceOptions say where the source is and how to sign requests.
+// SourceOptions locate the source and its credentials.
 type SourceOptions struct {
 	Endpoint    string // URL; "": AWS_ENDPOINT_URL, or Amazon S3
-	Region      string // "": that of the profile, or us-east-1
-	Profile     string // of the AWS configuration files; "": AWS_PROFILE
-	VirtualHost bool   // the bucket is in the host name, also with an endpoint
-	Anonymous   bool   // requests are not signed
+	Region      string // "": from the profile, or us-east-1
+	Profile     string // AWS profile; "": AWS_PROFILE
+	VirtualHost bool   // put the bucket into the host name, even with an endpoint
+	Anonymous   bool   // do not sign requests
 
 	AccessKey, SecretKey string // "": from the environment or the profile
 
-	Parallel int // requests at once
+	Parallel int // concurrent requests
 }
 
-// Timeouts and attempts of requests to the source.
+// Timeouts and retries for source requests.
 const (
 	attempts      = 8
-	longestWait   = 20 * time.Second // between two attempts
-	answerWithin  = time.Minute      // of a response header
-	stallsAfter   = time.Minute      // without a byte of a body
+	longestWait   = 20 * time.Second // between attempts
+	answerWithin  = time.Minute      // for a response header
+	stallsAfter   = time.Minute      // without a body byte
 	defaultRegion = "us-east-1"
 )
 
 // Source is another S3 endpoint.
 type Source struct {
 	client *s3.Client
-	behind atomic.Int64 // how far its clock is behind this one, in nanoseconds
+	behind atomic.Int64 // clock difference in nanoseconds: how far the source is behind
 }
 
-// NewSource returns a source whose credentials were found.
+// NewSource returns a source after finding its credentials.
 func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	if err := CheckEndpoint(o.Endpoint); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*o.Parallel, 2*o.Parallel
 		t.ResponseHeaderTimeout = answerWithin
-		t.DisableCompression = true // bodies are stored as they are
+		t.DisableCompression = true // bodies are stored as sent
 	})
 	load := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(transport), config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer {
@@ -97,11 +97,11 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		}
 		c.Region = cmp.Or(o.Region, cfg.Region, defaultRegion)
 		c.UsePathStyle = !o.VirtualHost && c.BaseEndpoint != nil
-		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired // body compares them itself
+		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired // body verifies checksums itself
 	})}, nil
 }
 
-// CheckEndpoint refuses what is not the URL of an endpoint; "" is none.
+// CheckEndpoint rejects invalid endpoint URLs; "" is valid.
 func CheckEndpoint(text string) error {
 	if text == "" {
 		return nil
@@ -113,10 +113,9 @@ func CheckEndpoint(text string) error {
 	return nil
 }
 
-// leastSkew is the smallest difference of clocks that counts: dates in responses are whole seconds, and responses take time.
+// leastSkew is the smallest clock difference that counts: response dates are whole seconds, and responses take time.
 const leastSkew = 5 * time.Second
 
-// sawClock compares the clocks.
 func (s *Source) sawClock(m middleware.Metadata) {
 	there, ok1 := awsmiddleware.GetServerTime(m)
 	here, ok2 := awsmiddleware.GetResponseAt(m)
@@ -128,7 +127,6 @@ func (s *Source) sawClock(m middleware.Metadata) {
 	}
 }
 
-// buckets returns the names of all buckets.
 func (s *Source) buckets(ctx context.Context) (all []string, err error) {
 	pages := s3.NewListBucketsPaginator(s.client, &s3.ListBucketsInput{})
 	for pages.HasMorePages() {
@@ -143,10 +141,10 @@ func (s *Source) buckets(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// errList means that the source contradicts itself, so nothing that depends on its list can be done.
+// errList means that the source contradicts itself, so its list cannot be trusted.
 var errList = errcode.New(errcode.Unavailable, "the source sent a list that is not valid: it says that there is more, but not where it continues")
 
-// list calls fn with the pages of a bucket's list.
+// list calls fn with each page of a bucket listing.
 func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]Listed) error) error {
 	in := &s3.ListObjectsV2Input{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
@@ -175,10 +173,10 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 	}
 }
 
-// bare returns an entity tag without quotes.
+// bare strips the quotes from an entity tag.
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
-// get sends a GET for an object or a version, from an offset. With etag, the object must not have changed.
+// get requests an object or version from an offset. With etag, the object must be unchanged.
 func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, bytes string) (*s3.GetObjectOutput, error) {
 	in := &s3.GetObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if etag != "" {
@@ -187,11 +185,10 @@ func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, byt
 	if bytes != "" {
 		in.Range = &bytes
 	}
-	// As a header, because with ChecksumMode the client would compute the checksum, too.
+	// A header, because with ChecksumMode the client would compute the checksum too.
 	return s.client.GetObject(ctx, in, s3.WithAPIOptions(smithyhttp.AddHeaderValue("X-Amz-Checksum-Mode", "ENABLED")))
 }
 
-// versionOrNil is the parameter for a version.
 func versionOrNil(from *Listed) *string {
 	if from.Version == "" {
 		return nil
@@ -199,7 +196,7 @@ func versionOrNil(from *Listed) *string {
 	return &from.Version
 }
 
-// has reports whether the source has an object. A HEAD would not tell a missing bucket from a missing object.
+// has reports whether the source has an object. HEAD would not distinguish a missing bucket from a missing object.
 func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	out, err := s.get(ctx, bucket, &Listed{Key: key}, "", "bytes=0-0")
 	switch {
@@ -213,7 +210,7 @@ func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	return false, readable("look for a deleted object", err)
 }
 
-// tags reads the tags of an object or a version.
+// tags reads the tags of an object or version.
 func (s *Source) tags(ctx context.Context, bucket string, from *Listed) (map[string]string, error) {
 	in := &s3.GetObjectTaggingInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if from.Latest && from.Version == string(buckets.NullVersion) {
@@ -243,7 +240,7 @@ func tagsOf(set []types.Tag) map[string]string {
 	return all
 }
 
-// codeOf returns the code of an error of S3, or "".
+// codeOf returns an S3 error code, or "".
 func codeOf(err error) string {
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
 		return e.ErrorCode()
@@ -251,13 +248,13 @@ func codeOf(err error) string {
 	return ""
 }
 
-// isGone reports whether an object or a version does not exist.
+// isGone reports whether an object or version does not exist.
 func isGone(err error) bool {
 	code := codeOf(err)
 	return code == "NoSuchKey" || code == "NoSuchVersion"
 }
 
-// hints say what to do about errors of S3.
+// hints suggest fixes for S3 errors.
 var hints = map[string]string{
 	"AccessDenied":                 "the access key needs s3:ListBucket, s3:GetObject and s3:GetObjectTagging, and for versions s3:ListBucketVersions, s3:GetObjectVersion and s3:GetObjectVersionTagging",
 	"InvalidAccessKeyId":           "check the access key",
@@ -269,7 +266,7 @@ var hints = map[string]string{
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 
-// readable returns an error for people, without the text of a library. What fails for a single request only is Unavailable.
+// readable returns a human-readable error, without library text. Errors of a single request are Unavailable.
 func readable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
 		return err

@@ -1,12 +1,10 @@
-// Package lifecycle applies the lifecycle rules of buckets: it deletes objects that have expired, and aborts
-// incomplete uploads.
+// Package lifecycle applies bucket lifecycle rules: it deletes expired objects and aborts incomplete uploads.
 //
-// S3 rounds days up to midnight UTC, so a bucket needs one run a day, and one after its rules change. A run reads
-// pages of names that begin with the rules' prefixes. It deletes objects that had expired when the run began and
-// are unchanged. After each slice of a second it stores its position, so any process can continue it. Buckets
-// take turns.
+// S3 rounds days up to midnight UTC, so a bucket needs one run a day, and another after its rules change. A run reads
+// names with the rules' prefixes and deletes unchanged objects that had expired when it began. After each one-second
+// slice it stores its position, so any process can continue. Buckets take turns.
 //
-// A lease lets one process work at a time. The clock is the database server's.
+// A lease lets one process work at a time, by the database server's clock.
 package lifecycle
 
 import (
@@ -30,12 +28,12 @@ const (
 	leasePoll   = 100 * time.Millisecond
 
 	sliceTime  = time.Second
-	endTime    = 5 * time.Second  // to store how far a slice is, also when the server stops
+	endTime    = 5 * time.Second  // for storing progress, even at shutdown
 	dueBuckets = 100              // read at once
-	retryAfter = 15 * time.Minute // for a bucket whose step failed
+	retryAfter = 15 * time.Minute // after a failed step
 )
 
-// Store is what a Runner needs of a backend.
+// Store is the backend interface for a Runner.
 type Store interface {
 	buckets.Lifecycles
 	buckets.Leases
@@ -47,20 +45,20 @@ type Store interface {
 	Abort(ctx context.Context, u buckets.UploadKey, now buckets.Moment) error
 }
 
-// Options are the options of a Runner. All are required.
+// Options configure a Runner. All are required.
 type Options struct {
 	Store Store
-	Clock clock.Clock // when garbage is removed depends on it
+	Clock clock.Clock // decides when garbage is removed
 	Log   *slog.Logger
 
-	// Monotonic does not jump when the clock of the machine is set.
+	// Monotonic ignores changes to the machine's clock.
 	Monotonic clock.Clock
 
-	// Observe is called after each slice with its counts.
+	// Observe receives the counts of each slice.
 	Observe func(buckets.LifecycleResult)
 }
 
-// Runner applies lifecycle rules. A process has one.
+// Runner applies lifecycle rules. Use one per process.
 type Runner struct {
 	o      Options
 	holder string
@@ -68,17 +66,17 @@ type Runner struct {
 
 	mu     sync.Mutex // held during a slice
 	after  buckets.BucketKey
-	leased time.Time // when the lease was extended; zero: another process may have it
+	leased time.Time // when the lease was extended; zero: not held
 }
 
 // New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
-// Sweep applies the rules of all due buckets until it has deleted limit objects and uploads, and returns their
-// number. A smaller number means that no bucket is due, or that another process works.
+// Sweep applies the rules of due buckets until limit objects and uploads are deleted, and returns their number. A
+// smaller number means that no bucket is due, or that another process works.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
-		if ctx.Err() != nil { // the server stops, and another process need not wait until the lease expires
+		if ctx.Err() != nil { // on shutdown, other processes need not wait for the lease to expire
 			err = errors.Join(err, r.releaseAtEnd(ctx))
 		}
 	}()
@@ -101,7 +99,7 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 			}
 			r.after = due[i].Key()
 			done, err := r.slice(ctx, &due[i], slice{at: now, limit: limit - n})
-			if n += done; err != nil && !errors.Is(err, buckets.ErrNoBucket) || n >= limit { // one may be deleted meanwhile
+			if n += done; err != nil && !errors.Is(err, buckets.ErrNoBucket) || n >= limit { // buckets may be deleted meanwhile
 				return n, err
 			}
 		}
@@ -109,7 +107,7 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// Run applies a bucket's rules from the beginning, due or not. It calls progress after each slice.
+// Run applies a bucket's rules from the start, due or not. It calls progress after each slice.
 func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (_ buckets.LifecycleRun, err error) {
 	if err := r.await(ctx, wait); err != nil {
 		return buckets.LifecycleRun{}, err
@@ -139,14 +137,14 @@ func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(bucke
 	}
 }
 
-// State returns how far the rules of a bucket are applied.
+// State returns a bucket's lifecycle progress.
 func (r *Runner) State(ctx context.Context, b *buckets.Bucket) (buckets.LifecycleRun, error) {
 	return r.o.Store.LifecycleRun(ctx, b.Key())
 }
 
 var errLeaseLost = errcode.New(errcode.Unavailable, "another process applies lifecycle rules: run the command again to continue")
 
-// await waits until this process has the lease.
+// await waits for the lease.
 func (r *Runner) await(ctx context.Context, wait func(string)) error {
 	for said := false; ; said = true {
 		has, err := r.lease(ctx)
@@ -162,7 +160,7 @@ func (r *Runner) await(ctx context.Context, wait func(string)) error {
 	}
 }
 
-// lease takes the lease or extends it.
+// lease takes or extends the lease.
 func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +177,7 @@ func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
 	return has, err
 }
 
-// release gives the lease back, so that another process need not wait.
+// release gives the lease back.
 func (r *Runner) release(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,14 +188,14 @@ func (r *Runner) release(ctx context.Context) error {
 	return r.o.Store.EndLease(ctx, leaseName, r.holder)
 }
 
-// releaseAtEnd is release, also if the context has ended.
+// releaseAtEnd is release, even after the context ended.
 func (r *Runner) releaseAtEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	return r.release(ctx)
 }
 
-// now returns the time of the database, or an error if its clock may be wrong.
+// now returns the database time, or an error if its clock may be wrong.
 func (r *Runner) now(ctx context.Context) (buckets.Moment, error) {
 	now, err := r.o.Store.Clock(ctx)
 	if err != nil {

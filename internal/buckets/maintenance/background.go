@@ -16,32 +16,29 @@ import (
 )
 
 const (
-	// background is the folder of its files.
+	// background is the work folder.
 	background = "background"
-	// backgroundLease is the lease of the process that repairs and scrubs.
+	// backgroundLease is held by the process that repairs and scrubs.
 	backgroundLease = background
-	// backgroundHolder begins the holder of a lease that a server has for a short time.
-	// Commands wait for it.
+	// backgroundHolder prefixes the holder of a short server lease. Commands wait for it.
 	backgroundHolder = background + " "
-	// backgroundEvery is how often a server looks for damaged copies, and for the lease.
+	// backgroundEvery is how often a server checks for damaged copies and the lease.
 	backgroundEvery = 10 * time.Second
-	// scrubDelay is how long after the start of a server a pass begins or continues; with a
-	// short buckets.scrub_interval less.
+	// scrubDelay delays scrubbing after server start; less with a short buckets.scrub_interval.
 	scrubDelay = time.Minute
-	// repairBatch is how many copies are repaired before commands get their turn.
+	// repairBatch is how many copies are repaired before commands get a turn.
 	repairBatch = 32
-	// mostMarks is how many marks a process knows, so that reads use other copies first.
+	// mostMarks is how many marks a process caches, so that reads prefer other copies.
 	mostMarks = 10_000
 )
 
-// silent is the progress of background work.
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
 
-// Start begins the work of a server: it stores reports of damaged copies, repairs them, scrubs nodes and adds frames. One
-// process repairs and scrubs at a time. wait waits until all of it has ended, which it does with ctx. When Start returns,
-// the damaged copies are known.
+// Start begins background work until ctx ends: it stores reports of damaged copies, repairs them, scrubs nodes and
+// adds frames. One process at a time repairs and scrubs. wait waits for the end. When Start returns, the damaged
+// copies are known.
 func (s *Service) Start(ctx context.Context) (wait func()) {
-	_ = s.loadMarks(ctx) // watchMarks tries again
+	_ = s.loadMarks(ctx) // watchMarks retries
 	unframed := s.framing.begin()
 	var jobs sync.WaitGroup
 	jobs.Go(func() { s.addFrames(ctx, unframed) })
@@ -63,7 +60,7 @@ func (s *Service) Start(ctx context.Context) (wait func()) {
 	return jobs.Wait
 }
 
-// say logs an error once as long as it stays the same.
+// say logs an error once while it stays the same.
 func (s *Service) say(err error) {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errLeaseLost) && !errors.Is(err, s.o.ReadOnly) {
@@ -77,7 +74,7 @@ func (s *Service) say(err error) {
 	s.said = text
 }
 
-// watchMarks keeps the cluster informed about the marks of all processes.
+// watchMarks keeps the cluster informed about marks from all processes.
 func (s *Service) watchMarks(ctx context.Context) {
 	for {
 		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
@@ -102,16 +99,16 @@ func (s *Service) loadMarks(ctx context.Context) error {
 	return nil
 }
 
-// nudge lets the process that has the lease look for damaged copies at once.
+// nudge makes the lease holder check for damaged copies at once.
 func (s *Service) nudge() { signal(s.wake) }
 
-// lease returns a lease as this process asks for it.
+// lease returns a lease request for this process.
 func (s *Service) lease(name string) (buckets.Lease, error) {
 	host, err := os.Hostname()
 	return buckets.Lease{Name: name, Holder: s.id, Process: fmt.Sprintf("the background work of process %d on %s", os.Getpid(), host), Left: leaseTime}, err
 }
 
-// lead works while this process has the lease, if it gets it now.
+// lead works while this process holds the lease, if it gets it now.
 func (s *Service) lead(ctx context.Context) error {
 	if err := s.o.Whole(ctx); err != nil {
 		return nil //nolint:nilerr // rows that are not copied yet would look deleted
@@ -124,7 +121,7 @@ func (s *Service) lead(ctx context.Context) error {
 		return err
 	}
 	return s.holding(ctx, l, func(ctx context.Context) error {
-		if err := os.RemoveAll(filepath.Join(s.o.Folder, background)); err != nil { // of a process that was killed
+		if err := os.RemoveAll(filepath.Join(s.o.Folder, background)); err != nil { // left by a killed process
 			return err
 		}
 		errs := make([]error, 2)
@@ -133,7 +130,7 @@ func (s *Service) lead(ctx context.Context) error {
 		var jobs sync.WaitGroup
 		for i, job := range []func(context.Context) error{s.repairs, s.scrubs} {
 			jobs.Go(func() {
-				defer stop() // after an error, the lease is given back
+				defer stop() // give back the lease after an error
 				errs[i] = job(ctx)
 			})
 		}
@@ -142,7 +139,7 @@ func (s *Service) lead(ctx context.Context) error {
 	})
 }
 
-// exclusively runs fn while no audit or drain runs. It waits for those that do.
+// exclusively waits for running audits and drains, then runs fn without them.
 func (s *Service) exclusively(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(leaseName)
 	if err != nil {
@@ -162,7 +159,7 @@ func (s *Service) exclusively(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
-// repairs rewrites damaged copies when their next attempt is due.
+// repairs rewrites damaged copies when due.
 func (s *Service) repairs(ctx context.Context) error {
 	for {
 		again, err := s.RepairDue(ctx)
@@ -174,7 +171,7 @@ func (s *Service) repairs(ctx context.Context) error {
 		}
 		pause := backgroundEvery
 		if again {
-			pause = time.Second // a command that waits for the lease gets it meanwhile
+			pause = time.Second // lets a waiting command take the lease
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -186,7 +183,7 @@ func (s *Service) repairs(ctx context.Context) error {
 	}
 }
 
-// RepairDue repairs a batch of damaged copies whose next attempt is due, and reports whether there may be more.
+// RepairDue repairs a batch of due damaged copies and reports whether there may be more.
 func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	now := buckets.At(s.o.Clock())
 	due, err := s.o.Store.DueMarks(ctx, now, repairBatch)
@@ -194,7 +191,7 @@ func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if until, err := s.o.Store.Held(ctx, now); err != nil || until != 0 {
-		return false, err // a backup runs, so nothing may be changed
+		return false, err // a backup runs, so nothing may change
 	}
 	marks, err := s.withSiblings(ctx, due)
 	if err != nil {
@@ -210,8 +207,7 @@ func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	return len(due) == repairBatch, s.loadMarks(ctx)
 }
 
-// withSiblings adds the marks of the other copies of the same bodies: they must not be
-// taken for good.
+// withSiblings adds marks on other copies of the same bodies: they must not count as good.
 func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buckets.Damage, error) {
 	all, err := s.o.Store.Marked(ctx, buckets.DamageQuery{Limit: mostMarks})
 	if err != nil {
@@ -227,7 +223,7 @@ func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buc
 	return due, nil
 }
 
-// repaired counts and logs the result of an attempt to repair a copy.
+// repaired counts and logs a repair attempt.
 func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	log := func(level slog.Level, text string) {
 		s.o.Log.Log(context.Background(), level, text, "node", d.Node, "path", d.Path, "problem", d.Problem)
@@ -241,7 +237,7 @@ func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	}
 }
 
-// scrubs reads the copies on the nodes, until ctx ends.
+// scrubs scrubs until ctx ends.
 func (s *Service) scrubs(ctx context.Context) error {
 	every := s.o.ScrubEvery
 	if every == 0 {

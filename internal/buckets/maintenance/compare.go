@@ -14,14 +14,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// batchSize is how many copies are compared before the position is noted, and readers is
-// how many of them are read at once.
+// batchSize copies are compared before the position is stored; readers limits concurrent reads.
 const (
 	batchSize = 64
 	readers   = 4
 )
 
-// compareAll compares the files of all nodes with the references, one node after another.
+// compareAll compares the files of all nodes with the references, node by node.
 func (a *audit) compareAll(ctx context.Context) error {
 	var compared, total int64
 	for _, p := range a.state.Nodes {
@@ -57,8 +56,7 @@ func keys[V any](m map[string]V) iter.Seq[string] {
 	}
 }
 
-// comparison compares the files of one node with the bodies that should be there. Both
-// come in the order of their paths.
+// comparison compares a node's files with the expected bodies, both ordered by path.
 type comparison struct {
 	*audit
 	node  string
@@ -66,17 +64,17 @@ type comparison struct {
 	show  func()
 	batch []item
 
-	until string     // the last path to compare; "": the last on the node
+	until string     // last path to compare; "": no limit
 	pace  blobs.Pace // may be nil
 }
 
-// item is a path with the file, the body, or both.
+// item is a path with its file, body, or both.
 type item struct {
 	file   *blobs.Info
 	body   *body
-	offset int64 // in the file of bodies, after this item
+	offset int64 // position in the list of bodies after this item
 	found  *Finding
-	young  bool // it is too young to be a finding
+	young  bool // too young to be a finding
 	failed error
 }
 
@@ -87,7 +85,7 @@ func (i *item) path() string {
 	return i.body.path
 }
 
-// errBadNode ends the comparison of a node.
+// errBadNode ends a node's comparison.
 type errBadNode struct{ error }
 
 func (c *comparison) run(ctx context.Context) error {
@@ -126,20 +124,19 @@ func (c *comparison) merge(ctx context.Context) error {
 	return err
 }
 
-// pairs merges the files of a node and the rows that name it.
+// pairs merges a node's files with the rows that name it.
 type pairs struct {
 	rows   *bodies
 	node   string
-	after  string // rows and files up to this path are skipped
-	until  string // the last path; "": no limit
+	after  string // skip rows and files up to this path
+	until  string // last path; "": no limit
 	next   func() (blobs.Info, error, bool)
-	file   *blobs.Info // the next one; nil: no more
-	offset int64       // in the file of bodies, after the last row that was taken
+	file   *blobs.Info // next file; nil: end
+	offset int64       // position in the list of bodies after the last row taken
 }
 
 func (p *pairs) ended() bool { return p.file == nil && p.rows.ended }
 
-// nextFile reads the next file of the node.
 func (p *pairs) nextFile() error {
 	info, err, ok := p.next()
 	p.file = &info
@@ -164,8 +161,7 @@ func (p *pairs) nextRow() error {
 	}
 }
 
-// take returns the next path with its file, its row, or both. Its error is about what
-// comes after that.
+// take returns the next path with its file, row, or both. An error concerns the following item.
 func (p *pairs) take() (i item, err error) {
 	file, row := p.file, !p.rows.ended
 	if file != nil && row {
@@ -187,7 +183,7 @@ func (p *pairs) take() (i item, err error) {
 	return i, err
 }
 
-// flush checks the batch and notes the findings and the position.
+// flush checks the batch and stores findings and position.
 func (c *comparison) flush(ctx context.Context) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
@@ -226,7 +222,7 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
-// check returns what is wrong with an item, or nil.
+// check returns the problem with an item, or nil.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -267,8 +263,8 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	return &f, nil
 }
 
-// verify reads a copy, and returns what is wrong with it. A copy that is missing is not:
-// it was removed after the walk, or the next audit finds that.
+// verify reads a copy and describes any problem. A missing copy is not a problem: it was removed after the walk, or
+// the next audit finds it.
 func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pace) (v verified, detail string, err error) {
 	v.Verified, err = a.Cluster.Verify(ctx, b.path, b.ref, node, pace)
 	switch {
@@ -285,20 +281,19 @@ func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pac
 	if down := a.Cluster.Ping(ctx, node); down != nil {
 		return v, "", errBadNode{down}
 	}
-	return v, "the copy cannot be read: " + err.Error(), nil // a bad sector of a disk that works
+	return v, "the copy cannot be read: " + err.Error(), nil // a bad sector on a working disk
 }
 
-// verified is what is known about a copy; it was read if Whole.
+// verified is the knowledge about a copy; Whole means that it was read.
 type verified struct {
 	blobs.Verified
 	Whole bool
 }
 
-// addFrames gives a body its frames that has none. A failure does no harm: the next pass tries
-// again.
+// addFrames gives a body its missing frames. The next pass retries failures.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
-		return nil // the comparison of that node does it
+		return nil // that node's comparison does it
 	}
 	if until, err := c.Store.Held(ctx, buckets.At(c.Clock())); err != nil || until != 0 {
 		return err

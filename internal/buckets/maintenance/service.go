@@ -12,39 +12,38 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// ServiceOptions are the options of a Service.
+// ServiceOptions configure a Service.
 type ServiceOptions struct {
-	// Options has the Folder of all maintenance, which the processes of a data folder share. Show and Waiting are not used.
+	// Options.Folder is shared by all maintenance processes of a data folder. Show and Waiting are not used.
 	Options
 	Log *slog.Logger
-	// Whole returns an error while the database has only a part of a copy.
+	// Whole returns an error while the database is only partly copied.
 	Whole func(ctx context.Context) error
-	// ReadOnly is the error of a database that is read-only. It is not logged.
+	// ReadOnly is the error of a read-only database. It is not logged.
 	ReadOnly error
 
-	// ScrubEvery and ScrubRate are Every and Rate of the Scrubber, and Scrubbed returns its nodes. With an interval of 0
-	// it is off.
+	// ScrubEvery and ScrubRate are Every and Rate of the Scrubber; Scrubbed returns its nodes. An interval of 0 turns
+	// it off.
 	ScrubEvery time.Duration
 	ScrubRate  int64
 	Scrubbed   func() []string
 
-	// Repaired, Read and Changed count the background work: a copy was repaired, copies of a node were scrubbed, and marks
-	// of damaged copies have changed.
+	// Background counters: a copy was repaired, copies of a node were scrubbed, marks of damaged copies changed.
 	Repaired func(node string)
 	Read     func(node string, copies, bytes int64)
 	Changed  func()
 }
 
-// Service keeps the copies of bodies good: it stores which are damaged, repairs and scrubs them, runs audits and drains,
-// and copies them for backups. A process has one.
+// Service keeps copies of bodies good: it records, repairs and scrubs damaged copies, runs audits and drains, and
+// copies bodies for backups. Use one per process.
 type Service struct {
 	o       ServiceOptions
-	id      string // of this process as a holder of leases
+	id      string // identifies this process as lease holder
 	framing framing
 	reports *reporter
 	wake    chan struct{}
 	saying  sync.Mutex
-	said    string // the error that was logged last
+	said    string // last logged error
 }
 
 // NewService returns a service.
@@ -52,14 +51,13 @@ func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }
 
-// Progress shows people what an audit or a drain does.
+// Progress shows the progress of an audit or drain to people.
 type Progress struct {
 	Show func(step Step, n, total int64) // as in Options
-	Wait func(why string)                // called while it waits for other work
+	Wait func(why string)                // called while waiting for other work
 }
 
-// Audit is the function Audit, while no other audit, drain or repair runs on the database. The caller has locked the
-// folder.
+// Audit runs an audit while no other audit, drain or repair runs. The caller has locked the folder.
 func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report func(Finding) error) (r Result, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		r, err = Audit(ctx, s.options("work", p), ao, report)
@@ -68,7 +66,7 @@ func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report
 	return r, err
 }
 
-// Drain is the function Drain, under the conditions of Audit.
+// Drain runs a drain, under the same conditions as Audit.
 func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do DrainOptions) (d Drained, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		d, err = Drain(ctx, s.options("work", p), node, do)
@@ -77,7 +75,7 @@ func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do D
 	return d, err
 }
 
-// options returns the options of work in a subfolder.
+// options returns the options for work in a subfolder.
 func (s *Service) options(folder string, p Progress) Options {
 	var mu sync.Mutex
 	o := s.o.Options
@@ -95,8 +93,8 @@ func (s *Service) options(folder string, p Progress) Options {
 	return o
 }
 
-// Report logs and marks what a read has found about the copies of a body. A body without a good copy may have been
-// deleted or moved meanwhile: the repair of its copies finds out, and reports it if it is lost.
+// Report logs and marks a problem found by a read. A body without a good copy may have been deleted or moved
+// meanwhile: repair finds out, and reports it if lost.
 func (s *Service) Report(f blobs.Finding) {
 	switch f.Problem {
 	case blobs.Lost:
@@ -113,16 +111,16 @@ func (s *Service) Report(f blobs.Finding) {
 	s.reports.note(d)
 }
 
-// StoreReports stores the reports that wait, which Start does regularly.
+// StoreReports stores pending reports, as Start does regularly.
 func (s *Service) StoreReports(ctx context.Context) error { return s.reports.flush(ctx) }
 
-// Health is what is known about the copies on the nodes.
+// Health describes the known state of copies.
 type Health struct {
 	Damages []buckets.DamageCount
 	Scrubs  []buckets.Scrub
 }
 
-// Health reads how many copies are damaged, and how far the scrubber is.
+// Health reads the number of damaged copies and the scrubber's progress.
 func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	if h.Damages, err = s.o.Store.CountMarks(ctx); err == nil {
 		h.Scrubs, err = s.o.Store.Scrubs(ctx)
@@ -130,7 +128,7 @@ func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Damages returns the damaged copies that a query selects, in pages of its limit.
+// Damages returns the selected damaged copies, in pages of q's limit.
 func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[buckets.Damage, error] {
 	return func(yield func(buckets.Damage, error) bool) {
 		for {
@@ -154,7 +152,7 @@ func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[
 // Stored counts the bodies on a node.
 type Stored struct{ Bodies, Bytes int64 }
 
-// Bodies calls fn with every body that a row refers to, and its path, from one snapshot. It ends with an error of fn.
+// Bodies calls fn with every referenced body, from one snapshot, until fn fails.
 func (s *Service) Bodies(ctx context.Context, fn func(path string, r buckets.Reference) error) error {
 	var failed error
 	err := s.o.Store.References(ctx, func(r buckets.Reference) error {
@@ -167,7 +165,7 @@ func (s *Service) Bodies(ctx context.Context, fn func(path string, r buckets.Ref
 	return err
 }
 
-// CountBodies counts the bodies on each node. It reads all rows.
+// CountBodies counts the bodies per node. It reads all rows.
 func (s *Service) CountBodies(ctx context.Context) (map[string]Stored, error) {
 	nodes := map[string]Stored{}
 	err := s.o.Store.References(ctx, func(r buckets.Reference) error {

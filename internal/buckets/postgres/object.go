@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// scanObject decodes a row of objectColumns.
 func scanObject(columns []*string) (buckets.Object, error) {
 	r := row{columns: columns}
 	o := buckets.Object{
@@ -26,7 +25,7 @@ func scanObject(columns []*string) (buckets.Object, error) {
 	return o, r.err
 }
 
-// Bits of the flags that the functions get with a condition.
+// Condition flags for the functions.
 const (
 	conditionSet = 1 << iota
 	matchAny
@@ -46,13 +45,13 @@ func flags(c *buckets.Condition) (f int32) {
 	return f
 }
 
-// put has the arguments of bucket_put_v3.
+// put holds the arguments of bucket_put_v3.
 type put struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef
 	object     buckets.Object
 	properties []byte
-	bytes      int64 // that the body adds to the usage
+	bytes      int64 // added to the usage
 	condition  buckets.Condition
 	now        buckets.Moment
 	all        bool
@@ -94,7 +93,7 @@ func (p put) write(a *pgdb.Args) {
 	a.Boolean("p_all", p.all)
 }
 
-// written sets the result of a call that has stored an object.
+// written sets the result of a successful call.
 func written(w *buckets.Written, result []int64) error {
 	if len(result) != 1 && len(result) != 3 {
 		return errcode.Newf(errcode.Internal, "the database of buckets returned %v for an object that was stored", result)
@@ -134,7 +133,8 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return done, err
 }
 
-// putInSteps stores an object with events, or an imported object with its time of modification. The function of other writes has neither.
+// putInSteps stores an object with events or an imported modification time, which the function for other writes does
+// not support.
 func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done *buckets.Written) error {
 	return s.notifying(ctx, "buckets.put_in_steps", objectKey{p.owner, p.bucket, p.object.Name}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 		result, err := tx.Call(sqlPut.Statement, sqlPut.Args(*p))
@@ -151,7 +151,7 @@ func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done 
 	})
 }
 
-// moved is a write of another server that was imported at a time.
+// moved is a write imported from another server.
 type moved struct {
 	owner    buckets.AccountID
 	bucket   buckets.BucketID
@@ -160,7 +160,7 @@ type moved struct {
 	now      buckets.Moment
 }
 
-// setImported sets the time of a new object or delete marker, and when the version before it was superseded.
+// setImported sets the time of a new object or delete marker, and when the previous version was superseded.
 func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	if _, err := tx.Exec(st, string(m.owner), string(m.bucket), m.name, at(m.imported)); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	return b, o, err
 }
 
-// lock locks a bucket and a name in it, or returns ErrNoBucket.
+// lock locks a bucket and an object name, or returns ErrNoBucket.
 func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string) error {
 	var locked bool
 	if _, err := tx.QueryRow(sqlLock, []any{string(owner), b.Name, string(b.ID), name}, &locked); err != nil {
@@ -230,7 +230,7 @@ func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string
 	return nil
 }
 
-// head reads an object without its body and locks it; nil if there is none.
+// head reads and locks an object without its body; nil if it does not exist.
 func head(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, name string) (*buckets.Object, error) {
 	var columns []*string
 	found, err := tx.QueryRow(sqlHead, []any{string(owner), string(b), name}, &columns)
@@ -278,7 +278,7 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return o, err
 }
 
-// updated has the arguments of sqlUpdate.
+// updated holds the arguments of sqlUpdate.
 type updated struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
@@ -314,13 +314,12 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 		if page.Entries, err = s.withMetadata(ctx, owner, b, page.Entries); err != nil || len(page.Entries) > 0 || !page.More {
 			return page, err
 		}
-		q.Start = page.Next // all objects of the page were deleted meanwhile
+		q.Start = page.Next // all objects on the page were deleted meanwhile
 	}
 }
 
-// withMetadata reads the objects of a page again, with all metadata. The function that lists
-// does not return the metadata, because most pages do not need it. Objects that were deleted
-// meanwhile are removed from the page.
+// withMetadata rereads a page's objects with all metadata, which the listing function omits because most pages do not
+// need it. Objects deleted meanwhile are dropped.
 func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, entries []buckets.Entry) (kept []buckets.Entry, err error) {
 	var names []string
 	for i := range entries {
@@ -355,7 +354,7 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	var e entries
 	err := s.db.CallEach(ctx, sqlList.Statement, sqlList.Args(listing{owner, b, q, l.From()}), func() { l = buckets.NewLister(q) }, func(r *pgdb.Row) error {
 		if l.IsComplete() {
-			return nil // the query may return more rows than fit into Query.Bytes
+			return nil // the query may return more rows than Query.Bytes allows
 		}
 		// The function has skipped the rest of a group.
 		if r.IsNull(entryID) {
@@ -374,7 +373,7 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return l.Page(), nil
 }
 
-// listing has the arguments of bucket_list_v2.
+// listing holds the arguments of bucket_list_v2.
 type listing struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
@@ -405,14 +404,13 @@ const (
 	entryType
 )
 
-// entryColumns are columns of bucket_list_v2.
 var entryColumns = strings.Join([]string{
 	entryName: "name", entryModified: "modified", entryLength: "content_length", entryMD5: "content_md5", entryProperties: "properties",
 	entryID: "id", entryCreated: "created", entryCreator: "creator", entryType: "content_type",
 }, ", ")
 
-// entries decodes the rows of bucket_list_v2. Most objects of a page have the same creator and
-// type as the one before, and share its texts.
+// entries decodes rows of bucket_list_v2. Most objects share creator and type with the object before, so entries
+// reuses those strings.
 type entries struct {
 	creator     buckets.AccountID
 	creatorID   []byte
@@ -439,7 +437,7 @@ func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
 	return o, err
 }
 
-// keep returns a copy of a sum, of which many share an allocation.
+// keep copies a sum into a shared allocation.
 func (e *entries) keep(sum []byte) []byte {
 	if len(sum) > cap(e.sums)-len(e.sums) {
 		e.sums = make([]byte, 0, max(64*md5.Size, len(sum)))

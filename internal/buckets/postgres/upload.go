@@ -50,7 +50,7 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	return err
 }
 
-// newUpload has the arguments of bucket_create_upload_v1.
+// newUpload holds the arguments of bucket_create_upload_v1.
 type newUpload struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -76,7 +76,7 @@ func (u newUpload) args() []pgdb.Arg {
 	}
 }
 
-// readUpload reads an upload by a statement, or returns ErrNoUpload.
+// readUpload reads an upload with st, or returns ErrNoUpload.
 func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Upload, error) {
 	var columns []*string
 	found, err := query(st, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID)}, &columns)
@@ -89,7 +89,7 @@ func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Up
 	return scanUpload(columns)
 }
 
-// query is QueryRow of a database or a transaction.
+// query is QueryRow on a database or transaction.
 type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
 
 // Upload implements buckets.Uploads.
@@ -121,7 +121,7 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 	})
 }
 
-// newPart has the arguments of bucket_put_part_v2.
+// newPart holds the arguments of bucket_put_part_v2.
 type newPart struct {
 	upload buckets.UploadKey
 	buckets.Part
@@ -151,8 +151,8 @@ func (p newPart) args() []pgdb.Arg {
 	}
 }
 
-// Parts implements buckets.Uploads. The parts are read first: those of an upload that
-// ends meanwhile are not returned.
+// Parts implements buckets.Uploads. It reads the parts before the upload, so that parts of an upload that ends
+// meanwhile are not returned.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -175,7 +175,7 @@ func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int
 	return page, false, nil
 }
 
-// The least UUID and the greatest.
+// The smallest and the greatest UUID.
 const (
 	nilUUID = "00000000-0000-0000-0000-000000000000"
 	maxUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -206,11 +206,11 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 	}
 }
 
-// groupBatch is the number of uploads that are read after a group.
+// groupBatch is the number of uploads read after a group.
 const groupBatch = 50
 
-// uploads reads the uploads of a bucket after a name and an ID, which no upload need have. cut means that the rest is left
-// out, because the uploads take more than most bytes.
+// uploads reads a bucket's uploads after a name and ID, which need not exist. cut means that the rest exceeds most
+// bytes and was left out.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
@@ -233,10 +233,9 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 	return all, cut, err
 }
 
-// Complete implements buckets.Uploads. It computes the object from what it reads without a
-// lock; bucket_complete_v2 writes it if the parts are still the same. Otherwise, and for an
-// upload that does not exist, everything is done in one transaction with the lock taken
-// first, which on Citus is a message for each statement.
+// Complete implements buckets.Uploads. It computes the object from data read without a lock; bucket_complete_v2
+// writes it if the parts are unchanged. Otherwise, and for missing uploads, one transaction locks first and does
+// everything, which on Citus costs a message per statement.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -262,8 +261,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Com
 	return w, err
 }
 
-// completeRead completes an upload as it was read. done is false if the upload was not
-// found, or has changed since.
+// completeRead completes an upload as read. done is false if the upload was not found or changed since.
 func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
 	u, stored, err := s.uploadWithParts(ctx, k)
 	if err != nil || u == nil {
@@ -289,7 +287,7 @@ func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets
 	return w, err == nil, err
 }
 
-// completion has the arguments of bucket_complete_v2.
+// completion holds the arguments of bucket_complete_v2.
 type completion struct {
 	put
 	upload buckets.UploadID
@@ -305,7 +303,7 @@ func (c completion) write(a *pgdb.Args) {
 	a.Bigints("p_starts", len(c.used), func(i int) (int64, bool) { return c.used[i].Start, true })
 }
 
-// uploadWithParts reads an upload with its parts in order. It returns nil if the upload does not exist.
+// uploadWithParts reads an upload and its parts in order, or nil if the upload does not exist.
 func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *buckets.Upload, all []buckets.Part, err error) {
 	var (
 		kind    string
@@ -337,20 +335,19 @@ func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *bu
 	return u, all, nil
 }
 
-// hashOf returns the hash by which bucket_complete_v2 recognizes the parts of an upload: each
-// body has an ID of its own.
+// hashOf returns the hash by which bucket_complete_v2 recognizes the parts: each body's ID is unique.
 func hashOf(parts []buckets.Part) []byte {
 	h := sha256.New()
 	for i := range parts {
 		if i > 0 {
-			_, _ = io.WriteString(h, ",") // a hash has no errors
+			_, _ = io.WriteString(h, ",") // hashes do not fail
 		}
 		_, _ = fmt.Fprintf(h, "%d %s", parts[i].Number, parts[i].ID)
 	}
 	return h.Sum(nil)
 }
 
-// made is an object that an upload becomes.
+// made is an object assembled from an upload.
 type made struct {
 	buckets.Assembly
 	object buckets.Object
@@ -363,13 +360,13 @@ func assemble(u buckets.Upload, stored []buckets.Part, c buckets.Completion) (m 
 	return m, err
 }
 
-// put returns the call that writes the object. Its parts are counted already.
+// put returns the call that writes the object. Its parts are already counted.
 func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Completion, all bool) (put, error) {
 	p := put{owner: owner, bucket: b, object: m.object, bytes: -m.UnusedBytes(), condition: c.Condition, now: c.Now, all: all}
 	return p, p.encode()
 }
 
-// completeLocked completes an upload whose name is locked. repeated says that it was completed before.
+// completeLocked completes an upload whose name is locked. repeated means that it was completed before.
 func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, repeated bool, err error) {
 	u, err := readUpload(tx.QueryRow, sqlLockUpload, k)
 	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
@@ -417,7 +414,7 @@ func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all 
 	return w, false, err
 }
 
-// assembling has the arguments of bucket_assemble_v1.
+// assembling holds the arguments of bucket_assemble_v1.
 type assembling struct {
 	upload buckets.UploadKey
 	buckets.Assembly
@@ -437,7 +434,6 @@ func (u assembling) args() []pgdb.Arg {
 	}
 }
 
-// parts reads all parts of an upload.
 func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buckets.Part, err error) {
 	var columns []*string
 	err = tx.ForEach(sqlParts, []any{string(owner), string(id), 0, buckets.MaxParts}, func() error {
@@ -448,7 +444,7 @@ func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buc
 	return all, err
 }
 
-// offsets returns the numbers of an object's parts and their offsets.
+// offsets returns the part numbers and offsets of an object.
 func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 	for i := range a.Used {
 		numbers, starts = append(numbers, int32(a.Used[i].Number)), append(starts, a.Used[i].Start)
@@ -497,8 +493,8 @@ func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Mome
 	return err
 }
 
-// AbortOld implements buckets.Uploads. Each upload is aborted by itself: the locks of
-// several accounts would not be in the order in which others take them.
+// AbortOld implements buckets.Uploads. It aborts each upload separately: locking several accounts would break the
+// lock order.
 func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
 	type key struct{ owner, bucket, name, id string }
 	var k key

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	maxObject = 5 << 30 // bytes of a PUT or a part
+	maxObject = 5 << 30 // bytes per PUT or part
 	maxXML    = 2 << 20 // a CompleteMultipartUpload with 10,000 parts has 1.5 MB
 	firstText = 16 << 10
 )
 
-// LargestRequest returns the maximum memory of one request in bytes: a document that was read and
-// is decoded, or a copy of a body, which is read and written.
+// LargestRequest returns the most memory per request in bytes: a document read and decoded, or a body copy that is
+// read and written.
 func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
 
-// source is a buckets.Source on the body of a request.
+// source is a buckets.Source for a request body.
 type source struct {
 	body   *sigv4.Body
-	prefer string // algorithm of the checksum that is stored
+	prefer string // checksum algorithm to store
 }
 
 func (s source) Read(p []byte) (int, error) { return bodyErrors.Read(s.body, p) }
@@ -48,8 +48,7 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// choose returns the checksum that is stored: the one of the preferred algorithm,
-// otherwise the one that the client has declared.
+// choose returns the checksum to store: the preferred algorithm, or else the client's.
 func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
@@ -66,9 +65,9 @@ func storedChecksum(c checksum.Checksum) buckets.Checksum {
 
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errTimeout, Cut: errIncomplete}
 
-// source returns the body of a request that writes an object or a part.
+// source returns the body of an object or part.
 func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
-	web.StreamBody(x.out) // the caller charges what it keeps
+	web.StreamBody(x.out) // the caller charges the memory it keeps
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
@@ -86,7 +85,7 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	return source{body: body}, body.Size(), nil
 }
 
-// readXML reads the body of a request whose body is a document with the element root.
+// readXML reads a request document with the given root element.
 func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxXML
@@ -98,13 +97,12 @@ func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	return x.decode(t, root, v)
 }
 
-// smallBody is a body in blocks, which are charged before they are allocated and never copied.
+// smallBody is a body in blocks, charged before allocation and never copied.
 type smallBody struct {
 	blocks [][]byte
 	size   int
 }
 
-// reader returns a reader of the body.
 func (t *smallBody) reader() io.Reader {
 	all := make([]io.Reader, len(t.blocks))
 	for i, b := range t.blocks {
@@ -113,7 +111,6 @@ func (t *smallBody) reader() io.Reader {
 	return io.MultiReader(all...)
 }
 
-// readText reads a small body.
 func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 	src, size, err := x.source(o)
 	if err != nil {
@@ -123,7 +120,7 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 		size = o.MaxSize
 	}
 	t := &smallBody{}
-	size++ // room for the read that returns EOF
+	size++ // space for the read that returns EOF
 	for {
 		block := min(size-int64(t.size), web.BlockBytes)
 		if t.size == 0 {
@@ -151,16 +148,16 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 }
 
 const (
-	leastElement = 7       // bytes of an element in a list: <Part/>
-	elementBytes = 4 << 10 // of what a document without a list is decoded to, at least
+	leastElement = 7       // bytes of the smallest list element: <Part/>
+	elementBytes = 4 << 10 // least decoded size of a document without a list
 
-	// decodedElement is more than an element of a list takes: those of CompleteMultipartUpload are
-	// compared with the parts in the database.
+	// decodedElement bounds a decoded list element: CompleteMultipartUpload compares its elements with the parts in
+	// the database.
 	decodedElement = 1 << 10
 )
 
-// decode decodes a document, and charges the request for the result until it ends: for its texts,
-// and for as many elements as it may have. The text is released.
+// decode decodes a document and charges the request for the result (its text and the most elements it may contain).
+// It releases the text.
 func (x *request) decode(t *smallBody, root string, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
 	if err := web.ChargeMemory(x.out, x.in, need); err != nil {
@@ -176,7 +173,7 @@ func (x *request) decode(t *smallBody, root string, v any) error {
 	return nil
 }
 
-// mostElements returns how many elements the list of a document may have.
+// mostElements returns how many list elements a document may contain.
 func mostElements(v any) int64 {
 	switch v.(type) {
 	case *deletion:
@@ -187,7 +184,7 @@ func mostElements(v any) int64 {
 	return maxSettings / leastElement
 }
 
-// asTextError is the error of a body that is not an object.
+// asTextError maps errors for bodies that are not objects.
 func asTextError(err error) error {
 	if e, ok := errors.AsType[*sigv4.Error](err); ok && e.Kind == sigv4.TooLarge {
 		return errXMLTooLarge

@@ -12,22 +12,22 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// systemHeaders are stored with an object and returned with it, besides Content-Type.
+// systemHeaders are stored with an object and returned, besides Content-Type.
 var systemHeaders = []string{
 	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", "X-Amz-Website-Redirect-Location",
 }
 
 const (
 	userHeader = "X-Amz-Meta-"
-	userPrefix = "m-" // of user metadata, as in Manta
-	maxUser    = 2048 // bytes of the names and values of user metadata
-	maxHeaders = 8192 // bytes of the names and values of all headers
+	userPrefix = "m-" // for user metadata, as in Manta
+	maxUser    = 2048 // bytes of user metadata names and values
+	maxHeaders = 8192 // bytes of all header names and values
 
 	defaultType = "binary/octet-stream"
 )
 
-// checkHeaders refuses more headers than S3 accepts, and those of S3 that occur twice: a
-// proxy may have looked at one of them, and the server takes the other.
+// checkHeaders rejects more headers than S3 accepts, and repeated S3 headers: a proxy may have checked one and the
+// server would use the other.
 func checkHeaders(h http.Header) error {
 	size := 0
 	for name, values := range h {
@@ -44,7 +44,7 @@ func checkHeaders(h http.Header) error {
 	return nil
 }
 
-// metadata reads the headers that a PUT, a copy or an upload stores.
+// metadata reads the headers stored by a PUT, copy or upload.
 func (x *request) metadata() (contentType string, headers map[string]string, err error) {
 	contentType = x.in.Header.Get("Content-Type")
 	if contentType == "" {
@@ -75,17 +75,15 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 	return text(contentType), headers, nil
 }
 
-// withoutFraming removes aws-chunked, which is the framing of the request and not the
-// encoding of the object.
+// withoutFraming removes aws-chunked, which frames the request and does not encode the object.
 func withoutFraming(encoding string) string {
 	parts := strings.Split(encoding, ",")
 	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
-// text returns the value of a header as UTF-8. What is not UTF-8 is Latin-1, the
-// encoding of headers in older versions of HTTP. Control characters, which only a form can
-// have, become spaces: no header can have them.
+// text returns a header value as UTF-8. Other bytes are Latin-1, as in older HTTP versions. Control characters,
+// possible only in forms, become spaces: headers cannot contain them.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -109,8 +107,8 @@ func latin1(s string) string {
 	return string(runes)
 }
 
-// checkFeatures refuses headers that ask for what is not implemented. Ignoring them
-// would store an object that is not encrypted, as the client believes.
+// checkFeatures rejects headers for unimplemented features. Ignoring them could, for example, store an unencrypted
+// object that the client believes to be encrypted.
 func (x *request) checkFeatures() error {
 	for name := range x.in.Header {
 		switch {
@@ -131,7 +129,7 @@ func (x *request) checkFeatures() error {
 	return err
 }
 
-// checkGrants refuses an ACL in headers that is not a canned one.
+// checkGrants rejects ACL headers other than canned ACLs.
 func (x *request) checkGrants() error {
 	for name := range x.in.Header {
 		if strings.HasPrefix(name, "X-Amz-Grant") {
@@ -141,7 +139,7 @@ func (x *request) checkGrants() error {
 	return nil
 }
 
-// tags reads the header x-amz-tagging.
+// tagsHeader parses the x-amz-tagging header.
 func (x *request) tagsHeader() (map[string]string, error) {
 	header := x.in.Header.Get("X-Amz-Tagging")
 	if header == "" {
@@ -167,7 +165,7 @@ func errTags(message string) error {
 	return refuse(http.StatusBadRequest, "InvalidTag", message)
 }
 
-// checkTags checks the limits of S3.
+// checkTags checks S3's limits.
 func checkTags(tags map[string]string, most int) error {
 	if len(tags) > most {
 		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(most)+" tags")
@@ -185,15 +183,14 @@ func checkTags(tags map[string]string, most int) error {
 	return nil
 }
 
-// isTag reports whether text has the characters that S3 allows in tags, and at most that
-// many.
+// isTag reports whether text has only characters that S3 allows in tags, and at most that many.
 func isTag(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
 	})
 }
 
-// condition reads the conditional headers; prefix is that of a copy's source.
+// condition reads the conditional headers; prefix selects those for a copy source.
 func (x *request) condition(prefix string) (c buckets.Condition, err error) {
 	h := x.in.Header
 	if c.Match, err = buckets.ParseTags(h.Values(prefix + "If-Match")); err != nil {
@@ -202,14 +199,14 @@ func (x *request) condition(prefix string) (c buckets.Condition, err error) {
 	if c.NoneMatch, err = buckets.ParseTags(h.Values(prefix + "If-None-Match")); err != nil {
 		return c, invalidArgument("If-None-Match", err.Error())
 	}
-	// A date that cannot be read is ignored, as RFC 9110 requires.
+	// RFC 9110 requires ignoring invalid dates.
 	c.ModifiedSince = date(h.Get(prefix + "If-Modified-Since"))
 	c.UnmodifiedSince = date(h.Get(prefix + "If-Unmodified-Since"))
 	return c, nil
 }
 
 func date(s string) buckets.Moment {
-	if s == "" { // an error takes long to format
+	if s == "" { // formatting an error is slow
 		return 0
 	}
 	t, err := http.ParseTime(s)
@@ -218,13 +215,13 @@ func date(s string) buckets.Moment {
 			return 0
 		}
 	}
-	if m := buckets.At(t); m != 0 { // which means none
+	if m := buckets.At(t); m != 0 { // 0 means no condition
 		return m
 	}
 	return 1
 }
 
-// writeMetadata sets the headers of an answer with an object.
+// writeMetadata sets the response headers for an object.
 func (x *request) writeMetadata(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+o.EntityTag()+`"`)
@@ -235,12 +232,12 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 	for name, value := range o.Headers {
 		if user, ok := strings.CutPrefix(name, userPrefix); ok {
-			// In lower case, as S3 sends it: SDKs take the name of the metadata from here.
+			// In lower case, as S3 sends it: SDKs take the metadata name from here.
 			h[strings.ToLower(userHeader)+user] = []string{encodeWords(text(value))}
 			continue
 		}
 		if !slices.Contains(systemHeaders, http.CanonicalHeaderKey(name)) {
-			continue // of the native API
+			continue // from the native API
 		}
 		h.Set(name, text(value))
 	}
@@ -249,7 +246,7 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 }
 
-// writeChecksum sets the headers of an object's checksum.
+// writeChecksum sets the checksum headers.
 func (x *request) writeChecksum(c buckets.Checksum) {
 	if c.Algorithm == "" {
 		return
@@ -258,7 +255,7 @@ func (x *request) writeChecksum(c buckets.Checksum) {
 	x.out.Header().Set("X-Amz-Checksum-Type", checksumType(c))
 }
 
-// overrides are the parameters of a signed GET that replace headers of the answer.
+// overrides are the parameters of a signed GET that replace response headers.
 var overrides = map[string]string{
 	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition",
 	"response-content-encoding": "Content-Encoding", "response-content-language": "Content-Language",

@@ -21,14 +21,13 @@ const (
 	xmlTime      = "2006-01-02T15:04:05.000Z"
 )
 
-// document builds an XML document. encoding/xml would replace control characters, which
-// a key may have; S3 writes them as character references.
+// document builds an XML document. encoding/xml would replace control characters, which keys may contain; S3 writes
+// them as character references.
 type document struct {
 	b    []byte
 	open []string
 }
 
-// newDocument begins a document with its root element.
 func newDocument(root string) *document {
 	d := &document{}
 	d.start(root)
@@ -43,7 +42,6 @@ func (d *document) start(root string) {
 	d.open = append(d.open, root)
 }
 
-// begin opens an element.
 func (d *document) begin(name string) {
 	d.b = append(d.b, '<')
 	d.b = append(d.b, name...)
@@ -51,14 +49,13 @@ func (d *document) begin(name string) {
 	d.open = append(d.open, name)
 }
 
-// end closes the element that was opened last.
 func (d *document) end() {
 	name := d.open[len(d.open)-1]
 	d.open = d.open[:len(d.open)-1]
 	d.close(name)
 }
 
-// text adds an element with text.
+// text adds a text element.
 func (d *document) text(name, value string) {
 	d.b = append(append(append(d.b, '<'), name...), '>')
 	d.b = appendText(d.b, value)
@@ -67,7 +64,7 @@ func (d *document) text(name, value string) {
 
 func (d *document) close(name string) { d.b = append(append(append(d.b, "</"...), name...), '>') }
 
-// etag adds the element ETag of an object.
+// etag adds an object's ETag element.
 func (d *document) etag(o *buckets.Object) {
 	d.b = append(d.b, "<ETag>&quot;"...)
 	if o.ETag != "" {
@@ -78,7 +75,7 @@ func (d *document) etag(o *buckets.Object) {
 	d.b = append(d.b, "&quot;</ETag>"...)
 }
 
-// optional adds an element unless its text is empty.
+// optional adds a text element unless value is empty.
 func (d *document) optional(name, value string) {
 	if value != "" {
 		d.text(name, value)
@@ -107,7 +104,7 @@ func (d *document) closeAll() {
 	}
 }
 
-// cut returns the beginning of a text of a client that an answer repeats.
+// cut shortens client text that an answer repeats.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -143,7 +140,7 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
-// isPlain reports whether text is the same in XML.
+// isPlain reports whether text needs no escaping in XML.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
@@ -153,17 +150,16 @@ func isPlain(s string) bool {
 	return true
 }
 
-// sendXML writes an answer with a document.
 func sendXML(w http.ResponseWriter, status int, d *document) {
 	body := d.bytes()
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away has no effect
+	_, _ = w.Write(body) // a client that went away does not matter
 }
 
-// urlEncoded is the form of a key with encoding-type=url. Go's escapes differ: spaces
-// are %20, which all clients decode, and slashes stay.
+// urlEncoded encodes a key for encoding-type=url. Unlike Go's escapes, spaces become %20, which all clients decode,
+// and slashes stay.
 func urlEncoded(s string) string {
 	const hex = "0123456789ABCDEF"
 	b := make([]byte, 0, len(s)+16)
@@ -180,7 +176,7 @@ func urlEncoded(s string) string {
 
 func httpTime(m buckets.Moment) string { return m.Time().UTC().Format(http.TimeFormat) }
 
-// appendXML reads an element of a list, and rejects one that is too long.
+// appendXML reads a list element, and rejects a list that is too long.
 func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElement) error {
 	if len(*list) == most {
 		return errMalformedXML
@@ -193,26 +189,25 @@ func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElemen
 	return nil
 }
 
-// Limits of a document that a client sends. Those of S3 are four levels deep, and their
-// elements have a name space and six children of different names at most.
+// Limits of client documents. S3 documents are four levels deep; their elements have a namespace and at most six
+// differently named children.
 const (
-	maxTag      = 4 << 10  // bytes from "<" to ">", which may have an attribute every four
-	maxText     = 16 << 10 // bytes between two tags: a key of which each byte is escaped, and more
+	maxTag      = 4 << 10  // bytes from "<" to ">", with up to one attribute per four bytes
+	maxText     = 16 << 10 // bytes between tags: more than a key with every byte escaped
 	maxDepth    = 16
-	maxChildren = 16 // of different names
+	maxChildren = 16 // with different names
 )
 
-// lists are the elements that may occur more than once in their parent.
+// lists are the elements that may repeat within their parent.
 var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
 	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
 
-// decodeXML reads a document with the root element root. Like S3, and unlike
-// encoding/xml, it refuses another root, text after it, a document type, and an element
-// that occurs twice: v would have the last one only.
+// decodeXML reads a document with the given root element. Like S3, and unlike encoding/xml, it rejects another root,
+// text after it, a document type, and repeated elements, of which v would keep only the last.
 func decodeXML(document io.Reader, root string, v any) error {
 	in := bufio.NewReader(document)
 	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
-		_, _ = in.Discard(len(b)) // it is buffered
+		_, _ = in.Discard(len(b)) // already buffered
 	}
 	t := &tokens{raw: xml.NewDecoder(&bounded{Reader: in}), root: root}
 	d := xml.NewTokenDecoder(t)
@@ -227,11 +222,11 @@ func decodeXML(document io.Reader, root string, v any) error {
 
 const byteOrderMark = "\ufeff"
 
-// bounded rejects a tag and a text that are too long, before encoding/xml keeps them.
+// bounded rejects tags and text that are too long before encoding/xml keeps them.
 type bounded struct {
 	*bufio.Reader
 	inTag bool
-	n     int // bytes of the tag, or of the text
+	n     int // bytes in the current tag or text
 }
 
 // ReadByte implements io.ByteReader, which is all that encoding/xml uses.
@@ -251,7 +246,7 @@ func (r *bounded) ReadByte() (byte, error) {
 	return c, nil
 }
 
-// tokens are the tokens of a document, with the checks of decodeXML.
+// tokens applies the checks of decodeXML.
 type tokens struct {
 	raw   *xml.Decoder
 	root  string
@@ -259,10 +254,10 @@ type tokens struct {
 	open  []level
 }
 
-// level is an element that is open.
+// level is an open element.
 type level struct {
-	children []string // names of those that may occur once
-	mixed    [2]bool  // it has text, it has children: never both
+	children []string // names that may occur only once
+	mixed    [2]bool  // has text, has children: never both
 }
 
 // Token implements xml.TokenReader.
@@ -282,7 +277,7 @@ func (t *tokens) Token() (xml.Token, error) {
 			t.open = t.open[:len(t.open)-1]
 		case xml.CharData:
 			if len(t.open) == 0 && len(bytes.TrimSpace(v)) == 0 {
-				continue // so that nothing follows the root
+				continue // nothing may follow the root
 			}
 			err = t.text(v)
 		case xml.Directive:
@@ -291,7 +286,7 @@ func (t *tokens) Token() (xml.Token, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err // a token would hide it
+			return nil, err // returning a token would hide it
 		}
 		return token, nil
 	}

@@ -16,7 +16,7 @@ const (
 	oneObject     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
 
 	sqlObject = `SELECT ` + objectColumns + `, ` + sumColumns + `, body` + oneObject
-	// Without the body: a large row costs more to read.
+	// Without the body: large rows cost more to read.
 	sqlHead      = `SELECT ` + objectColumns + oneObject
 	sqlPutObject = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + objectColumns + `, content_crc64nvme, content_frames, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -46,7 +46,6 @@ func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
 	return o, errors.Join(err, column(r, 8, &o.Headers), column(r, 9, &o.Roles), column(r, 10, &o.Sharks))
 }
 
-// scanListed scans listColumns.
 func scanListed(r *sqlite.Stmt) (o buckets.Object, err error) {
 	o = buckets.Object{
 		Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)), Modified: buckets.Moment(r.ColumnInt64(3)),
@@ -59,7 +58,7 @@ func scanListed(r *sqlite.Stmt) (o buckets.Object, err error) {
 	return o, err
 }
 
-// object reads an object by sqlObject or sqlHead.
+// object reads an object with sqlObject or sqlHead.
 func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, found bool, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
 		found = true
@@ -72,7 +71,7 @@ func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.Bucke
 	return o, found, err
 }
 
-// values are the columns of an object that are JSON text.
+// values returns an object's JSON columns.
 func values(headers map[string]string, roles, sharks []string, p buckets.Properties) (h, r, s, properties any, err error) {
 	h, err1 := jsonOrNull(headers, len(headers))
 	r, err2 := jsonOrNull(roles, len(roles))
@@ -84,22 +83,22 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 	return h, r, s, properties, errors.Join(err1, err2, err3, err4)
 }
 
-// write is a change of one object: what it found, and what follows from that.
+// write changes one object: the existing state and the consequences.
 type write struct {
 	owner buckets.AccountID
 	ref   buckets.BucketRef
 	kind  // found by ref
 	name  string
 	now   buckets.Moment
-	past  buckets.Moment // when an import's source wrote it; 0: it is not imported
+	past  buckets.Moment // when written at the import source; 0: not imported
 
 	old   buckets.Object // the current object
 	found bool
-	null  *kept // the noncurrent null version, or the delete marker that is one, if it is replaced
+	null  *kept // replaced noncurrent null version or null delete marker
 	delta buckets.Usage
 }
 
-// check reads the object and checks what every write checks; a condition of nil is checked by the caller.
+// check reads the object and runs the checks common to all writes. With a nil condition the caller checks it.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
 	if w.kind, err = findBucket(c, w.owner, w.ref); err != nil {
@@ -129,7 +128,7 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	return condition.CheckWrite(nil)
 }
 
-// checkNull returns a *LockedError if a write would replace a null version that is locked.
+// checkNull returns *LockedError if the write would replace a locked null version.
 func (w *write) checkNull() error {
 	switch {
 	case !w.replacesNull():
@@ -142,7 +141,7 @@ func (w *write) checkNull() error {
 	return nil
 }
 
-// locks checks what a new object replaces, and gives it the default retention of the bucket.
+// locks checks the locks on the replaced object and applies the bucket's default retention.
 func (w *write) locks(o *buckets.Object) (err error) {
 	if err := w.checkNull(); err != nil {
 		return err
@@ -151,13 +150,14 @@ func (w *write) locks(o *buckets.Object) (err error) {
 	return err
 }
 
-// adds checks the quotas for what takes the place of the old object, or is added to it.
+// adds checks the quotas for the added or replacing object.
 func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	w.delta = w.delta.Plus(u)
 	return count(c, w.owner, w.bucket, w.delta)
 }
 
-// replace makes the old object garbage, or a noncurrent version, changes the counters, and gives the new object its version.
+// replace turns the old object into garbage or a noncurrent version, updates the counters, and assigns the new
+// version.
 func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	o.Version = ""
 	if w.versioning != buckets.VersioningOff {
@@ -173,7 +173,7 @@ func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	return w.bury(c)
 }
 
-// bury makes the old object garbage and changes the counters.
+// bury turns the old object into garbage and updates the counters.
 func (w *write) bury(c *sqlite.Conn) error {
 	if w.found {
 		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now); err != nil {
@@ -183,7 +183,6 @@ func (w *write) bury(c *sqlite.Conn) error {
 	return addUsage(c, w.owner, w.bucket, w.delta)
 }
 
-// written returns the result of a write.
 func (w *write) written(o buckets.Object) buckets.Written {
 	r := buckets.Written{Object: o, Replaced: w.found}
 	if w.versioning != buckets.VersioningOff {
@@ -192,7 +191,6 @@ func (w *write) written(o buckets.Object) buckets.Written {
 	return r
 }
 
-// put stores an object.
 func (w *write) put(c *sqlite.Conn, o *buckets.Object) error {
 	headers, roles, sharks, properties, err := values(o.Headers, o.Roles, o.Sharks, o.Properties)
 	if err != nil {
@@ -260,7 +258,7 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	if b, err = s.Bucket(ctx, owner, bucket); err != nil {
 		return b, o, err
 	}
-	// If the bucket is deleted meanwhile, it was empty before, and the result is of that time.
+	// If the bucket is deleted meanwhile, it was empty before, and the result is from then.
 	o, err = s.Get(ctx, owner, b.ID, name)
 	return b, o, err
 }
@@ -351,8 +349,8 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, err
 }
 
-// deleters is how many objects of DeleteAll are deleted at once. Their commits are grouped, also
-// with those of others, which a single large write would delay.
+// deleters is how many objects DeleteAll deletes at once. Their commits are grouped with other writes, which a single
+// large write would delay.
 const deleters = 16
 
 // DeleteAll implements buckets.Store.
@@ -388,8 +386,8 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return page, err
 }
 
-// listGroups feeds names to a Lister as long as they are of groups: their rows are not needed.
-// more is false when the page is complete; otherwise rows are needed from next on.
+// listGroups feeds names to a Lister while they belong to groups and no rows are needed. more is false when the page
+// is complete; otherwise rows are needed from next on.
 func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	stmt, err := sqlitedb.Bind(c, sqlNextName, owner, b, "")
 	if err != nil {
@@ -417,15 +415,13 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *
 	}
 }
 
-// objects selects objects of a bucket.
 type objects struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
 	buckets.Query
 }
 
-// listFrom feeds rows to a Lister until it wants to skip some; more is false when the
-// page is complete.
+// listFrom feeds rows to a Lister until it skips; more is false when the page is complete.
 func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {

@@ -14,18 +14,16 @@ import (
 	"holdfast/internal/durable"
 )
 
-// durableFolders is how many folders are known to exist, at about 200 bytes each: those
-// of 64 buckets with 256 folders each.
+// durableFolders is how many folders are cached, at about 200 bytes each: 64 buckets with 256 folders.
 const durableFolders = 16 << 10
 
-// folders creates the folders of a node, syncs them, and removes empty ones.
+// folders creates and syncs a node's folders, and removes empty folders.
 //
-// A folder is durable when the one above it has been synced. The cache has folders that
-// are. A folder is removed only while no other goroutine is between finding it in the
-// cache and having a file in it.
+// A folder is durable once its parent is synced. The cache holds durable folders. A folder is removed only while no
+// goroutine is between finding it in the cache and adding a file.
 type folders struct {
 	root     *os.Root
-	prefix   string // of temporary files
+	prefix   string // for temporary files
 	removing sync.RWMutex
 	durable  *lru.Cache[string, struct{}]
 
@@ -36,12 +34,12 @@ type folders struct {
 func newFolders(root *os.Root, prefix string) *folders {
 	durable, err := lru.New[string, struct{}](durableFolders)
 	if err != nil {
-		panic(err) // only if the size is not positive
+		panic(err) // only for a size below 1
 	}
 	return &folders{root: root, prefix: prefix, durable: durable, syncs: map[string]*syncGroup{}}
 }
 
-// create makes a temporary file in a folder, and the folder if it does not exist.
+// create makes a temporary file, and its folder if needed.
 func (f *folders) create(folder string) (*temporary, error) {
 	var t *temporary
 	opened, err := f.in(folder, func(opened *os.Root) error {
@@ -56,12 +54,10 @@ func (f *folders) create(folder string) (*temporary, error) {
 	return t, nil
 }
 
-// attempts is how often a folder is made that another process removes, because it is
-// empty, before there is a file in it.
+// attempts limits retries when another process removes the new folder because it is still empty.
 const attempts = 10
 
-// in opens a folder, and makes it if it does not exist, for add, which adds a file. It
-// returns the open folder.
+// in opens or makes a folder, in which add creates a file, and returns the open folder.
 func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os.Root, err error) {
 	f.removing.RLock()
 	defer f.removing.RUnlock()
@@ -75,12 +71,12 @@ func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		f.forget(folder) // another process removed it or one above it, or a person
+		f.forget(folder) // another process or a person removed it or a parent
 	}
 	return nil, err
 }
 
-// openFolder opens a folder, and makes it unless it is known to exist.
+// openFolder opens a folder, and makes it unless known to exist.
 func (f *folders) openFolder(folder string) (*os.Root, error) {
 	if err := f.ensure(folder); err != nil {
 		return nil, err
@@ -88,8 +84,8 @@ func (f *folders) openFolder(folder string) (*os.Root, error) {
 	return f.root.OpenRoot(folder)
 }
 
-// ensure creates a folder with those above it, and makes them durable. One that exists
-// may be new too: it is known to be durable only after a sync of the one above it.
+// ensure durably creates a folder and its parents. An existing folder may be new too: it counts as durable only after
+// its parent is synced.
 func (f *folders) ensure(folder string) error {
 	if folder == "." {
 		return nil
@@ -111,19 +107,19 @@ func (f *folders) ensure(folder string) error {
 	return nil
 }
 
-// forget removes a folder and those above it from the cache.
+// forget removes a folder and its parents from the cache.
 func (f *folders) forget(folder string) {
 	for ; folder != "."; folder = path.Dir(folder) {
 		f.durable.Remove(folder)
 	}
 }
 
-// removeEmpty removes a folder, and those above it, if they are empty.
+// removeEmpty removes a folder and its parents while they are empty.
 func (f *folders) removeEmpty(folder string) {
 	for ; folder != "." && f.isEmpty(folder); folder = path.Dir(folder) {
 		f.removing.Lock()
 		f.durable.Remove(folder)
-		err := f.root.Remove(folder) // fails if it is not empty
+		err := f.root.Remove(folder) // fails unless empty
 		f.removing.Unlock()
 		if err != nil {
 			return
@@ -141,7 +137,7 @@ func (f *folders) isEmpty(folder string) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// syncGroup is the syncs of one folder: one that runs, and those that wait for the next.
+// syncGroup holds a folder's running sync and the callers waiting for the next.
 type syncGroup struct {
 	next *syncBatch
 }
@@ -152,8 +148,7 @@ type syncBatch struct {
 	err   error
 }
 
-// sync makes the names in a folder durable. One fsync serves all callers that arrived
-// before it began.
+// sync makes the names in a folder durable. One fsync serves all callers that arrived before it began.
 func (f *folders) sync(folder string, opened *os.Root) error {
 	return f.group(folder, func() error { return durable.SyncIn(opened, ".") })
 }
@@ -187,7 +182,7 @@ func (f *folders) group(folder string, sync func() error) error {
 	return batch.err
 }
 
-// finish starts the next sync of a folder, if any callers wait for it.
+// finish starts the next sync of a folder if callers wait.
 func (f *folders) finish(folder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,7 +195,6 @@ func (f *folders) finish(folder string) {
 	g.next = nil
 }
 
-// readFolder returns the entries of a folder.
 func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
 	opened, err := root.Open(folder)
 	if err != nil {
@@ -210,8 +204,7 @@ func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
 	return opened.ReadDir(-1)
 }
 
-// sortKey orders the entries of a folder as the byte order of whole paths does: below
-// "a" come paths with "a/", which is after "a,b" and "a-b".
+// sortKey orders folder entries like whole paths: "a" contains paths "a/...", which sort after "a,b" and "a-b".
 func sortKey(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"
@@ -219,7 +212,7 @@ func sortKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// isBefore reports whether all paths in a folder are up to after.
+// isBefore reports whether all paths in a folder are at or before after.
 func isBefore(folder, after string) bool {
 	prefix := folder + "/"
 	return prefix <= after && !strings.HasPrefix(after, prefix)
