@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Garbage is a row of manta_bucket_deleted_object: a body that no object has any more.
+// Garbage is a row of manta_bucket_deleted_object: a body no longer used by an object.
 type Garbage struct {
 	Owner   AccountID
 	Bucket  BucketID
 	Name    string
 	ID      ObjectID
-	Length  int64 // of an aborted upload: that of all its parts
+	Length  int64 // aborted upload: of all its parts
 	Sharks  []string
-	Upload  UploadID // not empty: the body is the parts of this upload, too
-	Deleted Moment   // when
+	Upload  UploadID // set if the body includes this upload's parts
+	Deleted Moment
 
-	// Object is the deleted version without its body; nil: it was not asked for. For an aborted
-	// upload it is the upload, without Headers and Roles.
+	// Object is the deleted version without its body, if requested. For an aborted upload it is the upload, without
+	// Headers and Roles.
 	Object *Object
 }
 
@@ -28,38 +28,38 @@ type DeletedBucket struct {
 	Deleted Moment
 }
 
-// Claim reserves garbage for one worker for a time.
+// Claim reserves garbage for one worker.
 type Claim struct {
-	ID      string // UUID of the batch
-	Before  Moment // what was deleted at this time or earlier
+	ID      string // batch UUID
+	Before  Moment // deleted at or before
 	Now     Moment
-	Expires Moment // afterwards another worker may claim what has not been removed
+	Expires Moment // then others may claim the rest
 	Limit   int    // rows
 
-	Objects bool // set Garbage.Object
+	Objects bool // fill in Garbage.Object
 }
 
-// Waiting counts the garbage that is not removed yet.
+// Waiting counts remaining garbage.
 type Waiting struct {
 	Rows    int64
-	Young   int64  // deleted after a time
-	Next    Moment // when the first of the young was deleted
-	Claimed int64  // not young, and claimed by a worker
-	Until   Moment // when the last of these claims expires
-	Held    Moment // when the hold of a backup expires; 0: no backup runs. Set by Service.Waiting
+	Young   int64  // within the grace period
+	Next    Moment // when the first young row was deleted
+	Claimed int64  // claimed and not young
+	Until   Moment // when the last claim expires
+	Held    Moment // when a backup's hold expires; 0: none. Set by Service.Waiting
 }
 
-// Due is the garbage that nothing keeps from being removed.
+// Due counts the garbage that can be removed now.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
-// Backlog is the garbage that is not removed yet.
+// Backlog is the remaining garbage.
 type Backlog struct {
 	Rows, Bytes int64
-	Oldest      Moment // when the first of it was deleted
-	Held        Moment // when the hold of a backup expires; 0: no backup runs
+	Oldest      Moment // when the oldest was deleted
+	Held        Moment // when a backup's hold expires; 0: none
 }
 
-// SortGarbage sorts garbage by the time of its deletion.
+// SortGarbage sorts by deletion time.
 func SortGarbage(all []Garbage) {
 	slices.SortStableFunc(all, func(a, b Garbage) int {
 		return cmp.Or(cmp.Compare(a.Deleted, b.Deleted), strings.Compare(string(a.ID), string(b.ID)))

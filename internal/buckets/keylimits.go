@@ -12,28 +12,28 @@ import (
 // Right is a kind of access to buckets.
 type Right string
 
-// The rights of an access key.
+// Access key rights.
 const (
-	RightRead   Right = "read"   // bodies, metadata and tags of objects
-	RightWrite  Right = "write"  // objects, their tags and multipart uploads; includes overwriting
+	RightRead   Right = "read"   // object bodies, metadata and tags
+	RightWrite  Right = "write"  // objects, tags and multipart uploads; includes overwriting
 	RightDelete Right = "delete" // objects
-	RightList   Right = "list"   // objects and uploads of a bucket
-	RightManage Right = "manage" // create and delete buckets, and change their settings
-	RightBypass Right = "bypass" // ignore governance when a locked version is deleted or its retention is changed
+	RightList   Right = "list"   // objects and uploads
+	RightManage Right = "manage" // create, delete and configure buckets
+	RightBypass Right = "bypass" // ignore governance when deleting a locked version or changing its retention
 )
 
-// Rights are all rights.
+// Rights lists all rights.
 var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightBypass}
 
-// KeyLimits narrow the access of an access key to the buckets of its account. The zero value does not.
+// KeyLimits narrow an access key's access to its account's buckets. The zero value is unlimited.
 type KeyLimits struct {
-	Buckets  []string       `json:"buckets,omitempty"`  // names, and prefixes of names that end in *
-	Prefix   string         `json:"prefix,omitempty"`   // of the names of objects
-	Rights   []Right        `json:"rights,omitempty"`   // none: all
-	Networks []netip.Prefix `json:"networks,omitempty"` // the addresses of clients; none: all
+	Buckets  []string       `json:"buckets,omitempty"`  // names, or name prefixes ending in *
+	Prefix   string         `json:"prefix,omitempty"`   // of object names
+	Rights   []Right        `json:"rights,omitempty"`   // empty: all
+	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty: all
 }
 
-// MaxKeyLimits is the maximum size of KeyLimits as JSON, in bytes.
+// MaxKeyLimits is the most bytes of KeyLimits as JSON.
 const MaxKeyLimits = 4096
 
 // IsZero reports whether there are no limits.
@@ -41,7 +41,7 @@ func (l *KeyLimits) IsZero() bool {
 	return len(l.Buckets) == 0 && l.Prefix == "" && len(l.Rights) == 0 && len(l.Networks) == 0
 }
 
-// Check returns errcode.Invalid for limits that no key can have.
+// Check returns errcode.Invalid for invalid limits.
 func (l *KeyLimits) Check() error {
 	for _, b := range l.Buckets {
 		name, isPrefix := strings.CutSuffix(b, "*")
@@ -76,37 +76,36 @@ func (l *KeyLimits) Check() error {
 	return nil
 }
 
-// Text returns the limits as a JSON object, as stores keep them.
+// Text returns the stored form, a JSON object.
 func (l *KeyLimits) Text() string {
 	b, _ := json.Marshal(l) // cannot fail
 	return string(b)
 }
 
-// ParseKeyLimits reads what Text has returned. Of limits that this release does not understand it allows
-// nothing: a later release may have written narrower ones.
+// ParseKeyLimits parses Text. Limits that this release does not understand allow nothing: a later release may have
+// written narrower limits.
 func ParseKeyLimits(text string) (l KeyLimits) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if d.Decode(&l) != nil {
-		return KeyLimits{Buckets: []string{""}} // no bucket has this name
+		return KeyLimits{Buckets: []string{""}} // matches no bucket
 	}
 	return l
 }
 
-// isBucketPrefix reports whether names of buckets can begin with a text.
+// isBucketPrefix reports whether bucket names can begin with s.
 func isBucketPrefix(s string) bool {
 	return len(s) < maxBucketName && strings.IndexFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
 	}) < 0
 }
 
-// AllowNetwork reports whether clients with an address may use the key. An unknown address is only
-// allowed without limits.
+// AllowNetwork reports whether a client address may use the key. An unknown address is allowed only without limits.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
-// AllowBucket reports whether the key may use a bucket for anything.
+// AllowBucket reports whether the key may use a bucket at all.
 func (l *KeyLimits) AllowBucket(bucket string) bool {
 	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
 		prefix, isPrefix := strings.CutSuffix(b, "*")
@@ -114,7 +113,7 @@ func (l *KeyLimits) AllowBucket(bucket string) bool {
 	})
 }
 
-// Allow reports whether the key has a right in a bucket for all objects whose names begin with name.
+// Allow reports whether the key holds a right for all objects whose names begin with name.
 func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	if !l.AllowBucket(bucket) || !strings.HasPrefix(name, l.Prefix) {
 		return false
@@ -122,7 +121,7 @@ func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	return len(l.Rights) == 0 || slices.Contains(l.Rights, right)
 }
 
-// BucketPrefix returns the longest text with which the names of all allowed buckets begin.
+// BucketPrefix returns the longest common name prefix of the allowed buckets.
 func (l *KeyLimits) BucketPrefix() string {
 	if len(l.Buckets) == 0 {
 		return ""

@@ -1,20 +1,20 @@
 package buckets
 
-// Lifecycle has the lifecycle rules of a bucket.
+// Lifecycle holds a bucket's lifecycle rules.
 type Lifecycle struct {
 	Rules []LifecycleRule `json:"rules,omitempty"`
 
-	// Changed is when the rules were set. A run applies the rules of one change.
+	// Changed is when the rules were set. A run applies one version of the rules.
 	Changed Moment `json:"changed,omitempty"`
 
-	// Bucket is the name of the bucket, so that a sweep needs only its settings.
+	// Bucket is the bucket name, so that a sweep needs only the settings.
 	Bucket string `json:"bucket,omitempty"`
 
-	// MinimumSize is S3's default minimum size of transitions, which clients read back.
+	// MinimumSize is S3's default minimum transition size, which clients read back.
 	MinimumSize string `json:"minimum_size,omitempty"`
 }
 
-// LifecycleRule has either Prefix, the older form of S3, or Filter.
+// LifecycleRule uses Prefix, S3's older form, or Filter.
 type LifecycleRule struct {
 	ID         string             `json:"id"`
 	Disabled   bool               `json:"disabled,omitempty"`
@@ -23,18 +23,18 @@ type LifecycleRule struct {
 	Expiration *Expiration        `json:"expiration,omitempty"`
 	Noncurrent *NoncurrentVersion `json:"noncurrent,omitempty"`
 
-	// AbortDays is how many days after its start an incomplete upload is aborted; 0: never.
+	// AbortDays is the age at which incomplete uploads are aborted; 0: never.
 	AbortDays int `json:"abort_days,omitempty"`
 }
 
-// LifecycleFilter selects objects that meet all of its conditions.
+// LifecycleFilter selects objects that meet all conditions.
 type LifecycleFilter struct {
 	Prefix      *string `json:"prefix,omitempty"`
 	Tags        []Tag   `json:"tags,omitempty"`
 	GreaterThan *int64  `json:"greater_than,omitempty"` // bytes
 	LessThan    *int64  `json:"less_than,omitempty"`    // bytes
 
-	// And says that the client has sent the conditions in the element And.
+	// And means that the client sent the conditions in an And element.
 	And bool `json:"and,omitempty"`
 }
 
@@ -44,22 +44,22 @@ type Tag struct {
 	Value string `json:"value"`
 }
 
-// Expiration says when objects expire: some days after they were written, or at a date.
+// Expiration expires objects by age or at a date.
 type Expiration struct {
 	Days int    `json:"days,omitempty"`
 	Date Moment `json:"date,omitempty"` // midnight UTC
 
-	// DeleteMarker removes delete markers that have no versions; nil: the client has not sent it.
+	// DeleteMarker removes delete markers without versions; nil: not sent.
 	DeleteMarker *bool `json:"delete_marker,omitempty"`
 }
 
-// NoncurrentVersion says when noncurrent versions expire. Only buckets with versions have them.
+// NoncurrentVersion expires noncurrent versions in versioned buckets.
 type NoncurrentVersion struct {
 	Days int  `json:"days"`
-	Keep *int `json:"keep,omitempty"` // how many newer noncurrent versions are kept
+	Keep *int `json:"keep,omitempty"` // newer noncurrent versions to keep
 }
 
-// Begins returns the prefix of the names to which the rule applies.
+// Begins returns the rule's name prefix.
 func (r *LifecycleRule) Begins() string {
 	switch {
 	case r.Prefix != nil:
@@ -70,7 +70,7 @@ func (r *LifecycleRule) Begins() string {
 	return ""
 }
 
-// Expires reports whether the rule makes objects expire.
+// Expires reports whether the rule expires objects.
 func (r *LifecycleRule) Expires() bool {
 	return !r.Disabled && r.Expiration != nil && (r.Expiration.Days > 0 || r.Expiration.Date != 0)
 }
@@ -78,7 +78,7 @@ func (r *LifecycleRule) Expires() bool {
 // Aborts reports whether the rule aborts incomplete uploads.
 func (r *LifecycleRule) Aborts() bool { return !r.Disabled && r.AbortDays > 0 }
 
-// memory returns about how many bytes the rules take.
+// memory returns the approximate size of the rules in bytes.
 func (l *Lifecycle) memory() (n int) {
 	for i := range l.Rules {
 		r := &l.Rules[i]

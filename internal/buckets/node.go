@@ -12,29 +12,28 @@ import (
 // Node is a storage node.
 type Node struct {
 	ID    string // "datacenter:storage_id"
-	URL   string // of its driver, such as file:///srv/holdfast
+	URL   string // driver URL, e.g. file:///srv/holdfast
 	State NodeState
 	Added Moment
 }
 
-// NodeState says what a node is used for.
+// NodeState is a node's use.
 type NodeState string
 
-// The states of a node.
+// Node states.
 const (
 	NodeActive   NodeState = "active"
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
-	NodeDraining NodeState = "draining"  // gets no new bodies, and those it has are moved
-	NodeRemoving NodeState = "removing"  // is being removed, if no body is on it
-	NodeRemoved  NodeState = "removed"   // is not used any more; the configuration may still have it
+	NodeDraining NodeState = "draining"  // gets no new bodies; existing bodies are moved
+	NodeRemoving NodeState = "removing"  // being removed, if empty
+	NodeRemoved  NodeState = "removed"   // no longer used, though perhaps still configured
 )
 
-// NodeService changes the storage nodes. A process has one.
+// NodeService changes the storage nodes. Use one per process.
 type NodeService struct {
 	store Nodes
 
-	// removing lets a process remove one node at a time: two calls at once could each take back the state that the
-	// other relies on.
+	// removing serializes removals: concurrent calls could take back the state that the other relies on.
 	removing sync.Mutex
 }
 
@@ -47,8 +46,8 @@ func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.stor
 // SetNode is Nodes.SetNode.
 func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 
-// RemoveNode gives a node that no object, part or garbage is on the state NodeRemoved. If a body is on it, the node keeps
-// its state, and the error is ErrNodeInUse. A node that is unknown or removed stays so.
+// RemoveNode sets an unused node to NodeRemoved. If a body is on it, the node keeps its state and RemoveNode returns
+// ErrNodeInUse. Unknown and removed nodes stay so.
 func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	s.removing.Lock()
 	defer s.removing.Unlock()
@@ -56,7 +55,7 @@ func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	if err != nil || was == "" || was == NodeRemoved {
 		return err
 	}
-	if was == NodeRemoving { // by a process that was killed
+	if was == NodeRemoving { // left by a killed process
 		was = NodeDraining
 	}
 	to := NodeRemoved
@@ -68,14 +67,13 @@ func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	return cmp.Or(used, err)
 }
 
-// Datacenter returns the part of a node's ID before the colon.
+// Datacenter returns the part of a node ID before the colon.
 func Datacenter(id string) string {
 	dc, _, _ := strings.Cut(id, ":")
 	return dc
 }
 
-// CheckNodeID rejects IDs that are not "datacenter:storage_id", each with 1 to 128 of
-// a-z, A-Z, 0-9, ".", "_" and "-".
+// CheckNodeID rejects IDs other than "datacenter:storage_id", each 1 to 128 of a-z, A-Z, 0-9, ".", "_" and "-".
 func CheckNodeID(id string) error {
 	dc, storage, ok := strings.Cut(id, ":")
 	if !ok || !isNodeName(dc) || !isNodeName(storage) {
@@ -98,15 +96,15 @@ func isNodeName(s string) bool {
 	return true
 }
 
-// Errors of storage nodes.
+// Storage node errors.
 var (
 	ErrNodeID      = errcode.New(errcode.Invalid, `a storage node is named DATACENTER:NAME, such as home:disk1, each of a-z, A-Z, 0-9, ".", "_" and "-"`)
 	ErrNodeRemoved = errcode.New(errcode.Unavailable, "a storage node of the body was removed meanwhile; retry")
 	ErrNodeInUse   = errcode.New(errcode.Conflict, "the storage node has bodies: drain it first")
 )
 
-// ErrNotEnoughSpace means that no storage node has space for a body.
+// ErrNotEnoughSpace means that no storage node can take a body.
 var ErrNotEnoughSpace = errcode.New(errcode.Unavailable, "no storage node has enough free space")
 
-// ErrNodeURL means that no driver has the URL.
+// ErrNodeURL means that no driver supports the URL.
 var ErrNodeURL = errcode.New(errcode.Invalid, "the URL of a storage node is file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")

@@ -15,17 +15,16 @@ type Condition struct {
 	UnmodifiedSince Moment // If-Unmodified-Since; 0: absent
 }
 
-// Tags are entity tags without quotes: S3's, or IDs of objects.
+// Tags are unquoted entity tags: S3's, or object IDs.
 type Tags struct {
 	Any  bool // the header is *
 	Tags []string
 }
 
-// maxTags is the maximum number of entity tags in a header.
+// maxTags is the most entity tags in a header.
 const maxTags = 100
 
-// ParseTags reads the values of If-Match or If-None-Match. Clients send tags with and
-// without quotes. It returns ErrTooManyTags for more than 100.
+// ParseTags parses If-Match or If-None-Match, with or without quotes, or returns ErrTooManyTags.
 func ParseTags(values []string) (t Tags, err error) {
 	for _, v := range values {
 		for tag := range strings.SplitSeq(v, ",") {
@@ -53,17 +52,16 @@ func (t *Tags) match(o *Object) bool {
 	return t.Any || slices.Contains(t.Tags, o.EntityTag()) || slices.Contains(t.Tags, string(o.ID))
 }
 
-// IsSet reports whether the condition expects anything.
+// IsSet reports whether anything is expected.
 func (c *Condition) IsSet() bool {
 	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
 }
 
-// CheckWrite checks the condition of a write; o is nil if the object does not exist.
-// Dates are compared in seconds, because a client can send no other.
+// CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in seconds, as clients send
+// them.
 //
-// A write with a condition expects an object, so without one it is ErrNoObject. The
-// exceptions are those of Manta: If-None-Match: * expects none, and If-Match: * is
-// ErrPrecondition.
+// A conditional write to a missing object returns ErrNoObject, with Manta's exceptions: If-None-Match: * expects no
+// object, and If-Match: * returns ErrPrecondition.
 func (c *Condition) CheckWrite(o *Object) error {
 	if o == nil {
 		switch {
@@ -80,9 +78,8 @@ func (c *Condition) CheckWrite(o *Object) error {
 	return nil
 }
 
-// CheckRead checks the condition of a read of an object that exists, in the order of
-// RFC 9110: the error is ErrPrecondition or ErrNotModified. If-Match replaces
-// If-Unmodified-Since, and If-None-Match replaces If-Modified-Since.
+// CheckRead checks a read of an existing object in RFC 9110 order, and returns ErrPrecondition or ErrNotModified.
+// If-Match overrides If-Unmodified-Since, and If-None-Match overrides If-Modified-Since.
 func (c *Condition) CheckRead(o *Object) error {
 	switch {
 	case c.Match.IsSet():
@@ -103,7 +100,7 @@ func (c *Condition) CheckRead(o *Object) error {
 	return nil
 }
 
-// Errors of conditions.
+// Condition errors.
 var (
 	ErrPrecondition = errcode.New(errcode.Precondition, "a precondition of the request does not hold")
 	ErrTooManyTags  = errcode.New(errcode.Invalid, "too many entity tags: at most 100 are allowed")

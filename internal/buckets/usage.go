@@ -7,8 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Usage counts the objects of a bucket or an account, and their bytes, those of
-// incomplete uploads included.
+// Usage counts objects and bytes, including incomplete uploads.
 type Usage struct {
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"bytes"`
@@ -20,14 +19,14 @@ func (u Usage) Plus(v Usage) Usage { return Usage{u.Objects + v.Objects, u.Bytes
 // Minus returns the difference.
 func (u Usage) Minus(v Usage) Usage { return Usage{u.Objects - v.Objects, u.Bytes - v.Bytes} }
 
-// Quota limits a Usage; 0 is no limit.
+// Quota limits a Usage; 0 means no limit.
 type Quota struct {
 	Objects int64 `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Allows reports whether usage may change by delta. A change that reduces a number is
-// allowed, whatever the quota: a quota may have been lowered below what is stored.
+// Allows reports whether usage may change by delta. Reductions are always allowed: a quota may have been lowered
+// below the current usage.
 func (q Quota) Allows(u, delta Usage) bool {
 	return (q.Objects == 0 || delta.Objects <= 0 || u.Objects+delta.Objects <= q.Objects) &&
 		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)
@@ -35,7 +34,7 @@ func (q Quota) Allows(u, delta Usage) bool {
 
 // QuotaError means that a write would exceed a quota.
 type QuotaError struct {
-	Account bool // the quota of the account; otherwise that of the bucket
+	Account bool // account quota, not bucket quota
 }
 
 func (e *QuotaError) Error() string {
@@ -48,29 +47,28 @@ func (e *QuotaError) Error() string {
 // ErrorCode implements errcode.Coder.
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
-// BucketUsage is the usage of a bucket with its quota.
+// BucketUsage is a bucket's usage and quota.
 type BucketUsage struct {
 	Bucket BucketRef
 	Usage  Usage
 	Quota  Quota
 }
 
-// AccountUsage is the usage of an account and of each of its buckets.
+// AccountUsage is the usage of an account and its buckets.
 type AccountUsage struct {
 	Total   Usage
 	Quota   Quota
 	Buckets []BucketUsage // by name
 }
 
-// Miscount is a counter that differs from what is stored.
+// Miscount is a wrong counter.
 type Miscount struct {
-	Bucket  BucketID // empty: the account
+	Bucket  BucketID // "": the account
 	Counted Usage    // the counter
 	Stored  Usage    // the rows
 }
 
-// Miscounts compares the counters of an account and its buckets with what their rows
-// count, which has no entry for the account. It returns those that differ, by bucket.
+// Miscounts compares counters with counted rows, which have no account entry, and returns the differences by bucket.
 func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
 	var total Usage
 	for _, u := range stored {

@@ -9,17 +9,16 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// chunkSize is the size of a buffer. A body of up to this size is in memory as a whole
-// while it is written or read.
+// chunkSize is the buffer size. Smaller bodies are in memory as a whole while written or read.
 const chunkSize = buckets.ChunkSize
 
-// chunk is a buffer for a frame with several readers. The last one returns it to the pool.
+// chunk is a reference-counted frame buffer. The last holder returns it to the pool.
 type chunk struct {
 	bytes   [frameSize]byte
-	n       int    // bytes of data
-	layout  layout // framed: the trailer follows the data
-	sum     uint64 // CRC64NVME of the data, once it is sealed or verified
-	id      uint64 // of its frame, once that is verified
+	n       int    // data bytes
+	layout  layout // if framed, the trailer follows the data
+	sum     uint64 // CRC64NVME of the data, once sealed or verified
+	id      uint64 // frame ID, once verified
 	holders atomic.Int32
 }
 
@@ -35,7 +34,6 @@ func newChunk() *chunk {
 
 func (c *chunk) data() []byte { return c.bytes[:c.n] }
 
-// stored returns the chunk as it is in a copy.
 func (c *chunk) stored() []byte { return c.bytes[:c.n+c.layout.trailer()] }
 
 func (c *chunk) hold() { c.holders.Add(1) }
@@ -46,8 +44,7 @@ func (c *chunk) release() {
 	}
 }
 
-// fill reads until the chunk is full of data. It is io.ReadFull, except that it does not replace
-// the error of the reader: a client that hangs up is io.ErrUnexpectedEOF too.
+// fill is io.ReadFull, but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF too.
 func (c *chunk) fill(r io.Reader) (err error) {
 	for c.n < chunkSize && err == nil {
 		var n int
@@ -57,8 +54,8 @@ func (c *chunk) fill(r io.Reader) (err error) {
 	return err
 }
 
-// queue is a body as the driver of one node reads it: chunks that the writer sends. It
-// ends when the writer closes feed, and fails when its context ends.
+// queue is a body as one node's driver reads it. It ends when the writer closes feed, and fails when its context
+// ends.
 type queue struct {
 	ctx     context.Context //nolint:containedctx // of the request
 	feed    chan *chunk
@@ -76,7 +73,7 @@ func (q *queue) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo, which saves a copy of each byte.
+// WriteTo implements io.WriterTo, which saves copying each byte.
 func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if err := q.advance(); IsEnd(err) {
@@ -93,7 +90,7 @@ func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// advance waits until the current chunk has bytes that were not read.
+// advance waits for unread bytes.
 func (q *queue) advance() error {
 	for q.current == nil || q.offset == len(q.current.stored()) {
 		q.release()
@@ -117,7 +114,7 @@ func (q *queue) release() {
 	}
 }
 
-// drain releases what the driver has not read.
+// drain releases unread chunks.
 func (q *queue) drain() {
 	q.release()
 	for {

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open implements buckets.Bodies. It returns after the first chunk was read and verified, so
-// most errors are known before a response begins.
+// Open implements buckets.Bodies. It returns once the first chunk is verified, so most errors are known before a
+// response begins.
 func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference, offset, length int64) (io.ReadCloser, error) {
 	if length < 0 {
 		length = body.Length - offset
@@ -38,8 +38,7 @@ func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference,
 	return r, nil
 }
 
-// OpenStored returns a copy of a body as storage nodes have it, with its size. Each chunk is
-// verified as by Open.
+// OpenStored returns a copy as stored on nodes, with its size. Chunks are verified as by Open.
 func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Reference) (io.ReadCloser, int64, error) {
 	if body.Length == 0 {
 		return &bodyReader{end: io.EOF}, 0, nil
@@ -55,8 +54,7 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 	return r, r.left, nil
 }
 
-// copies returns the nodes that have a copy of a body, and an error if one of them is
-// not in the cluster.
+// copies returns the nodes with a copy, and an error if one is not in the cluster.
 func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	for _, id := range sharks {
 		m, err := c.member(id)
@@ -72,12 +70,12 @@ func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 // bodyReader reads a range of a body.
 type bodyReader struct {
 	*reading
-	stored  bool   // read the bytes of a copy, not of the body
-	current *chunk // nil before the first one
-	offset  int    // what was returned of the current chunk
-	skip    int    // bytes of the first chunk that are before the range
-	left    int64  // bytes that were not returned
-	end     error  // what Read returns from now on
+	stored  bool   // return the copy's bytes, not the body's
+	current *chunk // nil before the first chunk
+	offset  int    // bytes returned from the current chunk
+	skip    int    // bytes of the first chunk before the range
+	left    int64  // bytes still to return
+	end     error  // sticky error
 }
 
 // Read implements io.Reader.
@@ -91,7 +89,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo, which saves a copy of each byte.
+// WriteTo implements io.WriterTo, which saves copying each byte.
 func (r *bodyReader) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		next, err := r.advance()
@@ -111,7 +109,7 @@ func (r *bodyReader) WriteTo(w io.Writer) (total int64, err error) {
 
 func (r *bodyReader) returned(n int) { r.offset, r.left = r.offset+n, r.left-int64(n) }
 
-// advance returns bytes that were not returned.
+// advance returns the next bytes.
 func (r *bodyReader) advance() ([]byte, error) {
 	switch {
 	case r.end != nil:
@@ -128,7 +126,7 @@ func (r *bodyReader) advance() ([]byte, error) {
 	return r.rest(), nil
 }
 
-// rest returns what is left of the current chunk.
+// rest returns the rest of the current chunk.
 func (r *bodyReader) rest() []byte {
 	if r.current == nil {
 		return nil
@@ -141,7 +139,6 @@ func (r *bodyReader) rest() []byte {
 	return b[:min(int64(len(b)), r.left)]
 }
 
-// fetch reads the next chunk.
 func (r *bodyReader) fetch() error {
 	r.discard()
 	next, err := r.next()
@@ -178,7 +175,7 @@ func (r *bodyReader) Close() error {
 
 var errClosed = errors.New("read of a body after Close")
 
-// convert gives a verified chunk the layout that the body's copies should have.
+// convert gives a verified chunk the layout expected by the row.
 func (c *chunk) convert(b *buckets.Body, index int64) {
 	switch {
 	case !b.Frames.Set:
@@ -188,8 +185,7 @@ func (c *chunk) convert(b *buckets.Body, index int64) {
 	}
 }
 
-// lost returns the error when no copy of a chunk is left. The body may still be on a node that
-// does not work now; otherwise it is lost.
+// lost returns the error if a chunk is on no copy. The body is lost unless a node that does not work now holds it.
 func (r *reading) lost() error {
 	var all []error
 	down := false

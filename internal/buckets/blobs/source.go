@@ -11,17 +11,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source reads and verifies chunks from one copy, in its own goroutine, which may be left
-// behind if the node hangs. It reads one chunk ahead, so that a chunk is verified while the
-// previous one is sent.
+// source reads and verifies chunks from one copy in its own goroutine, which may be left behind if the node hangs. It
+// reads one chunk ahead, so that verifying overlaps sending.
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
 	wanted  chan wanted
 	got     chan fetched
 	pending bool
-	at, end int64 // indexes of chunks: the next one to ask for, and the one after the last
-	length  int64 // of the body
+	at, end int64 // next chunk index, and the index after the last
+	length  int64 // body length
 	timer   *time.Timer
 }
 
@@ -33,22 +32,20 @@ type wanted struct {
 type fetched struct {
 	chunk *chunk
 	err   error
-	size  int64 // of the copy
+	size  int64 // copy size
 }
 
-// verifier verifies chunks read from a copy.
 type verifier struct {
 	layout layout
 	body   buckets.Body
-	sums   []uint64 // of all chunks; nil: not known
+	sums   []uint64 // per chunk; nil: unknown
 	alone  bool     // the chunk is the whole body
 }
 
-// errLayout means that a copy has the other layout.
+// errLayout means that a copy uses the other layout.
 var errLayout = errors.New("the copy has another layout")
 
-// verify returns an error if a chunk is not what the body has at this index. Without sums and
-// without the frame ID, the caller compares a body larger than one chunk as a whole.
+// verify returns an error for a wrong chunk. Without sums and frame ID, the caller compares a larger body as a whole.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
 		c.measure()
@@ -73,10 +70,10 @@ func (v *verifier) verify(c *chunk, index int64) error {
 	return nil
 }
 
-// span is a part of a body: the indexes of its first chunk, and of the chunk after its last.
+// span is a range of chunk indexes; to is exclusive.
 type span struct{ from, to int64 }
 
-// openSource begins to read chunks from a copy.
+// openSource starts reading chunks from a copy.
 func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, part span) *source {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &source{
@@ -107,7 +104,7 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
-// get opens chunks in a copy. The copy's size tells its layout.
+// get opens chunks in a copy. The copy's size reveals its layout.
 func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
 	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(part.to), right)
@@ -116,7 +113,7 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 	switch {
 	case err == nil:
 		size = r.Size()
-	case errcode.Is(err, errcode.Invalid): // the copy ends before
+	case errcode.Is(err, errcode.Invalid): // the copy is too short
 		info, statErr := m.driver.Stat(ctx, path)
 		if statErr != nil {
 			return nil, statErr
@@ -138,20 +135,20 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 	return r, err
 }
 
-// errShort returns the error for a copy that ends too early.
+// errShort reports a copy that ends early.
 func errShort(size int64) error {
 	return errcode.Wrap(errcode.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
 }
 
 var errTruncated = errors.New("wrong size")
 
-// read reads a chunk as it is stored.
+// read reads a stored chunk.
 func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	_, err := io.ReadFull(r, c.bytes[:c.n+v.layout.trailer()])
 	switch {
 	case err == nil:
 		return nil
-	case !IsEnd(err) && err != io.ErrUnexpectedEOF: // of ReadFull; errors of drivers that wrap it are failures
+	case !IsEnd(err) && err != io.ErrUnexpectedEOF: // from ReadFull; wrapped errors of drivers are failures
 		return err
 	case size == v.layout.size(v.body.Length):
 		return errcode.New(errcode.Unavailable, "the storage node stopped in the middle of a copy")
@@ -159,7 +156,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	return errShort(size)
 }
 
-// next returns the next chunk, and the copy's size.
+// next returns the next chunk and the copy's size.
 func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
 	if !s.pending {
 		s.want()
@@ -192,7 +189,7 @@ func (s *source) want() {
 	s.at++
 }
 
-// close ends the goroutine, when its driver returns.
+// close ends the goroutine once its driver returns.
 func (s *source) close() {
 	s.cancel()
 	close(s.wanted)

@@ -1,5 +1,5 @@
-// Package download answers requests for the bytes of an object, in every protocol: the whole body, or the range that
-// the headers Range and If-Range ask for (RFC 9110, sections 13.1.5 and 14).
+// Package download answers requests for an object's bytes in every protocol: the whole body, or a range by Range and
+// If-Range (RFC 9110, sections 13.1.5 and 14).
 package download
 
 import (
@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// Extent is the contiguous bytes of an object that a request asks for.
+// Extent is the requested contiguous bytes.
 type Extent struct {
 	From, Length int64
-	Status       int // of the answer: 200 or 206
+	Status       int // 200 or 206
 }
 
-// Requested returns the extent of a request. tag is the object's entity tag in the protocol. If the object has no byte in
-// the range, the error is buckets.ErrRange, and the header Content-Range of the answer says how large the object is.
+// Requested returns the requested extent. tag is the object's entity tag in the protocol. A range outside the object
+// returns buckets.ErrRange and sets Content-Range to the object's size.
 func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag string) (Extent, error) {
 	whole := Extent{0, o.Length, http.StatusOK}
 	header := r.Header.Get("Range")
@@ -37,7 +37,7 @@ func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag st
 	return Extent{from, length, http.StatusPartialContent}, nil
 }
 
-// applies reports whether If-Range lets the range of the request apply to the object.
+// applies reports whether If-Range allows the range.
 func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	header := r.Header.Get("If-Range")
 	switch {
@@ -50,7 +50,7 @@ func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	return err == nil && buckets.At(t).Seconds() == o.Modified.Seconds()
 }
 
-// SetHeader sets Content-Length, and Content-Range for a part of an object of size bytes.
+// SetHeader sets Content-Length, and Content-Range for a part of size bytes.
 func (e Extent) SetHeader(h http.Header, size int64) {
 	h.Set("Content-Length", strconv.FormatInt(e.Length, 10))
 	if e.Status == http.StatusPartialContent {
@@ -66,9 +66,8 @@ type Body struct {
 	Object  *buckets.Object
 }
 
-// Send answers with an extent of a body, or with its header only if the method is HEAD. begin sends the header: it is
-// called when the first bytes have been read and verified, so that a body that cannot be read is an error of the
-// protocol. sent is called with the number of bytes of each write.
+// Send answers with an extent, or only the header for HEAD. begin sends the header once the first bytes are read and
+// verified, so that an unreadable body can still be a protocol error. sent receives the size of each write.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func(), sent func(n int)) error {
 	if r.Method == http.MethodHead || e.Length == 0 {
 		begin()
@@ -78,7 +77,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 		return err
 	}
 	body := b.Service.Open(r.Context(), b.Owner, b.Bucket, b.Object, buckets.Span{From: e.From, Length: e.Length})
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // only read
 	n, err := io.Copy(&sender{w, begin, sent}, body)
 	if err == nil && n != e.Length {
 		err = io.ErrUnexpectedEOF
@@ -89,7 +88,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 // sender sends the header with the first bytes.
 type sender struct {
 	io.Writer
-	begin func() // nil: it was called
+	begin func() // nil once called
 	sent  func(n int)
 }
 

@@ -22,12 +22,12 @@ type Handler struct {
 	Service *buckets.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
-	Cores   *sigv4.Cores // compute the MD5 of bodies while they arrive; nil: none does
+	Cores   *sigv4.Cores // compute the MD5 of bodies while they arrive; may be nil
 
 	policies policy.Cache
 }
 
-// exchange is the state of a request and its response.
+// exchange is a request and its response.
 type exchange struct {
 	*Handler
 	in  *http.Request
@@ -37,14 +37,14 @@ type exchange struct {
 	route     route
 	query     url.Values
 	condition buckets.Condition
-	owner     buckets.AccountID // of the token
-	bucket    buckets.Bucket    // zero if the path names none, or for createBucket
+	owner     buckets.AccountID // from the token
+	bucket    buckets.Bucket    // zero for paths without a bucket and for createBucket
 }
 
-// noCache is the Cache-Control of everything but objects that have their own.
+// noCache is the default Cache-Control.
 const noCache = "private, no-cache"
 
-// Serve is the service's web.Handler.
+// Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", noCache)
 	if at.Err != nil {
@@ -108,8 +108,7 @@ func (x *exchange) parse(act *action) (err error) {
 	return err
 }
 
-// resolve reads the account of the token, which may have been deleted, and the bucket of
-// the path.
+// resolve reads the token's account, which may have been deleted, and the bucket.
 func (x *exchange) resolve() (err error) {
 	if _, err := x.Service.AccountByID(x.ctx(), x.owner); err != nil {
 		return err
@@ -118,14 +117,13 @@ func (x *exchange) resolve() (err error) {
 		return nil
 	}
 	if buckets.CheckBucketName(x.route.bucket) != nil {
-		return buckets.ErrNoBucket // the database might not be able to store it
+		return buckets.ErrNoBucket // the database may be unable to store it
 	}
 	x.bucket, err = x.Service.Bucket(x.ctx(), x.owner, x.route.bucket)
 	return err
 }
 
-// bodiless rejects a body that the operation does not read: its client believes that it
-// has an effect.
+// bodiless rejects a body that the operation ignores: its client expects an effect.
 func (x *exchange) bodiless() error {
 	switch n, err := x.in.Body.Read(make([]byte, 1)); {
 	case n > 0:
@@ -138,7 +136,7 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// writing returns the context of a write. Events name its client.
+// writing returns the context for a write. Events name its client.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)
@@ -146,11 +144,10 @@ func (x *exchange) writing() context.Context {
 	})
 }
 
-// now is the time of the request's write.
-// ready acquires the slot of a request whose body was read.
+// ready acquires the slot of a request after its body is read.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 
-// withSlot calls fn, which uses the database before the body is read, with a slot.
+// withSlot holds a slot while fn uses the database before the body is read.
 func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
 // nothing writes a 204.
@@ -159,7 +156,6 @@ func (x *exchange) nothing() error {
 	return nil
 }
 
-// errGone means that the token's account was deleted.
 var errGone = web.Refuse(http.StatusUnauthorized, codeCredentials, "the account of the token was deleted")
 
 func isGone(err error) bool { return errors.Is(err, buckets.ErrNoAccount) }

@@ -26,30 +26,29 @@ var (
 	errLong    = errcode.New(errcode.Unavailable, "the source sent more bytes than it announced")
 )
 
-// body is the body of an object at the source. It implements buckets.Source: io.EOF means that the bytes are those of the
-// entity tag or the checksum, if either can be computed.
+// body reads an object's body at the source. It implements buckets.Source: io.EOF means that the bytes match the
+// entity tag or checksum, if either can be computed.
 type body struct {
 	ctx    context.Context //nolint:containedctx // a reader has no parameter for it
 	source *Source
 	bucket string
-	from   Listed // with the entity tag and the size of the answer
+	from   Listed // entity tag and size come from the answer
 
-	in       io.ReadCloser // nil: a range is requested at the next read
-	n        int64         // bytes that were read
+	in       io.ReadCloser // nil: the next read requests a range
+	n        int64         // bytes read
 	failures int           // since the last byte
 
 	md5        hash.Hash
-	hasMD5Tag  bool        // the entity tag is the MD5
-	layouts    []*partSums // of an entity tag with parts
-	isKnown    bool        // the layout
-	sum        hash.Hash   // of algorithm; nil: none
+	hasMD5Tag  bool        // the entity tag is an MD5
+	layouts    []*partSums // possible part layouts of the entity tag
+	isKnown    bool        // the layout is known
+	sum        hash.Hash   // for algorithm; may be nil
 	algorithm  checksum.Algorithm
 	want       buckets.Checksum
-	isVerified bool // more than the length was compared
+	isVerified bool // more than the length was verified
 	err        error
 }
 
-// newBody returns the body of an answer.
 func (s *Source) newBody(ctx context.Context, bucket string, from Listed, out *s3.GetObjectOutput) *body {
 	b := &body{ctx: ctx, source: s, bucket: bucket, from: from, in: out.Body, md5: md5.New(), want: checksumOf(out)} //nolint:gosec // as above
 	if n := partsOf(from.ETag); !isEncrypted(out) {
@@ -84,7 +83,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return 0, b.err
 }
 
-// read reads once, and requests the rest of the object if the last answer has failed.
+// read reads once. After a failure it requests the rest of the object.
 func (b *body) read(p []byte) (int, error) {
 	if b.in == nil {
 		if b.n == b.from.Size {
@@ -126,7 +125,7 @@ func (b *body) add(p []byte) {
 	}
 }
 
-// failed waits before the rest is requested, or returns the error if that has failed too often.
+// failed waits before a retry, or returns the error after too many failures.
 func (b *body) failed(err error) error {
 	b.Close()
 	if b.failures++; b.failures >= attempts || b.ctx.Err() != nil {
@@ -141,7 +140,7 @@ func (b *body) failed(err error) error {
 	}
 }
 
-// verify compares the whole body with all that the source has told about it, and returns io.EOF if it agrees.
+// verify compares the whole body with everything the source reported, and returns io.EOF on success.
 func (b *body) verify() error {
 	if b.hasMD5Tag {
 		if hex.EncodeToString(b.md5.Sum(nil)) != b.from.ETag {
@@ -179,7 +178,7 @@ func (b *body) Sums() buckets.Sums {
 // Close ends the request.
 func (b *body) Close() {
 	if b.in != nil {
-		_ = b.in.Close() // it was only read
+		_ = b.in.Close() // only read
 		b.in = nil
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Plan says what an import does with the versions of a name.
+// Plan is what an import does with the versions of a name.
 type Plan struct {
-	Take   []Listed           // oldest first; each becomes the current version
-	Delete []*buckets.Version // imported, not changed here, and not at the source any more
+	Take   []Listed           // oldest first; each becomes current in turn
+	Delete []*buckets.Version // imported, unchanged here, and gone at the source
 	Same   []Pair             // on both sides
-	Absent int                // older than a version that is here, so they cannot be added: deleted here, or refused by an earlier import
-	Keep   bool               // a client has changed the name here, after the source: nothing is added
+	Absent int                // older than a version here, so they cannot be added: deleted here, or rejected by an earlier import
+	Keep   bool               // a client changed the name here, later than the source: add nothing
 }
 
 // Pair is a version on both sides.
@@ -28,16 +28,16 @@ type Pair struct {
 // IsNothing reports whether both sides are equal.
 func (p *Plan) IsNothing() bool { return len(p.Take)+len(p.Delete) == 0 && !p.Keep }
 
-// PlanVersions compares the versions of a name on both sides, each oldest first. A version is recognized by its time at the
-// source, its entity tag and its size. As with Decide, nothing that a client has written here is deleted, and it stays
-// current unless the source has a later version.
+// PlanVersions compares both sides' versions of a name, each oldest first. Versions match by source time, entity tag
+// and size. As with Decide, versions written here by clients are never deleted, and stay current unless the source
+// has a later version.
 func PlanVersions(from []Listed, here []buckets.Version, behind time.Duration) (p Plan) {
 	places := map[string][]int{}
 	for i := range from {
 		k := from[i].identity()
 		places[k] = append(places[k], i)
 	}
-	next := 0 // in from
+	next := 0 // index into from
 	for i := range here {
 		v := &here[i]
 		at := slices.IndexFunc(places[identityOf(v)], func(n int) bool { return n >= next })
@@ -71,7 +71,6 @@ func PlanVersions(from []Listed, here []buckets.Version, behind time.Duration) (
 	return p
 }
 
-// identity recognizes a version of a name.
 func (l *Listed) identity() string { return identity(l.Marker, l.Modified, l.ETag, l.Size) }
 
 func identityOf(v *buckets.Version) string {
@@ -85,8 +84,8 @@ func identity(isMarker bool, at buckets.Moment, etag string, size int64) string 
 	return fmt.Sprint(int64(at), " ", size, " ", etag)
 }
 
-// inOrder sorts the versions of a name oldest first. Lists have the newest first; some servers list all delete markers
-// apart, so these are sorted by their IDs, if those are ULIDs, or by time.
+// inOrder sorts a name's versions oldest first. Lists are newest first, but some servers list delete markers
+// separately; these are sorted by ULID or time.
 func inOrder(newestFirst []Listed) []Listed {
 	runs := 1
 	for i := 1; i < len(newestFirst); i++ {
@@ -99,7 +98,7 @@ func inOrder(newestFirst []Listed) []Listed {
 			switch {
 			case a.Latest != b.Latest:
 				return cmp.Compare(isLater(b.Latest), isLater(a.Latest))
-			case isULID(a.Version) && isULID(b.Version): // versitygw has the times of versions in seconds
+			case isULID(a.Version) && isULID(b.Version): // versitygw rounds version times to seconds
 				return cmp.Compare(b.Version, a.Version)
 			}
 			return cmp.Compare(b.Modified, a.Modified)
@@ -109,7 +108,7 @@ func inOrder(newestFirst []Listed) []Listed {
 	return newestFirst
 }
 
-// isULID reports whether an ID begins with a time, so that IDs sort as times.
+// isULID reports whether an ID sorts by time.
 func isULID(id string) bool {
 	return len(id) == 26 && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }

@@ -15,13 +15,13 @@ import (
 type task struct {
 	action Action
 	from   Listed
-	here   *buckets.Object // nil: it is not there
+	here   *buckets.Object // nil: missing
 
-	plan    Plan            // of TakeVersions
-	current *buckets.Object // likewise; nil: a delete marker, or nothing
+	plan    Plan            // for TakeVersions
+	current *buckets.Object // for TakeVersions; nil: a delete marker or nothing
 }
 
-// pass compares a bucket on both sides, and makes the one here as the source.
+// pass compares both sides of a bucket and updates the target.
 func (i *imports) pass(ctx context.Context, p *pair) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -62,7 +62,6 @@ func (i *imports) pass(ctx context.Context, p *pair) error {
 	return i.setVersions(ctx, p)
 }
 
-// do does a task.
 func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	switch {
 	case t.action == Retag:
@@ -83,7 +82,7 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 		err = i.take(ctx, p, &t)
 		switch {
 		case errors.Is(err, errChanged):
-			t.from.ETag = "" // of the list, which is old
+			t.from.ETag = "" // the list is old
 		case errors.Is(err, buckets.ErrPrecondition):
 			if again, failed := i.again(ctx, p, &t); failed != nil || !again {
 				return failed
@@ -95,7 +94,7 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
-// confirm asks the source about what seems to be deleted, because lists are not always sorted.
+// confirm asks the source about an apparent delete, because lists are not always sorted.
 func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, err error) {
 	switch {
 	case t.action == Delete:
@@ -107,7 +106,7 @@ func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, e
 	return true, nil
 }
 
-// would counts a task that a dry run does not do.
+// would counts a task skipped by a dry run.
 func (r *Result) would(t *task) {
 	switch t.action {
 	case Delete:
@@ -124,10 +123,10 @@ func (r *Result) would(t *task) {
 	}
 }
 
-// tries limits how often an object is read that changes meanwhile, or that is damaged.
+// tries limits retries for an object that changes meanwhile or is damaged.
 const tries = 3
 
-// again reads the object here, which a client has written meanwhile, and decides again.
+// again rereads a target object that a client has changed, and decides again.
 func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
 	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
@@ -147,13 +146,13 @@ func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	return true, nil
 }
 
-// keep counts an object that stays as it is here.
+// keep counts an object that stays as it is.
 func (i *imports) keep(p *pair, key string) {
 	i.change(func(r *Result) { r.Kept++ })
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
 }
 
-// unchanged is the condition that an object is still the current one here; nil: there is no object.
+// unchanged requires the target object to be unchanged; nil: still missing.
 func unchanged(o *buckets.Object) (c buckets.Condition) {
 	if o != nil {
 		c.Match.Tags = []string{string(o.ID)}
@@ -163,7 +162,7 @@ func unchanged(o *buckets.Object) (c buckets.Condition) {
 	return c
 }
 
-// take reads an object from the source and writes it here, where t.here becomes the object.
+// take copies an object from the source and replaces t.here.
 func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	out, err := i.Source.get(ctx, p.from, &t.from, "", "")
 	if isGone(err) {
@@ -212,7 +211,7 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// answered returns the object as the source has sent it, which may be later than the list.
+// answered returns the object as sent, perhaps newer than the list.
 func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	etag := ""
 	if out.ETag != nil {
@@ -223,13 +222,13 @@ func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	}
 	modified := buckets.At(*out.LastModified)
 	if etag != l.ETag || modified.Seconds() != l.Modified.Seconds() {
-		l.Modified = modified // in seconds
+		l.Modified = modified // whole seconds
 	}
 	l.ETag, l.Size = etag, *out.ContentLength
 	return l, nil
 }
 
-// delete deletes an object here that the source has deleted.
+// delete deletes a target object that the source has deleted.
 func (i *imports) delete(ctx context.Context, p *pair, t task) error {
 	isThere, err := i.Source.has(ctx, p.from, t.from.Key)
 	if err != nil || isThere { // written since the list, or the list is not sorted
@@ -248,7 +247,6 @@ func (i *imports) delete(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
-// counted counts the bytes that are read.
 type counted struct {
 	*body
 	imports *imports

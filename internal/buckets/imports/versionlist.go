@@ -21,13 +21,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// listVersions calls fn with the versions of each name, oldest first.
+// listVersions calls fn with each name's versions, oldest first.
 func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn func(key string, versions []Listed) error) error {
 	in := &s3.ListObjectVersionsInput{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
 		in.Prefix = &prefix
 	}
-	var rest []Listed // of the last name of a page
+	var rest []Listed // of the page's last name
 	for {
 		page, out, err := s.versionPage(ctx, in)
 		if err != nil {
@@ -59,8 +59,8 @@ func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn fun
 	}
 }
 
-// lastOf returns the index of the name at which a page ends, whose other versions are on the next page. The marker is that name. MinIO
-// adds to it where its list continues, so the longest name that the marker begins with counts, and otherwise the last one.
+// lastOf returns the index of the name that continues on the next page: the marker. MinIO appends a position to it,
+// so lastOf takes the longest name that the marker begins with, or else the last name.
 func lastOf(names []string, marker string) int {
 	last := len(names) - 1
 	length := -1
@@ -72,7 +72,7 @@ func lastOf(names []string, marker string) int {
 	return last
 }
 
-// group groups versions by name, in the order in which the names occur.
+// group groups versions by name in order of appearance.
 func group(all []Listed) (names []string, byName map[string][]Listed) {
 	byName = map[string][]Listed{}
 	for _, l := range all {
@@ -80,15 +80,15 @@ func group(all []Listed) (names []string, byName map[string][]Listed) {
 		case len(had) == 0:
 			names = append(names, l.Key)
 		case slices.ContainsFunc(had[max(0, len(had)-2):], func(o Listed) bool { return o.Version == l.Version && o.Marker == l.Marker }):
-			continue // versitygw repeats the last version of a page
+			continue // versitygw repeats a page's last version
 		}
 		byName[l.Key] = append(byName[l.Key], l)
 	}
 	return names, byName
 }
 
-// versionsOf returns the versions of a name, oldest first. The name sorts before all others that begin with it, but not every
-// list is sorted.
+// versionsOf returns a name's versions, oldest first. The name sorts before longer names with the same prefix, but
+// not every list is sorted.
 func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Listed, err error) {
 	others := 0
 	err = s.listVersions(ctx, bucket, key, func(name string, versions []Listed) error {
@@ -107,7 +107,7 @@ func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Li
 	return found, err
 }
 
-// decoded decodes a key of a list.
+// decoded decodes a listed key.
 func decoded(key string, encoding types.EncodingType) (string, error) {
 	if encoding != types.EncodingTypeUrl {
 		return key, nil
@@ -119,8 +119,8 @@ func decoded(key string, encoding types.EncodingType) (string, error) {
 	return key, nil
 }
 
-// versionPage reads a page of versions and delete markers in the order in which the source sends them, which the client
-// of the SDK does not keep.
+// versionPage reads a page of versions and delete markers in the order sent, which the SDK's client does not
+// preserve.
 func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput) (page []Listed, out *s3.ListObjectVersionsOutput, err error) {
 	var document []byte
 	out, err = s.client.ListObjectVersions(ctx, in, s3.WithAPIOptions(func(stack *middleware.Stack) error {
@@ -129,7 +129,7 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 			if r, ok := out.RawResponse.(*smithyhttp.Response); ok && err == nil {
 				body := r.Body
 				document, err = io.ReadAll(body)
-				_ = body.Close() // it was only read
+				_ = body.Close() // only read
 				r.Body = io.NopCloser(bytes.NewReader(document))
 			}
 			return out, metadata, err
@@ -143,7 +143,7 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 	return page, out, err
 }
 
-// listedVersion is a version or a delete marker in a list.
+// listedVersion is a version or delete marker in a list.
 type listedVersion struct {
 	Key          string    `xml:"Key"`
 	VersionID    string    `xml:"VersionId"`
@@ -155,7 +155,6 @@ type listedVersion struct {
 
 var errVersionList = errcode.New(errcode.Unavailable, "the source sent a list of versions that is not valid")
 
-// parseVersions reads the versions and delete markers of a list.
 func parseVersions(document []byte, encoding types.EncodingType) (page []Listed, err error) {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	for {

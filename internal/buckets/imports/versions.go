@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// versionsHere reads the versions of a bucket of the target in order.
+// versionsHere reads the target bucket's versions in order.
 type versionsHere struct {
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -37,7 +37,7 @@ func (h *versionsHere) head(ctx context.Context) (*buckets.Version, error) {
 	return &h.page[0], nil
 }
 
-// until returns the versions of the next name, oldest first, if it is at most a name.
+// until returns the next name's versions, oldest first, if that name is at most name.
 func (h *versionsHere) until(ctx context.Context, name string) (all []buckets.Version, err error) {
 	first, err := h.head(ctx)
 	if err != nil || first == nil || first.Name > name {
@@ -46,7 +46,7 @@ func (h *versionsHere) until(ctx context.Context, name string) (all []buckets.Ve
 	return h.next(ctx)
 }
 
-// next returns the versions of the next name, oldest first.
+// next returns the next name's versions, oldest first.
 func (h *versionsHere) next(ctx context.Context) (all []buckets.Version, err error) {
 	for {
 		v, err := h.head(ctx)
@@ -65,13 +65,13 @@ func reverse(all []buckets.Version) {
 	}
 }
 
-// ofName returns the versions of a name here, oldest first.
+// ofName returns a name's versions here, oldest first.
 func (i *imports) ofName(ctx context.Context, p *pair, name string) ([]buckets.Version, error) {
 	all, err := i.versionsHere(p, name).until(ctx, name)
 	return all, err
 }
 
-// mergeVersions compares the lists of versions, as merge does with objects.
+// mergeVersions compares version lists, as merge does objects.
 type mergeVersions struct {
 	*merge
 	here *versionsHere
@@ -125,7 +125,7 @@ func (m *mergeVersions) add(ctx context.Context, key string, from []Listed) erro
 	}
 }
 
-// decide sends a task, or counts that there is nothing to do.
+// decide sends a task, or counts that nothing differs.
 func (m *mergeVersions) decide(key string, from []Listed, here []buckets.Version) error {
 	plan := PlanVersions(from, here, m.behind())
 	if plan.Keep {
@@ -151,7 +151,6 @@ func (m *mergeVersions) decide(key string, from []Listed, here []buckets.Version
 	return nil
 }
 
-// currentOf returns the current object, nil without one.
 func currentOf(here []buckets.Version) *buckets.Object {
 	if n := len(here); n > 0 && !here[n-1].Marker {
 		return &here[n-1].Object
@@ -159,10 +158,10 @@ func currentOf(here []buckets.Version) *buckets.Object {
 	return nil
 }
 
-// takeVersions makes the versions of a name here as the source has them.
+// takeVersions makes a name's versions here match the source.
 func (i *imports) takeVersions(ctx context.Context, p *pair, t *task) error {
 	for range tries {
-		if len(t.plan.Delete) > 0 { // the list may be old, or not sorted
+		if len(t.plan.Delete) > 0 { // the list may be old or unsorted
 			if err := i.planAgain(ctx, p, t); err != nil {
 				return err
 			}
@@ -181,7 +180,7 @@ func (i *imports) takeVersions(ctx context.Context, p *pair, t *task) error {
 	return buckets.ErrPrecondition
 }
 
-// planAgain compares the versions of a name as they are now.
+// planAgain compares a name's current versions.
 func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	from, err := i.Source.versionsOf(ctx, p.from, t.from.Key)
 	if err != nil {
@@ -192,8 +191,8 @@ func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// followPlan deletes and takes versions, oldest first. A version that the source cannot read now ends it, so that the next import
-// continues there. One that can never be imported is left out.
+// followPlan deletes and takes versions, oldest first. It stops at a version that the source cannot read now, so that
+// the next import continues there. It skips versions that can never be imported.
 func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	for _, v := range t.plan.Delete {
 		d := buckets.Delete{Name: v.Name, Version: v.VersionID()}
@@ -227,7 +226,7 @@ func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	return nil
 }
 
-// takeVersion makes a version of the source the current one here.
+// takeVersion makes a source version current here.
 func (i *imports) takeVersion(ctx context.Context, p *pair, t *task, from Listed) error {
 	if err := p.keepsVersions(ctx); err != nil {
 		return err

@@ -12,25 +12,25 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// slice limits one turn of a bucket.
+// slice limits a bucket's turn.
 type slice struct {
 	at    buckets.Moment
-	limit int  // objects and uploads to delete, at least 1
-	anew  bool // begin a run, also if none is due
+	limit int  // most objects and uploads to delete, at least 1
+	anew  bool // begin a run even if not due
 }
 
-// step is a slice under way.
+// step is a running slice.
 type step struct {
 	*Runner
 	slice
 	bucket *buckets.Bucket
 	rules  *buckets.Lifecycle
 	run    buckets.LifecycleRun
-	done   buckets.LifecycleResult // of this slice
+	done   buckets.LifecycleResult // this slice only
 }
 
-// slice continues or begins a bucket's run for sliceTime and stores its position. It returns the number of deleted
-// objects and uploads. A bucket that fails is retried later, so others get their turn.
+// slice continues or begins a bucket's run for sliceTime, stores its position, and returns the number of deleted
+// objects and uploads. A failed bucket is retried later, so that others get their turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int,
 		return 0, err
 	}
 	if !s.anew && !s.run.IsDue(s.rules, s.at) {
-		return 0, nil // another process has continued it
+		return 0, nil // another process continued it
 	}
 	s.begin()
 	began := time.Now()
@@ -49,7 +49,7 @@ func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int,
 	return int(s.done.Deleted.Objects + s.done.Aborted), s.end(ctx, err)
 }
 
-// begin begins a run unless one is to be continued.
+// begin begins a run unless one continues.
 func (s *step) begin() {
 	if s.run.Rules == s.rules.Changed && s.run.Began != 0 && s.run.Ended == 0 && !s.anew {
 		s.run.Error = ""
@@ -74,7 +74,7 @@ func (s *step) end(ctx context.Context, err error) error {
 	switch {
 	case err != nil && (errcode.Is(err, errcode.Unavailable) || stopped):
 		s.report()
-		return errors.Join(err, s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)) // the database fails, not the bucket
+		return errors.Join(err, s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)) // the database failed, not the bucket
 	case err != nil:
 		s.o.Log.Error("could not apply the lifecycle rules of a bucket", "account", s.bucket.Owner, "bucket", s.bucket.Name, "error", err, "retry_in", retryAfter)
 		s.run.Error, s.run.Due = errcode.Message(err), s.at.Add(retryAfter)
@@ -123,12 +123,10 @@ func (s *step) page(ctx context.Context) error {
 	return nil
 }
 
-// next continues with the next prefix.
 func (s *step) next() {
 	s.run.LifecyclePosition = buckets.LifecyclePosition{Phase: s.run.Phase, Prefix: s.run.Prefix + 1}
 }
 
-// objects deletes the expired objects on a page.
 func (s *step) objects(ctx context.Context, prefix string) error {
 	q := buckets.Query{Prefix: prefix, Start: buckets.Position{Name: s.run.After}, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.List(ctx, s.bucket.Owner, s.bucket.ID, q)
@@ -163,7 +161,6 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// notice returns what the store needs for the events of deletions.
 func (s *step) notice() *buckets.Notice {
 	if s.bucket.Settings.Notifications.IsZero() {
 		return nil
@@ -171,10 +168,9 @@ func (s *step) notice() *buckets.Notice {
 	return &buckets.Notice{Owner: s.bucket.Owner, Bucket: s.bucket.BucketRef, Rules: &s.bucket.Settings.Notifications, Expired: true}
 }
 
-// pageBytes limits the memory of a page.
+// pageBytes limits a page's memory.
 const pageBytes = 1 << 20
 
-// uploads aborts the expired uploads on a page.
 func (s *step) uploads(ctx context.Context, prefix string) error {
 	q := buckets.UploadQuery{Prefix: prefix, After: s.run.After, AfterID: s.run.AfterID, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.ListUploads(ctx, s.bucket.Owner, s.bucket.ID, q)
@@ -191,7 +187,7 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 		switch {
 		case err == nil:
 			s.add(e.Rule.ID, buckets.Counts{Uploads: 1})
-		case !errors.Is(err, buckets.ErrNoUpload): // it was completed or aborted meanwhile
+		case !errors.Is(err, buckets.ErrNoUpload): // completed or aborted meanwhile
 			return err
 		}
 	}
@@ -204,7 +200,7 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// left returns how many objects and uploads the slice may still delete.
+// left returns the remaining limit.
 func (s *step) left() int { return s.limit - int(s.done.Deleted.Objects+s.done.Aborted) }
 
 func (s *step) add(rule string, c buckets.Counts) {

@@ -16,19 +16,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The lease of audits and drains. A process that dies leaves it to the next command in its
-// data folder at once, and to others after leaseTime.
+// The lease for audits and drains. If its process dies, the next command in its data folder takes over at once,
+// others after leaseTime.
 const (
 	leaseName = "maintenance"
 	leaseTime = 30 * time.Second
-	leasePoll = leaseTime / 6    // how often it is extended
-	endTime   = 10 * time.Second // how long ending a lease or a hold may take
+	leasePoll = leaseTime / 6    // how often to extend it
+	endTime   = 10 * time.Second // limit for ending a lease or hold
 )
 
 var errLeaseLost = errcode.New(errcode.Unavailable,
 	"the lease of maintenance could not be extended, so another audit or drain may have begun: run the command again to continue")
 
-// leased runs fn while this process has the lease of maintenance. The folder is locked.
+// leased runs fn under the maintenance lease. The folder is locked.
 func (s *Service) leased(ctx context.Context, wait func(string), fn func(context.Context) error) error {
 	l, err := newLease(s.o.Folder)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Service) leased(ctx context.Context, wait func(string), fn func(context
 	return s.holding(ctx, l, fn)
 }
 
-// holding runs fn while a lease that this process has is extended, and then ends it.
+// holding extends a held lease while fn runs, then ends it.
 func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -60,8 +60,8 @@ func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.
 	return err
 }
 
-// newLease returns the lease as this process asks for it. All commands in a data folder
-// are one holder, but a copy of the folder on another machine is another one.
+// newLease returns this process's lease request. All commands in a data folder are one holder, but a copy of the
+// folder on another machine is another.
 func newLease(folder string) (l buckets.Lease, err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -78,8 +78,8 @@ func newLease(folder string) (l buckets.Lease, err error) {
 	}, err
 }
 
-// takeLease takes the lease. If another process has it, takeLease waits until the lease
-// has expired, or fails when that process extends it.
+// takeLease takes the lease. If another process holds it, takeLease waits until it expires, or fails if it is
+// extended.
 func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
 	has, err := s.o.Store.Lease(ctx, l)
 	begun, silent := time.Now(), true
@@ -100,7 +100,7 @@ func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 	return err
 }
 
-// isBackground reports whether a server has the lease, for the repair of a few copies.
+// isBackground reports whether a server holds the lease to repair a few copies.
 func isBackground(l buckets.Lease) bool { return strings.HasPrefix(l.Holder, backgroundHolder) }
 
 func waitsFor(has buckets.Lease) string {
@@ -110,7 +110,7 @@ func waitsFor(has buckets.Lease) string {
 	return fmt.Sprintf("another audit or drain (%s) was interrupted: waiting %s until its lease expires", has.Process, has.Left.Round(time.Second))
 }
 
-// extendLease extends the lease until ctx ends, or cancels it when the lease is lost.
+// extendLease extends the lease until ctx ends, and calls cancel if it is lost.
 func (s *Service) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {

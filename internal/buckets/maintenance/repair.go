@@ -10,27 +10,26 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Outcome is the result of an attempt to repair a marked copy.
+// Outcome is the result of repairing a marked copy.
 type Outcome string
 
-// The outcomes.
+// Repair outcomes.
 const (
-	IsGood      Outcome = "good"     // the copy is good, or no row names it any more
-	WasRepaired Outcome = "repaired" // it was rewritten, or the body has another copy instead
-	IsLeft      Outcome = "left"     // it could not be repaired now
-	IsLost      Outcome = "lost"     // no good copy of the body is left
+	IsGood      Outcome = "good"     // the copy is good or no longer referenced
+	WasRepaired Outcome = "repaired" // rewritten, or replaced by another copy
+	IsLeft      Outcome = "left"     // not repairable now
+	IsLost      Outcome = "lost"     // no good copy is left
 )
 
-// Repair verifies marked copies, rewrites those that are bad from good copies, and removes
-// their marks. A copy that cannot be repaired keeps its mark, with the reason. The rules are
-// those of an audit that has found these copies, and one of both may run at a time. report
-// is called for each mark.
+// Repair verifies marked copies, rewrites bad copies from good copies, and removes the marks. Failures keep their
+// mark, with the reason. It follows the rules of audits, and must not run beside an audit. report is called for each
+// mark.
 func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(buckets.Damage, Outcome)) error {
 	a, err := newServerAudit(o)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.state.remove() }() // the next call does that too
+	defer func() { _ = a.state.remove() }() // the next call removes leftovers too
 	a.Repair = true
 	said := map[buckets.Copy]Finding{}
 	a.report = func(f Finding) error {
@@ -65,7 +64,7 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 	return nil
 }
 
-// newServerAudit returns an audit for the work of a server, with its files cleared.
+// newServerAudit returns an audit for a server's background work, with its files cleared.
 func newServerAudit(o Options) (*audit, error) {
 	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
@@ -81,8 +80,7 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
-// reachable returns the marks on nodes that work now. Those on others have to wait, and
-// those on nodes that were removed are dropped.
+// reachable returns the marks on working nodes. Marks on other nodes wait; marks on removed nodes are dropped.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
@@ -127,7 +125,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// settleMark removes a mark, or stores why it stays.
+// settleMark removes a mark or records why it stays.
 func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, left bool, report func(buckets.Damage, Outcome)) error {
 	if !left || f.Repaired {
 		outcome := IsGood
@@ -149,10 +147,10 @@ func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, 
 	return a.Store.NoteAttempt(ctx, mark.Failed(state, reason, buckets.At(a.Clock())))
 }
 
-// notRepaired begins the reason in the detail of a finding.
+// notRepaired prefixes the reason in a finding's detail.
 const notRepaired = "not repaired: "
 
-// IsNodeError reports whether background work stopped because a node failed.
+// IsNodeError reports whether background work stopped because of a failed node.
 func IsNodeError(err error) bool {
 	_, bad := errors.AsType[errBadNode](err)
 	return bad

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Files of an audit in its folder. Sorters add files with a number.
+// Files in an audit's folder. Sorters add numbered files.
 const (
 	stateFile    = "audit.json"
 	bodiesFile   = "audit-bodies"
@@ -25,13 +25,13 @@ const (
 	againFile    = "audit-bodies-again"
 )
 
-// state is how far an audit is. It is saved every few seconds.
+// state is an audit's progress, saved every few seconds.
 type state struct {
 	folder   string
 	findings *os.File
 	buffer   *bufio.Writer
 	saved    time.Time
-	finding  sync.Mutex // nodes may be compared at the same time
+	finding  sync.Mutex // nodes may be compared in parallel
 
 	Verify bool          `json:"verify"`
 	Node   string        `json:"node"`
@@ -39,25 +39,24 @@ type state struct {
 	Grace  time.Duration `json:"grace"`
 
 	Began    time.Time            `json:"began"`
-	Listed   bool                 `json:"listed"` // the file of bodies is complete
+	Listed   bool                 `json:"listed"` // the list of bodies is complete
 	Bodies   int64                `json:"bodies"`
 	Findings int64                `json:"findings"`
-	Size     int64                `json:"size"` // bytes of the file of findings
+	Size     int64                `json:"size"` // bytes of findings
 	Nodes    map[string]*position `json:"nodes"`
 }
 
-// position is how far a node was compared.
+// position is the progress on a node.
 type position struct {
-	After    string `json:"after"`  // the last path
-	Offset   int64  `json:"offset"` // of the next line in the file of bodies
-	Copies   int64  `json:"copies"` // that rows name
+	After    string `json:"after"`  // last path
+	Offset   int64  `json:"offset"` // of the next line in the list of bodies
+	Copies   int64  `json:"copies"` // named by rows
 	Compared int64  `json:"compared"`
-	Young    int64  `json:"young"` // files that no row names and that are younger than the grace time
+	Young    int64  `json:"young"` // unreferenced files within the grace period
 	Done     bool   `json:"done"`
 }
 
-// load reads the state of an interrupted audit with the same options, or begins a new
-// one.
+// load resumes an interrupted audit with the same options, or starts a new audit.
 func (a *audit) load() error {
 	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
 	a.state = &state{folder: a.Folder}
@@ -73,7 +72,7 @@ func (a *audit) load() error {
 	return old.open()
 }
 
-// continues reports whether an audit can continue an older one.
+// continues reports whether the audit can resume an older one.
 func (a *audit) continues(old *state) bool {
 	for id := range old.Nodes {
 		if _, ok := a.nodes[id]; !ok {
@@ -85,7 +84,6 @@ func (a *audit) continues(old *state) bool {
 		old.Verify == a.Verify && old.Node == a.Node && old.Level == a.Level && old.Grace == a.Grace
 }
 
-// clear begins anew.
 func (s *state) clear() error {
 	s.close()
 	if err := s.remove(); err != nil {
@@ -95,8 +93,7 @@ func (s *state) clear() error {
 	return s.open()
 }
 
-// open opens the file of findings and cuts off what was written after the state was
-// saved.
+// open opens the findings and truncates them to the saved state.
 func (s *state) open() error {
 	f, err := os.OpenFile(filepath.Join(s.folder, findingsFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -119,7 +116,6 @@ func (s *state) close() {
 	}
 }
 
-// remove removes the files of an audit.
 func (s *state) remove() error {
 	s.close()
 	for _, name := range []string{stateFile, bodiesFile, findingsFile, sortedFile, againFile} {
@@ -136,7 +132,7 @@ func (s *state) remove() error {
 	return nil
 }
 
-// escapeGlob returns a pattern that matches only the path.
+// escapeGlob returns a pattern that matches only path.
 func escapeGlob(path string) string {
 	var escaped []rune
 	for _, c := range path {
@@ -150,7 +146,6 @@ func escapeGlob(path string) string {
 	return string(escaped)
 }
 
-// find takes note of a finding.
 func (s *state) find(f Finding) error {
 	line, err := encodeLine(f.Path, f)
 	if err != nil {
@@ -163,12 +158,12 @@ func (s *state) find(f Finding) error {
 	return writeLine(s.buffer, line)
 }
 
-// save makes what was found so far survive the process and a power cut.
+// save makes the findings survive a crash or power cut.
 func (s *state) save() error {
 	if err := s.buffer.Flush(); err != nil {
 		return err
 	}
-	if err := s.findings.Sync(); err != nil { // the state says how long it is
+	if err := s.findings.Sync(); err != nil { // the state records its length
 		return err
 	}
 	text, err := json.Marshal(s)
@@ -191,7 +186,6 @@ func errNoNode(id string) error {
 	return errcode.Newf(errcode.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", id)
 }
 
-// usageFinding is a counter that differs.
 func usageFinding(account buckets.AccountID, m buckets.Miscount, repaired bool) Finding {
 	return Finding{
 		Problem: WrongUsage, Account: account, Bucket: m.Bucket, Repaired: repaired,

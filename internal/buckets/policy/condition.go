@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// condition is an operator with a key and its values.
 type condition struct {
 	key  key
 	name string // after the slash of the key
@@ -16,7 +15,7 @@ type condition struct {
 	values []value
 }
 
-// operator is a condition operator, such as ForAnyValue:StringNotLike.
+// operator is a condition operator, e.g. ForAnyValue:StringNotLike.
 type operator struct {
 	test     func(v *value, have string, vars func(variable) (string, bool)) bool
 	negated  bool
@@ -25,7 +24,7 @@ type operator struct {
 	set      setOperator
 }
 
-// setOperator says how several values of a request are combined.
+// setOperator combines multiple request values.
 type setOperator uint8
 
 const (
@@ -34,13 +33,13 @@ const (
 	forAny
 )
 
-// value is a value of a condition in the policy.
+// value is a policy value.
 type value struct {
 	text    glob
 	number  float64
 	network netip.Prefix
 	flag    bool
-	broad   bool // it has a wildcard or a variable
+	broad   bool // contains a wildcard or variable
 }
 
 // baseOperator is an operator without prefix and suffix.
@@ -109,7 +108,6 @@ func compared(parse func(string) (float64, bool), holds func(have, value float64
 	}
 }
 
-// parseNumber parses a decimal number.
 func parseNumber(s string) (float64, bool) {
 	if s == "" || strings.Trim(s, "+-.0123456789eE") != "" {
 		return 0, false
@@ -118,7 +116,7 @@ func parseNumber(s string) (float64, bool) {
 	return n, err == nil
 }
 
-// parseDate parses a time of ISO 8601, or seconds since 1970, and returns seconds.
+// parseDate parses ISO 8601 or Unix seconds and returns seconds.
 func parseDate(s string) (float64, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -128,7 +126,6 @@ func parseDate(s string) (float64, bool) {
 	return parseNumber(s)
 }
 
-// parseOperator parses the name of an operator.
 func parseOperator(name string) (op operator, base baseOperator, ok bool) {
 	rest := name
 	if prefix, after, found := strings.Cut(name, ":"); found {
@@ -152,7 +149,7 @@ func parseOperator(name string) (op operator, base baseOperator, ok bool) {
 	return op, base, ok
 }
 
-// applies reports whether an operator may be used with a kind of key. Many policies compare flags and numbers as text.
+// applies reports whether the operator supports a kind of key. Many policies compare flags and numbers as text.
 func (o *baseOperator) applies(k kind) bool {
 	switch o.kind {
 	case text:
@@ -163,7 +160,7 @@ func (o *baseOperator) applies(k kind) bool {
 	return k == o.kind
 }
 
-// parseCondition parses the values of an operator and a key.
+// parseCondition parses the values for an operator and a key.
 func parseCondition(operatorName, keyName string, raw any, vars bool) (c condition, reason string) {
 	op, base, ok := parseOperator(operatorName)
 	if !ok {
@@ -250,7 +247,7 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return n, err == nil && !n.Addr().Is4In6()
 }
 
-// holds evaluates the condition with the values of a request; nil: it does not have the key.
+// holds evaluates the condition against request values; nil: the key is absent.
 func (c *condition) holds(have []string, vars func(variable) (string, bool)) bool {
 	if c.null {
 		for i := range c.values {
@@ -274,7 +271,7 @@ func (c *condition) holds(have []string, vars func(variable) (string, bool)) boo
 	return c.set == forAll
 }
 
-// matches compares a value of the request with all of the policy. The values of a negated operator must all differ.
+// matches compares a request value with all policy values. For a negated operator, all must differ.
 func (c *condition) matches(have string, vars func(variable) (string, bool)) bool {
 	for i := range c.values {
 		if c.test(&c.values[i], have, vars) {

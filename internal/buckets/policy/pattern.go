@@ -5,10 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// glob is a pattern in which * matches any text, ? one character, and ${name} the value of a condition key.
+// glob is a pattern: * matches any text, ? one character, and ${name} a condition key's value.
 type glob []part
 
-// part is a piece of a pattern.
 type part struct {
 	kind    partKind
 	literal string
@@ -24,15 +23,14 @@ const (
 	ofVariable
 )
 
-// variable is a policy variable, such as ${aws:PrincipalAccount} or ${s3:prefix, 'none'}.
+// variable is a policy variable, e.g. ${aws:PrincipalAccount} or ${s3:prefix, 'none'}.
 type variable struct {
 	key    key
 	name   string // after the slash of the key
-	absent string // the value if the request has none
+	absent string // default value
 	hasDef bool
 }
 
-// literalGlob parses a pattern without variables.
 func literalGlob(s string) (g glob) {
 	for s != "" {
 		i := strings.IndexAny(s, "*?")
@@ -54,7 +52,7 @@ func literalGlob(s string) (g glob) {
 	return g
 }
 
-// parseGlob parses a pattern. If wild is false, * and ? are ordinary characters; if vars is false, ${…} is ordinary text.
+// parseGlob parses a pattern. Without wild, * and ? are literal; without vars, ${…} is.
 func parseGlob(s string, wild, vars bool) (g glob, reason string) {
 	for {
 		before, rest, ok := s, "", false
@@ -83,7 +81,6 @@ func parseGlob(s string, wild, vars bool) (g glob, reason string) {
 	}
 }
 
-// parseVariable parses the inside of ${…}.
 func parseVariable(text string) (p part, reason string) {
 	switch text {
 	case "*", "?", "$":
@@ -105,7 +102,7 @@ func parseVariable(text string) (p part, reason string) {
 	return part{kind: ofVariable, of: v}, ""
 }
 
-// text returns a pattern without wildcards as text; ok is false if the request lacks a variable.
+// text expands a pattern without wildcards; ok is false if a variable is missing.
 func (g glob) text(values func(variable) (string, bool)) (s string, ok bool) {
 	if len(g) == 1 && g[0].kind == literal {
 		return g[0].literal, true
@@ -132,7 +129,7 @@ func (g glob) hasVariable() bool {
 	return false
 }
 
-// isFixed reports whether the pattern stands for one text.
+// isFixed reports whether the pattern matches only one text.
 func (g glob) isFixed() bool {
 	for i := range g {
 		if g[i].kind != literal {
@@ -142,7 +139,7 @@ func (g glob) isFixed() bool {
 	return true
 }
 
-// match reports whether the pattern matches the whole text. The effort is at most the product of both lengths.
+// match matches the whole text, in time at most the product of both lengths.
 func (g glob) match(s string, values func(variable) (string, bool)) bool {
 	if g.hasVariable() {
 		concrete := make(glob, len(g))
@@ -159,7 +156,7 @@ func (g glob) match(s string, values func(variable) (string, bool)) bool {
 		g = concrete
 	}
 	i, at := 0, 0
-	star, mark := -1, 0 // the last *, and where its text ends so far
+	star, mark := -1, 0 // the last *, and the end of its text so far
 	for {
 		switch {
 		case i < len(g) && g[i].kind == anyText:
@@ -193,7 +190,7 @@ func (g glob) match(s string, values func(variable) (string, bool)) bool {
 	}
 }
 
-// prefix returns how many bytes at the beginning of a text a literal or a ? matches.
+// prefix returns how many bytes at the start of s a literal or ? matches.
 func (p *part) prefix(s string) (n int, ok bool) {
 	if p.kind == anyOne {
 		return runeLen(s), s != ""

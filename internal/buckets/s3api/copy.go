@@ -18,13 +18,13 @@ import (
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-// copied is a buckets.Source of an object that is stored here.
+// copied is a buckets.Source for an object stored here.
 type copied struct {
 	source
 	stored *stored
 }
 
-// stored notes why a body could not be read: that is not the client's fault.
+// stored records why a body could not be read: that is not the client's fault.
 type stored struct {
 	io.Reader
 	err error
@@ -38,7 +38,7 @@ func (s *stored) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newCopied returns a source that computes a checksum of an algorithm; "" for none.
+// newCopied returns a source that also computes a checksum, unless algorithm is "".
 func (x *request) newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
 	o := sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores}
 	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
@@ -57,9 +57,9 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parseCopySource reads the header x-amz-copy-source: BUCKET/KEY, and a version.
+// parseCopySource parses x-amz-copy-source: BUCKET/KEY, and a version.
 func (x *request) parseCopySource() (source, version string, err error) {
-	// Some clients do not escape a "?" of the key.
+	// Some clients do not escape "?" in keys.
 	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
 	if ok && version == "" {
 		return "", "", errVersion
@@ -70,8 +70,7 @@ func (x *request) parseCopySource() (source, version string, err error) {
 	return strings.TrimPrefix(source, "/"), version, nil
 }
 
-// copySource reads the source of a copy: its bucket, which the client may read, and the
-// object.
+// copySource reads the source bucket and object, and checks access.
 func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	source, version, err := x.parseCopySource()
 	if err != nil {
@@ -119,12 +118,11 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 		return nil, o, err
 	}
 	if err := condition.CheckRead(&o); err != nil {
-		return nil, o, buckets.ErrPrecondition // also where a GET would be 304
+		return nil, o, buckets.ErrPrecondition // even where GET would return 304
 	}
 	return &other, o, nil
 }
 
-// copyObject is CopyObject.
 func (x *request) copyObject() error {
 	from, o, err := x.copySource()
 	if err != nil {
@@ -189,8 +187,7 @@ func copyResult(o *buckets.Object) *document {
 	return d
 }
 
-// updateItself changes the metadata of an object that is copied onto itself, if it is
-// still the one that was read.
+// updateItself changes the metadata of an object copied onto itself, if unchanged since it was read.
 func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
 	if err := x.ready(); err != nil {
 		return o, err
@@ -203,12 +200,12 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 		Condition: buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}},
 	})
 	if errors.Is(err, buckets.ErrPrecondition) || errors.Is(err, buckets.ErrNoObject) {
-		err = errInProgress // it was overwritten or deleted meanwhile
+		err = errInProgress // overwritten or deleted meanwhile
 	}
 	return made, err
 }
 
-// copyBody writes a new object with the body of another, and answers.
+// copyBody writes a new object with another's body, and answers.
 func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) error {
 	if o.Length > maxObject {
 		return invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
@@ -221,7 +218,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 		return err
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{Length: o.Length})
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // only read
 	src, err := x.newCopied(body, o.Length, algorithm)
 	if err != nil {
 		return err
@@ -236,9 +233,8 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	return k.answer(copyResult(&w.Object), err)
 }
 
-// copyAlgorithm is the algorithm of a copy's checksum: the one that the client asks for,
-// otherwise that of the source. The checksum is computed again, because one of parts
-// would be wrong for a copy, which has none.
+// copyAlgorithm returns the requested checksum algorithm, or else the source's. The checksum is computed again,
+// because a composite checksum would be wrong for a copy, which has no parts.
 func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	name := x.in.Header.Get("X-Amz-Checksum-Algorithm")
 	if name == "" {
@@ -250,7 +246,7 @@ func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	return name, nil
 }
 
-// directive reads whether metadata or tags are replaced.
+// directive reports whether metadata or tags are replaced.
 func (x *request) directive(name string) (replace bool, err error) {
 	switch x.in.Header.Get(name) {
 	case "", "COPY":
@@ -261,7 +257,6 @@ func (x *request) directive(name string) (replace bool, err error) {
 	return false, invalidArgument(strings.ToLower(name), "Unknown metadata directive.")
 }
 
-// copyPart is UploadPartCopy.
 func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	from, o, err := x.copySource()
 	if err != nil {
@@ -283,7 +278,7 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 		return err
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{From: start, Length: length})
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // only read
 	src, err := x.newCopied(body, length, algorithm)
 	if err != nil {
 		return err

@@ -17,10 +17,10 @@ import (
 	"holdfast/internal/web"
 )
 
-// Error is an error as S3 writes it.
+// Error is an S3 error response.
 type Error struct {
 	Status  int
-	Code    string // such as NoSuchKey
+	Code    string // e.g. NoSuchKey
 	Message string
 	Fields  []Field // elements after the message
 	Cause   error
@@ -61,7 +61,7 @@ func refuse(status int, code, message string) *Error {
 	return &Error{Status: status, Code: code, Message: message}
 }
 
-// Errors of the protocol.
+// Protocol errors.
 var (
 	errAccessDenied     = refuse(http.StatusForbidden, "AccessDenied", "Access Denied")
 	errMethod           = refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.")
@@ -90,7 +90,7 @@ func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
 }
 
-// errNotImplemented refuses what this server does not implement. The message names it.
+// errNotImplemented names an unsupported feature.
 func errNotImplemented(what string) *Error {
 	return refuse(http.StatusNotImplemented, "NotImplemented", "A header or query you provided implies functionality that is not implemented: "+what)
 }
@@ -99,7 +99,7 @@ func invalidRequest(message string) *Error {
 	return refuse(http.StatusBadRequest, "InvalidRequest", message)
 }
 
-// byStore are the errors of package buckets.
+// byStore maps the errors of package buckets.
 var byStore = []struct {
 	err error
 	is  *Error
@@ -135,7 +135,7 @@ var byStore = []struct {
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
 }
 
-// asError returns the S3 error of an error.
+// asError converts an error to an S3 error.
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
@@ -174,8 +174,7 @@ func asError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Code: "InternalError", Message: "We encountered an internal error. Please try again.", Cause: err}
 }
 
-// byFault are errors of the client that have no S3 error of their own, such as those of
-// package web.
+// byFault maps client errors without an S3 equivalent, e.g. from package web.
 var byFault = []struct {
 	code          errcode.Code
 	status        int
@@ -189,7 +188,7 @@ var byFault = []struct {
 	{errcode.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
 }
 
-// ofSignature adds what S3 says about a signature that it refuses.
+// ofSignature adds S3's details about a rejected signature.
 func ofSignature(e *sigv4.Error) *Error {
 	code := e.Kind.Code()
 	out := &Error{Status: http.StatusBadRequest, Code: code, Message: e.Message, Cause: e}
@@ -224,11 +223,11 @@ func ofSignature(e *sigv4.Error) *Error {
 	return out
 }
 
-// WriteError is the service's web.ErrorWriter.
+// WriteError implements web.ErrorWriter.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	h := w.Header()
-	if h.Get("X-Amz-Request-Id") == "" { // the error is older than the service
+	if h.Get("X-Amz-Request-Id") == "" { // the error precedes the service
 		setRequestID(h)
 	}
 	if e.Status == http.StatusNotModified {
@@ -243,7 +242,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	for _, f := range e.Fields {
 		if f.Name == "Region" {
-			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // an answer to HEAD has no body
+			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // answers to HEAD lack a body
 		}
 	}
 	d := errorDocument(h, r, e)
@@ -255,14 +254,13 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that went away has no effect
+		_, _ = w.Write(body) // a client that went away does not matter
 	}
 }
 
-// maxRepeated is how many bytes a path, a header or a canonical request takes in an error.
+// maxRepeated is the most bytes of a path, header or canonical request repeated in an error.
 const maxRepeated = 2 << 10
 
-// repeated returns the beginning of a text that an error repeats.
 func repeated(s string) string {
 	if s = cut(s, maxRepeated); len(appendText(nil, s)) > maxRepeated {
 		s = cut(s, maxRepeated/maxEscaped)
@@ -270,7 +268,7 @@ func repeated(s string) string {
 	return s
 }
 
-// errorDocument returns the document of an error. h are the headers of the answer.
+// errorDocument returns the XML of an error. h are the response headers.
 func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	d := &document{b: []byte(xmlHeader)}
 	d.begin("Error")
@@ -284,14 +282,14 @@ func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	return d
 }
 
-// resource is the path of a request. The query is left out, because it may have a
-// signature, and so are the user and the host of a target that is a whole URL.
+// resource returns the request path. It omits the query, which may hold a signature, and the user and host of an
+// absolute URL.
 func resource(r *http.Request) string {
 	path, _, _ := strings.Cut(sigv4.FromHTTP(r).Target, "?")
 	return path
 }
 
-// isOfObject reports whether a header describes an object. An error does not have it.
+// isOfObject reports whether a header describes an object and must not be in an error.
 func isOfObject(name string) bool {
 	switch name {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":
@@ -300,7 +298,7 @@ func isOfObject(name string) bool {
 	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, lockHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
 }
 
-// setRequestID makes the ID of a request known by S3's name, too.
+// setRequestID adds the request ID under S3's name.
 func setRequestID(h http.Header) {
 	id := h.Get("X-Request-Id")
 	if id == "" {

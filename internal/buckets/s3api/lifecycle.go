@@ -12,14 +12,13 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleConfiguration is the body of PutBucketLifecycleConfiguration. Unlike other documents it may not have
-// elements that are not known: a condition that is ignored would delete objects.
+// lifecycleConfiguration is the body of PutBucketLifecycleConfiguration. It rejects unknown elements, unlike other
+// documents: ignoring a condition would delete objects.
 type lifecycleConfiguration struct {
 	Rules   lifecycleRules `xml:"Rule"`
 	Unknown []unknown      `xml:",any"`
 }
 
-// unknown is an element that is not known.
 type unknown struct {
 	XMLName xml.Name
 }
@@ -67,7 +66,7 @@ func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) er
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
 
-// maxLifecycle is the size of a document with lifecycle rules, in bytes: 1,000 rules of the usual length.
+// maxLifecycle is the most bytes of lifecycle rules: 1,000 rules of typical length.
 const maxLifecycle = 512 << 10
 
 const (
@@ -75,7 +74,6 @@ const (
 	allClasses128K = "all_storage_classes_128K"
 )
 
-// getLifecycle is GetBucketLifecycleConfiguration.
 func (x *request) getLifecycle() error {
 	l := &x.bucket.Settings.Lifecycle
 	if len(l.Rules) == 0 {
@@ -159,7 +157,6 @@ func writeConditions(d *document, f *buckets.LifecycleFilter) {
 	}
 }
 
-// putLifecycle is PutBucketLifecycleConfiguration.
 func (x *request) putLifecycle() error {
 	size := x.in.Header.Get(minimumSize)
 	if size != "" && size != allClasses128K && size != "varies_by_storage_class" {
@@ -190,7 +187,6 @@ func (x *request) putLifecycle() error {
 	return x.send(http.StatusOK)
 }
 
-// deleteLifecycle is DeleteBucketLifecycle.
 func (x *request) deleteLifecycle() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -202,7 +198,7 @@ func (x *request) deleteLifecycle() error {
 }
 
 func (x *request) setLifecycle(l buckets.Lifecycle) error {
-	defer x.lifecycles.forget(x.owner, x.bucket.Name) // also if the result is unknown
+	defer x.lifecycles.forget(x.owner, x.bucket.Name) // even if the result is unknown
 	return x.Service.SetLifecycle(x.in.Context(), x.owner, x.bucket.BucketRef, l)
 }
 
@@ -217,7 +213,7 @@ func refusedRule(wrong *buckets.LifecycleError) error {
 	return invalidRequest(wrong.Error() + ".")
 }
 
-// rule returns a rule as it is stored. S3 gives a rule without an ID one.
+// rule returns the stored form. Like S3, it generates a missing ID.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	if err := refuseUnknown(r.Unknown); err != nil {
 		return rule, err
@@ -251,7 +247,6 @@ func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	return rule, err
 }
 
-// refuseUnknown refuses elements that are not known.
 func refuseUnknown(all []unknown) error {
 	if len(all) == 0 {
 		return nil
@@ -259,13 +254,13 @@ func refuseUnknown(all []unknown) error {
 	switch name := all[0].XMLName.Local; name {
 	case "Transition", "NoncurrentVersionTransition":
 		return errNotImplemented("a lifecycle rule with " + name + "; objects stay in the storage class STANDARD")
-	case "DelMarkerExpiration", "ExpiredObjectAllVersions": // of MinIO
+	case "DelMarkerExpiration", "ExpiredObjectAllVersions": // MinIO extensions
 		return errNotImplemented("a lifecycle rule with " + name)
 	}
 	return errMalformedXML
 }
 
-// daysOf returns a number of days, which is positive if it is given.
+// daysOf returns a number of days, positive if given.
 func daysOf(member string, days *int64) (int, error) {
 	if days == nil {
 		return 0, nil
@@ -299,7 +294,7 @@ func (r *lifecycleRule) expiration() (*buckets.Expiration, error) {
 	return out, nil
 }
 
-// lifecycleDate reads a date of ISO 8601. The first of 1970, which is 0 as a Moment, is later than no object.
+// lifecycleDate parses an ISO 8601 date. The first of 1970, 0 as a Moment, precedes every object.
 func lifecycleDate(text string) (buckets.Moment, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -329,13 +324,13 @@ func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
 }
 
-// writeExpiration sets the header that tells when a lifecycle rule deletes an object, for a client that has signed.
+// writeExpiration tells signed clients when a lifecycle rule deletes the object.
 func (x *request) writeExpiration(o *buckets.Object) {
 	if x.signed == nil {
 		return
 	}
 	l := &x.bucket.Settings.Lifecycle
-	if x.bucket.ID == "" { // it was named by the write
+	if x.bucket.ID == "" { // the write used only the name
 		l = x.lifecycles.get(x)
 	}
 	if e, ok := l.Expiry(o); ok {

@@ -9,12 +9,10 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// maxPage is S3's largest number of entries of a page, and of objects that one request
-// deletes.
+// maxPage is S3's most entries per page, and most objects deleted per request.
 const maxPage = 1000
 
-// count reads a parameter that is a number of entries, from 0 to most: more is most, as
-// in S3.
+// count parses a number of entries from 0 to most; larger numbers become most, as in S3.
 func (x *request) count(name string, most int) (int, error) {
 	return countOf(name, x.query.Get(name), most)
 }
@@ -30,7 +28,7 @@ func countOf(name, text string, most int) (int, error) {
 	return int(min(n, int64(most))), nil
 }
 
-// encoder returns how the answer to a list writes keys.
+// encoder returns how a list writes keys.
 func (x *request) encoder() (func(string) string, error) {
 	switch x.query.Get("encoding-type") {
 	case "":
@@ -41,18 +39,18 @@ func (x *request) encoder() (func(string) string, error) {
 	return nil, invalidArgument("encoding-type", "Invalid Encoding Method specified in Request")
 }
 
-// listing is what the lists of objects share.
+// listing is the state shared by object lists.
 type listing struct {
 	buckets.Query
 	encode func(string) string
 	limit  int
-	count  int    // entries that were written
-	last   string // name or group of the last one
+	count  int    // entries written
+	last   string // last name or group
 	page   buckets.Page
 }
 
-// checkText rejects parameters that are not UTF-8 or contain U+0000: no key does, and
-// PostgreSQL accepts neither. It rejects longer ones than a key, too: the answer repeats them.
+// checkText rejects parameters that are not UTF-8, contain U+0000, or are longer than a key: no key is, PostgreSQL
+// rejects the first two, and the answer repeats them.
 func (x *request) checkText(names ...string) error {
 	for _, name := range names {
 		switch v := x.query.Get(name); {
@@ -78,8 +76,7 @@ func (x *request) parseListing() (l listing, err error) {
 	return l, err
 }
 
-// write writes the entries of the page, which is read in slices. A page of no keys is empty and
-// has none after it.
+// write writes the page's entries, read in slices. A page of no keys is empty and has no successor.
 func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) error {
 	if l.limit == 0 {
 		return nil
@@ -107,7 +104,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 		if l.page.More && l.count < l.limit {
 			return true, nil
 		}
-		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed) // for the position of the next page
+		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed) // position of the next page
 	})
 }
 
@@ -141,16 +138,16 @@ func (x *request) listV1() error {
 	return d.finish()
 }
 
-// maxParameter is how many bytes a list repeats of a parameter at most.
+// maxParameter is the most bytes that a list repeats per parameter.
 const maxParameter = buckets.MaxObjectName
 
-// repeated returns how many bytes the parameters of the request take in its answer at most.
+// repeated returns the most bytes that the answer repeats.
 func (x *request) repeated() int {
 	const parameters = 5
 	return min(len(x.in.URL.RawQuery), parameters*maxParameter)*maxEscaped + maxFixed
 }
 
-// beginList writes what all lists of objects begin with.
+// beginList writes the common start of object lists.
 func (x *request) beginList(d *stream, l *listing) error {
 	if err := d.room(x.repeated()); err != nil {
 		return err
@@ -210,7 +207,7 @@ func parseToken(token string) (buckets.Position, error) {
 	return buckets.Position{Name: string(text[1:]), Inclusive: text[0] == 'i'}, nil
 }
 
-// entries writes the keys and the groups of a page.
+// entries writes a page's keys and groups.
 func (x *request) entries(d *stream, l *listing, owner bool) error {
 	return l.write(x, d, func(p *buckets.Page) error {
 		for i := range p.Entries {
@@ -240,7 +237,6 @@ func (x *request) entries(d *stream, l *listing, owner bool) error {
 	})
 }
 
-// groups writes the groups of a slice.
 func (l *listing) groups(d *stream, p *buckets.Page) error {
 	for i := range p.Entries {
 		group := p.Entries[i].Group

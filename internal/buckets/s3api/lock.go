@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// Headers of object lock.
+// Object lock headers.
 const (
 	lockHeader      = "X-Amz-Object-Lock-"
 	lockModeHeader  = lockHeader + "Mode"
@@ -47,7 +47,6 @@ type lockConfiguration struct {
 	} `xml:"Rule"`
 }
 
-// lock returns what the document says.
 func (c *lockConfiguration) lock() (l buckets.BucketLock, err error) {
 	l.Enabled = true
 	switch {
@@ -74,7 +73,6 @@ func isMode(s string) bool {
 	return s == string(buckets.Governance) || s == string(buckets.Compliance)
 }
 
-// getBucketLock is GetObjectLockConfiguration.
 func (x *request) getBucketLock() error {
 	l := x.bucket.Lock
 	if !l.Enabled {
@@ -96,7 +94,6 @@ func (x *request) getBucketLock() error {
 	return nil
 }
 
-// putBucketLock is PutObjectLockConfiguration.
 func (x *request) putBucketLock() error {
 	var c lockConfiguration
 	if err := x.readXML("ObjectLockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -112,7 +109,7 @@ func (x *request) putBucketLock() error {
 	return x.send(http.StatusOK)
 }
 
-// lockedVersion reads the version of a request about its lock.
+// lockedVersion reads the version of a lock request.
 func (x *request) lockedVersion() (buckets.Object, error) {
 	if !x.bucket.Lock.Enabled {
 		return buckets.Object{}, errNoLock
@@ -120,7 +117,6 @@ func (x *request) lockedVersion() (buckets.Object, error) {
 	return x.storedVersion()
 }
 
-// getRetention is GetObjectRetention.
 func (x *request) getRetention() error {
 	o, err := x.lockedVersion()
 	if err != nil {
@@ -136,7 +132,6 @@ func (x *request) getRetention() error {
 	return nil
 }
 
-// getLegalHold is GetObjectLegalHold.
 func (x *request) getLegalHold() error {
 	o, err := x.lockedVersion()
 	if err != nil {
@@ -174,7 +169,6 @@ func (x *request) putRetention() error {
 	return x.setLock(buckets.Lock{Mode: r.Mode, Until: r.Until}, buckets.LockChange{Retention: &r})
 }
 
-// putLegalHold is PutObjectLegalHold.
 func (x *request) putLegalHold() error {
 	var c struct {
 		Status buckets.HoldStatus `xml:"Status"`
@@ -188,7 +182,7 @@ func (x *request) putLegalHold() error {
 	return x.setLock(buckets.Lock{Hold: c.Status}, buckets.LockChange{Hold: c.Status})
 }
 
-// setLock changes the lock of a version. l is what a policy sees of the change.
+// setLock changes a version's lock. l is the change as policies see it.
 func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	version := x.query.Get("versionId")
 	if x.lock = &l; !x.bucket.Settings.Policy.IsZero() {
@@ -214,7 +208,7 @@ func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	return x.send(http.StatusOK)
 }
 
-// bypasses reports whether the request asks to ignore governance. A client without the right to is refused.
+// bypasses reports whether the request asks to ignore governance, and rejects clients without that right.
 func (x *request) bypasses(key, version string) (bool, error) {
 	if !strings.EqualFold(x.in.Header.Get(bypassHeader), "true") {
 		return false, nil
@@ -222,13 +216,13 @@ func (x *request) bypasses(key, version string) (bool, error) {
 	return true, x.allow(access{right: buckets.RightBypass, key: key, version: version, actions: []policy.Action{policy.BypassGovernance}})
 }
 
-// until reads the date of a retention.
+// until parses a retention date.
 func (x *request) until(text string) (buckets.Moment, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return 0, errUntilFormat
 	}
-	m := buckets.At(t.Truncate(time.Millisecond)) // as answers show it
+	m := buckets.At(t.Truncate(time.Millisecond)) // the precision of answers
 	if m <= x.Service.Now() {
 		return 0, errUntilPast
 	}
@@ -238,13 +232,13 @@ func (x *request) until(text string) (buckets.Moment, error) {
 	return m, nil
 }
 
-// hasLockHeaders reports whether the request gives a new object a lock.
+// hasLockHeaders reports whether the request locks a new object.
 func (x *request) hasLockHeaders() bool {
 	h := x.in.Header
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
 }
 
-// lockOfHeaders reads the lock that the headers give a new object, and checks that the client may lock it.
+// lockOfHeaders reads a new object's lock and checks that the client may set it.
 func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 	if !x.hasLockHeaders() {
 		return l, nil
@@ -274,7 +268,7 @@ func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 	return l, x.allowLock(l)
 }
 
-// allowLock refuses the lock of a new object that a policy does not allow besides the object.
+// allowLock checks the additional permission to lock a new object.
 func (x *request) allowLock(l buckets.Lock) error {
 	if x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -290,7 +284,7 @@ func (x *request) allowLock(l buckets.Lock) error {
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: actions})
 }
 
-// checkLockDigest refuses a locked object whose client has not sent a checksum of its body.
+// checkLockDigest rejects a locked object sent without a checksum.
 func (x *request) checkLockDigest() error {
 	if !x.hasLockHeaders() || x.in.Header.Get("Content-Md5") != "" || x.in.Header.Get("X-Amz-Trailer") != "" {
 		return nil
@@ -303,7 +297,7 @@ func (x *request) checkLockDigest() error {
 	return errLockDigest
 }
 
-// writeLock sets the headers of an object's lock, if the client may read it.
+// writeLock sets the lock headers if the client may read the lock.
 func (x *request) writeLock(o *buckets.Object) {
 	if o.Lock.IsZero() || x.signed == nil {
 		return
@@ -321,7 +315,7 @@ func (x *request) writeLock(o *buckets.Object) {
 	}
 }
 
-// lockValue returns the value of a condition key about the lock that the request gives an object.
+// lockValue returns the value of a condition key about the requested lock.
 func (x *request) lockValue(k policy.Key) []string {
 	var l buckets.Lock
 	if x.lock != nil {

@@ -9,24 +9,22 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// operation is what a method does on a resource.
+// operation is a method on a resource.
 type operation struct {
 	serve       func(*request) error
-	right       buckets.Right // that an access key needs
-	needsBucket bool          // it exists, and the client may use it
-	public      bool          // everybody may do it in a public bucket
-	reads       bool          // it has no body, so it takes its slot at once
-	object      bool          // it needs the object, which is read with its bucket
-	byName      bool          // it may use its bucket by name alone: see serveByName
+	right       buckets.Right // required of an access key
+	needsBucket bool          // it must exist, and the client may use it
+	public      bool          // allowed to everybody in a public bucket
+	reads       bool          // no body, so it takes its slot at once
+	object      bool          // reads the object together with its bucket
+	byName      bool          // may use the bucket by name alone: see serveByName
 	need        need          // for a policy; zero: as in actionsOf
 }
 
-// Every access key that may use the bucket has this right. Clients read the settings of a bucket before
-// they do anything else.
+// Every access key for the bucket holds this right. Clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
-// ofBucket and ofObject are the operations on buckets and objects with a parameter in the query
-// that selects them, in the order in which they are looked for.
+// ofBucket and ofObject are the operations selected by a query parameter, in lookup order.
 var ofBucket = []struct {
 	parameter string
 	byMethod  map[string]operation
@@ -74,16 +72,16 @@ var ofObject = []struct {
 
 type methods = map[string]operation
 
-// Route is a method that the listener has for buckets or objects.
+// Route is a supported method on buckets or objects.
 type Route struct {
 	Method    string
 	OfObject  bool
-	Parameter string        // of the query, which selects the operation; ""
-	Right     buckets.Right // that an access key needs; another value than buckets.Rights: every key for the bucket has it
+	Parameter string        // query parameter that selects the operation; may be empty
+	Right     buckets.Right // required of an access key; a value outside buckets.Rights: every key for the bucket
 	Actions   []policy.Action
 }
 
-// Routes returns all routes but the list of buckets. Tests walk them.
+// Routes returns all routes except the bucket list, for tests.
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
@@ -98,7 +96,7 @@ func Routes() (all []Route) {
 	}
 	add(false, "", bucketMethods)
 	add(true, "", objectMethods)
-	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, actionsOf[false][""][http.MethodPost].actions}) // a form
+	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, actionsOf[false][""][http.MethodPost].actions}) // form upload
 }
 
 func read(right buckets.Right, serve func(*request) error) operation {
@@ -113,7 +111,7 @@ func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
 }
 
-// absent answers a probe for a configuration that no bucket or object has. change is the right to change it.
+// absent answers probes for a configuration that does not exist here. change is the right to change it.
 func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{
@@ -123,7 +121,7 @@ func absent(change buckets.Right, code, message string) methods {
 	}
 }
 
-// empty answers a probe with an empty configuration.
+// empty answers probes with an empty configuration.
 func empty(root string) methods {
 	return methods{
 		http.MethodGet: read(inBucket, func(x *request) error {
@@ -138,7 +136,7 @@ func (x *request) notImplemented() error {
 	return errNotImplemented(x.in.Method + " ?" + x.parameter)
 }
 
-// operation selects what the request asks for.
+// operation selects the requested operation.
 func (x *request) operation() (operation, error) {
 	method := x.in.Method
 	switch {
@@ -180,7 +178,7 @@ var objectMethods = methods{
 	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true},
 }
 
-// byMethod selects one of the operations of a query parameter.
+// byMethod selects among the operations of a query parameter.
 func (x *request) byMethod(all methods, parameter string) (operation, error) {
 	method := x.in.Method
 	x.parameter = parameter

@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// allowRefused adds the CORS headers to an error that was found before the bucket, such as an
-// expired signature. Without them a page cannot read the error: the browser reports a network
-// error. cause is the error.
+// allowRefused adds CORS headers to an error found before the bucket, such as an expired signature. Without them,
+// browsers report a network error and hide the cause from the page.
 func (x *request) allowRefused(cause error) {
 	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == http.MethodOptions || x.route.bucket == "" {
 		return
@@ -22,9 +21,8 @@ func (x *request) allowRefused(cause error) {
 	x.allowBy(x.rulesOfRefused(cause))
 }
 
-// rulesOfRefused returns the CORS rules of the bucket of a refused request. It reads them like
-// any request: with a slot, which the client gets after others. If it gets none, or the database
-// fails, it returns the rules that this process has last seen.
+// rulesOfRefused returns the CORS rules of a rejected request's bucket. It reads them with a slot, at lower priority.
+// Without a slot or database it falls back to the rules last seen.
 func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
 		b, err := x.bucketOfRefused()
@@ -43,15 +41,14 @@ func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	return rules
 }
 
-// bucketOfRefused finds the bucket as for a request that is signed with the key that this one
-// claims, and otherwise as for a preflight. It does not reveal more than a preflight of
-// ACCOUNT:BUCKET does.
+// bucketOfRefused finds the bucket by the claimed access key, or else as for a preflight. It reveals no more than a
+// preflight of ACCOUNT:BUCKET.
 func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	other := *x
 	other.object = found{}
 	if x.signed == nil {
 		if id := x.keyID(); id != "" && x.account.ID == "" {
-			c, _, _ := x.Keys.Find(x.in.Context(), id) // without one, the name of the bucket decides
+			c, _, _ := x.Keys.Find(x.in.Context(), id) // without a key, the bucket name decides
 			other.account = c.Account
 		}
 		if other.account.ID != "" {
@@ -66,7 +63,7 @@ func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	return other.bucket, err
 }
 
-// keyID returns the access key of the request, also if its signature is wrong; "" for none.
+// keyID returns the claimed access key, even if the signature is wrong, or "".
 func (x *request) keyID() string {
 	if x.signed != nil {
 		return x.signed.AccessKeyID
@@ -74,8 +71,7 @@ func (x *request) keyID() string {
 	return sigv4.FromHTTP(x.in).ClaimedKeyID()
 }
 
-// ruleKey is how requests address a bucket. The same path means another bucket if another
-// account has signed.
+// ruleKey is how requests address a bucket: a path's bucket depends on the signer.
 type ruleKey struct {
 	keyID, account, bucket string
 	hosted                 bool
@@ -85,15 +81,14 @@ func (x *request) ruleKey(keyID string) ruleKey {
 	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
 }
 
-// ruleCache has the CORS rules of buckets as requests have last seen them. It is only used
-// for refusals while the database cannot be asked, so its entries do not expire.
+// ruleCache holds the CORS rules last seen. It serves only rejections while the database is unavailable, so entries
+// do not expire.
 type ruleCache struct {
 	mu    sync.Mutex
 	rules map[ruleKey]seenRules
 	size  int
 }
 
-// seenRules are the rules of a bucket.
 type seenRules struct {
 	bucket buckets.BucketID
 	rules  []buckets.CORSRule
@@ -112,7 +107,7 @@ func (c *ruleCache) get(k ruleKey) ([]buckets.CORSRule, bool) {
 	return seen.rules, ok
 }
 
-// set stores the rules of a bucket that was just read.
+// set stores the rules of a bucket just read.
 func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
 	seen := seenRules{b.ID, b.Settings.CORS, sizeOfRules(b.Settings.CORS)}
 	c.mu.Lock()
@@ -129,7 +124,7 @@ func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
 	c.size += seen.size
 }
 
-// forget removes the rules of a bucket that are changed.
+// forget drops a bucket's changed rules.
 func (c *ruleCache) forget(id buckets.BucketID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,9 +136,9 @@ func (c *ruleCache) forget(id buckets.BucketID) {
 	}
 }
 
-// sizeOfRules estimates the memory of rules in bytes.
+// sizeOfRules estimates memory in bytes.
 func sizeOfRules(rules []buckets.CORSRule) (n int) {
-	const header = 16 // of a string
+	const header = 16 // string header
 	for i := range rules {
 		r := &rules[i]
 		n += 8*header + len(r.ID)

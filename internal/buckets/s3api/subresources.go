@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// cannedACL reads a canned ACL. Objects and buckets are private, or everybody may read
-// them; clients that send an ACL with each upload send private.
+// cannedACL parses a canned ACL: private or public read. Clients that send an ACL with each upload send private.
 func cannedACL(name string) (public bool, err error) {
 	switch name {
 	case "", "private", "bucket-owner-full-control", "bucket-owner-read", "aws-exec-read":
@@ -25,7 +24,7 @@ func cannedACL(name string) (public bool, err error) {
 	return false, invalidArgument("x-amz-acl", "The canned ACL is not one of private, public-read, bucket-owner-read and bucket-owner-full-control")
 }
 
-// maxSettings is the size of a document with settings of a bucket, in bytes.
+// maxSettings is the most bytes of a settings document.
 const maxSettings = 64 << 10
 
 const (
@@ -64,7 +63,6 @@ func (x *request) getACL() error {
 	return nil
 }
 
-// accessControlPolicy is the body of PutBucketAcl.
 type accessControlPolicy struct {
 	Grants []struct {
 		Grantee struct {
@@ -75,8 +73,7 @@ type accessControlPolicy struct {
 	} `xml:"AccessControlList>Grant"`
 }
 
-// requestedACL reads the ACL of a PUT ?acl: a canned one, or a document with the same
-// meaning.
+// requestedACL reads a PUT ?acl: a canned ACL or an equivalent document.
 func (x *request) requestedACL() (public bool, err error) {
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -112,7 +109,6 @@ func (x *request) requestedACL() (public bool, err error) {
 	return public, nil
 }
 
-// putACL is PutBucketAcl.
 func (x *request) putACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
@@ -126,8 +122,7 @@ func (x *request) putACL() error {
 	return x.set(buckets.SettingsChange{PublicRead: &public}, http.StatusOK)
 }
 
-// putObjectACL is PutObjectAcl. An object has the ACL of its bucket, so any other is
-// refused.
+// putObjectACL is PutObjectAcl. Only the bucket's own ACL is accepted.
 func (x *request) putObjectACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
@@ -142,9 +137,9 @@ func (x *request) putObjectACL() error {
 	return x.send(http.StatusOK)
 }
 
-// set changes settings of the bucket.
+// set changes bucket settings.
 func (x *request) set(c buckets.SettingsChange, status int) error {
-	defer x.rules.forget(x.bucket.ID) // also if the result is unknown
+	defer x.rules.forget(x.bucket.ID) // even if the result is unknown
 	if err := x.Service.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
 		return err
 	}
@@ -167,7 +162,6 @@ func (x *request) readTags(most int) (map[string]string, error) {
 	return set.tags(most)
 }
 
-// tags checks a set of tags.
 func (set *tagSet) tags(most int) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, t := range set.Tags {
@@ -192,7 +186,6 @@ func (x *request) sendTags(tags map[string]string) error {
 	return nil
 }
 
-// getTags is GetObjectTagging.
 func (x *request) getTags() error {
 	o, err := x.storedVersion()
 	if err != nil {
@@ -201,7 +194,6 @@ func (x *request) getTags() error {
 	return x.sendTags(o.Tags)
 }
 
-// putTags is PutObjectTagging.
 func (x *request) putTags() error {
 	tags, err := x.readTags(10)
 	if err != nil {
@@ -215,7 +207,6 @@ func (x *request) putTags() error {
 	return x.setTags(tags, http.StatusOK)
 }
 
-// deleteTags is DeleteObjectTagging.
 func (x *request) deleteTags() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -238,7 +229,6 @@ func (x *request) setTags(tags map[string]string, status int) error {
 	return x.send(status)
 }
 
-// getBucketTags is GetBucketTagging.
 func (x *request) getBucketTags() error {
 	if len(x.bucket.Settings.Tags) == 0 {
 		return refuse(http.StatusNotFound, "NoSuchTagSet", "The TagSet does not exist")
@@ -246,7 +236,6 @@ func (x *request) getBucketTags() error {
 	return x.sendTags(x.bucket.Settings.Tags)
 }
 
-// putBucketTags is PutBucketTagging.
 func (x *request) putBucketTags() error {
 	tags, err := x.readTags(50)
 	if err != nil {
@@ -255,7 +244,6 @@ func (x *request) putBucketTags() error {
 	return x.set(buckets.SettingsChange{Tags: &tags}, http.StatusNoContent)
 }
 
-// deleteBucketTags is DeleteBucketTagging.
 func (x *request) deleteBucketTags() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -263,7 +251,6 @@ func (x *request) deleteBucketTags() error {
 	return x.set(buckets.SettingsChange{Tags: new(map[string]string)}, http.StatusNoContent)
 }
 
-// getAttributes is GetObjectAttributes.
 func (x *request) getAttributes() error {
 	o, err := x.storedVersion()
 	if err != nil {
@@ -310,8 +297,7 @@ func (x *request) getAttributes() error {
 	return d.finish()
 }
 
-// objectParts writes a page of the parts of an object. Parts are numbered as for a GET of one:
-// see partExtent.
+// objectParts writes a page of an object's parts, numbered as for GET: see partExtent.
 func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {
@@ -337,8 +323,7 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	return nil
 }
 
-// objectPartsAfter writes at most limit parts after a marker, and returns the number of the last
-// one.
+// objectPartsAfter writes at most limit parts after a marker and returns the last number.
 func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit int) (next int, err error) {
 	next = marker
 	n, after := 0, 0
@@ -352,7 +337,7 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 			return false, err
 		}
 		if len(page) == 0 {
-			return false, buckets.ErrNoObject // it was overwritten, and its parts were collected
+			return false, buckets.ErrNoObject // overwritten, and its parts were collected
 		}
 		for i := range page {
 			if n++; n > marker && n-marker <= limit {

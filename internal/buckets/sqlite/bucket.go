@@ -41,14 +41,14 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 	return b, errors.Join(err, column(r, 4, &b.Settings))
 }
 
-// bucketLock reads a column of manta_bucket.object_lock.
+// bucketLock reads the object_lock column.
 func bucketLock(r *sqlite.Stmt, i int) (l buckets.BucketLock, err error) {
 	l.Enabled = !r.ColumnIsNull(i)
 	return l, column(r, i, &l)
 }
 
-// bucketCache has buckets as they are in the database, because each request needs one. No
-// other process changes them: a server locks its file, and no command does.
+// bucketCache caches buckets, because every request needs one. No other process changes them: a server locks its
+// file, and no command does.
 type bucketCache struct {
 	mu      sync.Mutex
 	buckets map[bucketName]buckets.Bucket
@@ -61,13 +61,13 @@ type bucketName struct {
 	name  string
 }
 
-// Limits of the cache. Most buckets have few settings, but lifecycle rules may have half a megabyte.
+// Cache limits. Most buckets have few settings, but lifecycle rules may take half a megabyte.
 const (
 	cachedBuckets = 10_000
 	cachedBytes   = 64 << 20
 )
 
-// get returns a bucket if it is in the cache, otherwise the number of changes so far.
+// get returns a cached bucket, or else the number of changes so far.
 func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int)
 	return b, ok, c.changes
 }
 
-// add adds a bucket that was read after the number of changes that get has returned.
+// add caches a bucket read after get returned changes.
 func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.bytes += size
 }
 
-// changed removes a bucket after a change, also one with an unknown result.
+// changed drops a bucket after a change, even if its result is unknown.
 func (c *bucketCache) changed(n bucketName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,6 @@ func (c *bucketCache) forget(n bucketName) {
 	}
 }
 
-// readBuckets runs a statement that returns buckets.
 func readBuckets(c *sqlite.Conn, sql string, args ...any) (all []buckets.Bucket, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		b, err := scanBucket(r)
@@ -177,7 +176,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 				err = errStop
 			}
 			return err
-		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite begins at one bound only, and passes over what is before another
+		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite starts at only one bound and scans up to another
 		if errors.Is(err, errStop) {
 			err = nil
 		}
@@ -196,7 +195,7 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all 
 	return all, err
 }
 
-// afterNames is greater than every character of a bucket's name.
+// afterNames is greater than every character in a bucket name.
 const afterNames = "~"
 
 // Namesakes implements buckets.Store.
@@ -208,7 +207,7 @@ func (s *Store) Namesakes(ctx context.Context, name string) (all []buckets.Bucke
 	return all, err
 }
 
-// hasBucket returns ErrNoBucket if the incarnation of the bucket does not exist.
+// hasBucket returns ErrNoBucket unless this incarnation exists.
 func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) error {
 	found, err := exists(c, sqlHasBucket, owner, b.Name, b.ID)
 	if err == nil && !found {
@@ -217,14 +216,14 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 	return err
 }
 
-// kind is what a write needs to know of its bucket.
+// kind is the bucket data that a write needs.
 type kind struct {
 	bucket     buckets.BucketID
 	versioning buckets.Versioning
 	lock       buckets.BucketLock
 }
 
-// findBucket reads a bucket, which may be named without its ID, or returns ErrNoBucket.
+// findBucket reads a bucket, with or without ID, or returns ErrNoBucket.
 func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {

@@ -1,11 +1,8 @@
-// Package sqlite stores the metadata of buckets in one SQLite file.
-//
-// A write is one step of the file's group-commit writer, which is the lock that the
-// rules of package buckets need: the step reads the current state, checks the rules, and
+// Package sqlite stores bucket metadata in one SQLite file. A write is one step of the file's group-commit writer,
+// which serves as the lock that package buckets requires: the step reads the current state, checks the rules, and
 // writes. A read is one snapshot.
 //
-// Statements have LIMIT +? because SQLite would prepare those with LIMIT ? again for every
-// value that is bound.
+// Statements use LIMIT +? because SQLite would prepare LIMIT ? again for every bound value.
 package sqlite
 
 import (
@@ -26,7 +23,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
 // Store implements all store interfaces of package buckets.
@@ -54,22 +51,20 @@ var (
 	_ buckets.Events     = (*Store)(nil)
 )
 
-// New returns a store on a file that Migrations have been applied to, or will be before
-// the first use.
+// New returns a store on a file. Apply Migrations before first use.
 func New(db *sqlitedb.DB) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
 }
 
-// Ping implements buckets.Store. It reads the ledger each time: a newer release may
-// change the tables of a server that runs.
+// Ping implements buckets.Store. It reads the migrations each time: a newer release may migrate the tables while this
+// server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations")
 }
 
-// errStop ends a statement early.
 var errStop = errcode.New(errcode.Internal, "the reader stopped")
 
-// orNull is an argument that is NULL when it is 0 or empty.
+// orNull maps the zero value to NULL.
 func orNull[T comparable](v T) any {
 	var zero T
 	if v == zero {
@@ -78,7 +73,6 @@ func orNull[T comparable](v T) any {
 	return v
 }
 
-// bytesOrNull is an argument that is NULL when it is nil.
 func bytesOrNull(b []byte) any {
 	if b == nil {
 		return nil
@@ -86,7 +80,7 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
-// jsonOrNull is an argument of JSON text, NULL when the list or map is empty.
+// jsonOrNull encodes v, or returns NULL if n is 0.
 func jsonOrNull(v any, n int) (any, error) {
 	if n == 0 {
 		return nil, nil //nolint:nilnil // NULL
@@ -95,8 +89,7 @@ func jsonOrNull(v any, n int) (any, error) {
 	return string(text), err
 }
 
-// column decodes a column of JSON text into v, which stays as it is when the column is
-// NULL.
+// column decodes a JSON column into v unless it is NULL.
 func column(r *sqlite.Stmt, i int, v any) error {
 	if r.ColumnIsNull(i) {
 		return nil
@@ -107,10 +100,10 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
-// sumColumns are what a reader of a body on storage nodes compares, as sums reads them.
+// sumColumns are the checksums for readers of bodies on storage nodes, read by sums.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
-// sums reads sumColumns from column i on.
+// sums reads sumColumns, starting at column i.
 func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 	if !r.ColumnIsNull(i) {
 		b.CRC32C = optional.Some(uint32(r.ColumnInt64(i)))
@@ -120,7 +113,7 @@ func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 	}
 }
 
-// orNulls are arguments that are NULL when a body has no frames.
+// orNulls maps missing frames to NULL.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	if !f.Set {
 		return nil, nil
@@ -128,7 +121,7 @@ func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	return int64(f.Value.CRC64NVME), int64(f.Value.ID)
 }
 
-// blob copies a column, which is nil when it is NULL.
+// blob copies a column; nil for NULL.
 func blob(r *sqlite.Stmt, i int) []byte {
 	if r.ColumnIsNull(i) {
 		return nil

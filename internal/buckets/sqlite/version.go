@@ -48,7 +48,7 @@ const (
 // kept is a row of manta_bucket_version.
 type kept struct {
 	buckets.Version
-	key buckets.VersionID // in the order of versions
+	key buckets.VersionID // sort key
 }
 
 func scanKept(r *sqlite.Stmt) (k kept, err error) {
@@ -58,7 +58,7 @@ func scanKept(r *sqlite.Stmt) (k kept, err error) {
 	return k, err
 }
 
-// readKept reads a row of manta_bucket_version, or returns nil if it does not exist.
+// readKept reads a row of manta_bucket_version, or returns nil.
 func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
@@ -115,7 +115,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
-// findVersion reads a version of an object without its body; nil if it does not exist. old is the current object, if found.
+// findVersion reads a version without its body, or returns nil. old is the current object, if found.
 func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
 	return findKept(c, w.owner, w.bucket, w.name, id)
 }
@@ -125,13 +125,13 @@ func findKept(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name 
 		return readKept(c, sqlNull, owner, b, name)
 	}
 	if k, err = readKept(c, sqlVersion, owner, b, name, id); k != nil && k.VersionID() != id {
-		return nil, err // a null version has another ID for clients
+		return nil, err // clients know a null version under another ID
 	}
 	return k, err
 }
 
-// keep makes place for a new version in a bucket with versions: the current object becomes a noncurrent version, or garbage if
-// it is the null version that is replaced. It returns the ID of the new version. It does not delete the row of the current object.
+// keep makes the current object noncurrent, or garbage if it is a replaced null version, and returns the new
+// version's ID. It does not delete the current row.
 func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID, err error) {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	if err != nil {
@@ -160,10 +160,10 @@ func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID
 	return buckets.NewVersionID(w.now, last, id), err
 }
 
-// moment returns the time of what is written.
+// moment returns the time of the write.
 func (w *write) moment() buckets.Moment { return cmp.Or(w.past, w.now) }
 
-// replacesNull reports that what is written takes the place of the null version.
+// replacesNull reports whether the write replaces the null version.
 func (w *write) replacesNull() bool { return w.versioning == buckets.VersioningSuspended }
 
 // drop deletes a row of manta_bucket_version.
@@ -176,7 +176,7 @@ func (w *write) drop(c *sqlite.Conn, k *kept) error {
 	return sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, k.key)
 }
 
-// mark puts a delete marker in the place of the current object.
+// mark replaces the current object with a delete marker.
 func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	id := buckets.ObjectID(buckets.NewUUID())
 	key, err := w.keep(c, id)
@@ -202,7 +202,7 @@ func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	)
 }
 
-// reveal makes the newest noncurrent version the current one after the current one was deleted.
+// reveal makes the newest noncurrent version current after the current version was deleted.
 func (w *write) reveal(c *sqlite.Conn) error {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	switch {
@@ -216,7 +216,6 @@ func (w *write) reveal(c *sqlite.Conn) error {
 		sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, newest.key))
 }
 
-// deleteVersion deletes a version.
 func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
 	var k *kept
@@ -344,14 +343,14 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
-// place is a bucket whose versions are read, with the current objects or without.
+// place is a bucket whose versions are read, with or without current objects.
 type place struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketID
 	noncurrent bool
 }
 
-// keptFrom reads at most limit versions from a position on, the current object of a name first.
+// keptFrom reads at most limit versions from a position, a name's current object first.
 func keptFrom(c *sqlite.Conn, p place, from buckets.VersionPosition, limit int) ([]kept, error) {
 	sql := sqlListAll
 	if from.Inclusive {

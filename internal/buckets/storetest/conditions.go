@@ -9,22 +9,22 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The object of the cases of Condition.
+// The object used by the Condition cases.
 const (
 	CaseID       buckets.ObjectID = "6f2a2e8c-5f8e-4d3a-9f0b-0c4b8f6a1d22"
 	CaseETag                      = "0cc175b9c0f1b6a831c399e269772661"
-	CaseModified                  = start // with a fraction of a second
+	CaseModified                  = start // includes a fraction of a second
 )
 
 // ConditionCase is a line of the table that defines Condition.
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
-	Read      error // of a read of the object
-	Absent    error // of a write if there is no object; an error of a write of the object is ErrPrecondition
+	Read      error // when reading the object
+	Absent    error // when writing without an object; a failed write of the object returns ErrPrecondition
 }
 
-// Shorthands for the columns of ConditionCases.
+// Shorthands for ConditionCases.
 var (
 	pre    error = buckets.ErrPrecondition
 	not    error = buckets.ErrNotModified
@@ -38,7 +38,7 @@ func tags(all ...string) buckets.Tags { return buckets.Tags{Tags: all} }
 // ConditionCases returns the table.
 func ConditionCases() []ConditionCase {
 	const (
-		whole  = CaseModified / second * second // what a client that echoes Last-Modified sends
+		whole  = CaseModified / second * second // sent by a client that echoes Last-Modified
 		before = whole - second
 		later  = whole + second
 	)
@@ -79,14 +79,14 @@ func ConditionCases() []ConditionCase {
 	}
 }
 
-// CaseObject returns the object of the cases, whose body is "a".
+// CaseObject returns the object of the cases, with body "a".
 func CaseObject() buckets.Object {
 	b := inline("a")
 	b.ID = CaseID
 	return buckets.Object{Name: "a", Created: CaseModified, Modified: CaseModified, ContentType: "text/plain", Body: b}
 }
 
-// Write returns the error of a write of the object.
+// Write returns the expected error of a write.
 func (c *ConditionCase) Write() error {
 	if c.Read == nil {
 		return nil
@@ -106,7 +106,7 @@ func conditionChecks() []check {
 	)
 }
 
-// conditionCase checks a line of the table with each operation that has a condition.
+// conditionCase checks a line with each conditional operation.
 func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 	text := "text/html"
 	calls := map[string]func() error{
@@ -157,7 +157,7 @@ func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 	u.wantUsage(0, 0)
 }
 
-// multipartCondition: the entity tag of an object in parts is not an MD5.
+// multipartCondition: a multipart entity tag is not an MD5.
 func multipartCondition(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	o := u.complete("a", id, u.putPart("a", id, part(1, 10, u.now)))
@@ -169,7 +169,7 @@ func multipartCondition(t *testing.T, u *user) {
 	must(t, "Delete", err)
 }
 
-// metadataChanges are changes of each part of an object's metadata.
+// metadataChanges changes each part of an object's metadata.
 func metadataChanges() map[string]buckets.Update {
 	kind, none := "text/html", json.RawMessage("null")
 	return map[string]buckets.Update{
@@ -186,7 +186,7 @@ func fullObject(name string) buckets.Object {
 	return o
 }
 
-// deleteUnchanged: an object is deleted only if its body and its metadata are still as they were read.
+// deleteUnchanged: an object is deleted only if body and metadata are as read.
 func deleteUnchanged(t *testing.T, u *user) {
 	remove := func(was buckets.Object, c buckets.Condition) error {
 		_, err := u.h.Store.Delete(t.Context(), u.owner, u.ref(), buckets.Delete{Name: was.Name, Condition: c, Now: u.now, Unchanged: &was})
@@ -216,7 +216,7 @@ func deleteUnchanged(t *testing.T, u *user) {
 	wantError(t, "of another bucket", err, buckets.ErrNoBucket)
 }
 
-// deleteWhileChanged: of a deletion and a change of tags at once, one fails.
+// deleteWhileChanged: of a concurrent delete and tag change, one fails.
 func deleteWhileChanged(t *testing.T, u *user) {
 	for range 20 {
 		was := u.putObject(fullObject("a"))

@@ -23,7 +23,7 @@ func garbageChecks() []check {
 	}
 }
 
-// claim claims what was deleted until now, for an hour.
+// claim claims everything deleted until now, for an hour.
 func (u *user) claim(limit int) (id string, all []buckets.Garbage) {
 	u.t.Helper()
 	id = buckets.NewUUID()
@@ -53,7 +53,7 @@ func (u *user) wantBacklog(rows, bytes int64, oldest buckets.Moment) {
 	equal(u.t, "backlog", []int64{r, b, int64(o)}, []int64{rows, bytes, int64(oldest)})
 }
 
-// claimAndRemove: garbage is claimed in order of deletion, once, and removed once.
+// claimAndRemove: garbage is claimed once, in order of deletion, and removed once.
 func claimAndRemove(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 	var want []buckets.Garbage
@@ -88,7 +88,7 @@ func claimAndRemove(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// importedGarbage: what an import replaces is garbage from now on, not from the time of the other server.
+// importedGarbage: objects replaced by an import become garbage now, not at the source's time.
 func importedGarbage(t *testing.T, u *user) {
 	o := object("a")
 	o.Imported = u.now - 365*24*hour
@@ -99,7 +99,7 @@ func importedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(1, 10, u.now)
 }
 
-// claimObjects: a claim has all of the deleted versions, if that is asked for.
+// claimObjects: a claim returns the deleted versions completely, if requested.
 func claimObjects(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	u.tick()
@@ -128,8 +128,7 @@ func claimObjects(t *testing.T, u *user) {
 	}
 }
 
-// claimExpires: what a worker has not removed goes to another one, and the first has
-// lost it.
+// claimExpires: another worker takes over the rest, and the first has lost it.
 func claimExpires(t *testing.T, u *user) {
 	u.put("a")
 	u.delete("a")
@@ -146,8 +145,7 @@ func claimExpires(t *testing.T, u *user) {
 	equal(t, "removed by the second", u.remove(second, all), 1)
 }
 
-// unclaim: what a worker releases is claimed by the next one at once, and the first has
-// lost it. Other claims stay.
+// unclaim: the next worker claims released garbage at once, and the first has lost it. Other claims stay.
 func unclaim(t *testing.T, u *user) {
 	for _, name := range []string{"a", "b", "c"} {
 		u.put(name)
@@ -169,8 +167,7 @@ func unclaim(t *testing.T, u *user) {
 	must(t, "Unclaim of an unknown claim", u.h.Collector.Unclaim(t.Context(), buckets.NewUUID()))
 }
 
-// waitingGarbage: garbage is there because it is young, because a claim has it, or for no
-// reason at all.
+// waitingGarbage: garbage remains because it is young, claimed, or not yet collected.
 func waitingGarbage(t *testing.T, u *user) {
 	want := func(what string, before buckets.Moment, want buckets.Waiting) {
 		t.Helper()
@@ -198,7 +195,7 @@ func waitingGarbage(t *testing.T, u *user) {
 	must(t, "Unclaim", u.h.Collector.Unclaim(t.Context(), claim))
 }
 
-// holdGarbage: nothing is claimed while there is a hold. It ends by itself.
+// holdGarbage: a hold prevents claims and expires by itself.
 func holdGarbage(t *testing.T, u *user) {
 	c := u.h.Collector
 	held := func(want buckets.Moment) {
@@ -267,8 +264,7 @@ func claimRace(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// garbageOfUploads: an aborted upload, and a deleted object of an upload, are one row
-// with parts, which go with it.
+// garbageOfUploads: an aborted upload, or a deleted multipart object, is one row whose parts go with it.
 func garbageOfUploads(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted"} {
 		id := u.createUpload(name, u.now)
@@ -327,8 +323,7 @@ func abortOldUploads(t *testing.T, u *user) {
 	u.wantBacklog(2, 10, u.now)
 }
 
-// collectDeletedBucket: a deleted bucket is removed after its uploads are aborted and
-// its garbage is removed.
+// collectDeletedBucket: a deleted bucket is removed after its uploads are aborted and its garbage is gone.
 func collectDeletedBucket(t *testing.T, u *user) {
 	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	for _, name := range []string{"a", "b", "c"} {

@@ -21,7 +21,6 @@ func lifecycleChecks() []check {
 	}
 }
 
-// daily is a lifecycle with one rule.
 func daily(changed buckets.Moment) buckets.Lifecycle {
 	return buckets.Lifecycle{Changed: changed, Rules: []buckets.LifecycleRule{
 		{ID: "a", Filter: &buckets.LifecycleFilter{Tags: []buckets.Tag{{Key: "k", Value: "ü\"<"}}}, Expiration: &buckets.Expiration{Days: 3}},
@@ -36,7 +35,7 @@ func (u *user) setLifecycle(b buckets.BucketRef, l buckets.Lifecycle) {
 	must(u.t, "SetBucket", u.h.Store.SetBucket(u.t.Context(), u.owner, b, buckets.SettingsChange{Lifecycle: &l}))
 }
 
-// due returns the names of the buckets whose rules are to be applied, read in pages.
+// due returns the names of due buckets, read in pages.
 func (u *user) due(now buckets.Moment, limit int) (names []string) {
 	u.t.Helper()
 	for after := (buckets.BucketKey{}); ; {
@@ -60,8 +59,8 @@ func (u *user) setRun(b buckets.BucketRef, run buckets.LifecycleRun) {
 	must(u.t, "SetLifecycleRun", u.h.Lifecycles.SetLifecycleRun(u.t.Context(), buckets.BucketKey{Owner: u.owner, Bucket: b.ID}, run))
 }
 
-// dueLifecycles: a bucket with rules is due before its first run, when its run is due, and after its rules
-// were changed; a bucket without rules, or one that was removed, never is.
+// dueLifecycles: a bucket with rules is due before its first run, when its run is due, and after rule changes; a
+// bucket without rules, or removed, never is.
 func dueLifecycles(t *testing.T, u *user) {
 	all := []buckets.BucketRef{u.ref()}
 	for _, name := range []string{"b-1", "b-2", "b-3"} {
@@ -102,7 +101,6 @@ func dueLifecycles(t *testing.T, u *user) {
 	equal(t, "removed", u.due(u.now, 9), nil)
 }
 
-// lifecycleRun: a run is read as it was stored last.
 func lifecycleRun(t *testing.T, u *user) {
 	key := u.bucket.Key()
 	read := func() buckets.LifecycleRun {
@@ -134,7 +132,7 @@ func lifecycleRun(t *testing.T, u *user) {
 	}
 }
 
-// page returns the objects of the user's bucket as a list returns them.
+// page returns the user's objects as listed.
 func (u *user) page() (all []*buckets.Object) {
 	for _, e := range u.list(buckets.Query{Limit: buckets.MaxPage}).Entries {
 		all = append(all, e.Object)
@@ -149,7 +147,7 @@ func (u *user) expire(all ...*buckets.Object) []bool {
 	return deleted
 }
 
-// expire: expired objects become garbage like those that a client deletes, and the counters stay right.
+// expire: expired objects become garbage as if deleted by clients, and counters stay right.
 func expire(t *testing.T, u *user) {
 	equal(t, "nothing", len(u.expire()), 0)
 	u.put("a")
@@ -175,7 +173,7 @@ func expire(t *testing.T, u *user) {
 	_, garbage := u.claim(9)
 	for _, g := range garbage {
 		if len(g.Sharks) == 0 && g.Upload == "" {
-			continue // the body was in the row: nothing is left to remove, and a backend need not say so
+			continue // an inline body leaves nothing to remove, so a backend need not record it
 		}
 		names = append(names, fmt.Sprintf("%s %v %d %v", g.Name, g.Deleted == u.now, len(g.Sharks), g.Upload == id))
 	}
@@ -188,7 +186,7 @@ func expire(t *testing.T, u *user) {
 	equal(t, "names", u.listed(buckets.Query{Limit: 9}), []string{"kept"})
 }
 
-// expireChanged: an object whose body, time or tags have changed since it was read stays.
+// expireChanged: an object stays if its body, time or tags changed since it was read.
 func expireChanged(t *testing.T, u *user) {
 	names := []string{"body", "deleted", "other", "same", "tags", "tags removed", "touched"}
 	for _, name := range names {
@@ -217,7 +215,6 @@ func expireChanged(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// expireMany: a page of objects expires at once.
 func expireMany(t *testing.T, u *user) {
 	const n = 150
 	for i := range n {
@@ -233,7 +230,7 @@ func expireMany(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// expireRace: an object that several processes expire at once is deleted and counted once.
+// expireRace: concurrent processes delete and count an object once.
 func expireRace(t *testing.T, u *user) {
 	for i := range 20 {
 		u.put(fmt.Sprintf("%02d", i))
@@ -259,7 +256,6 @@ func expireRace(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// databaseClock: the clock goes forward.
 func databaseClock(t *testing.T, u *user) {
 	first, err := u.h.Lifecycles.Clock(t.Context())
 	must(t, "Clock", err)

@@ -59,12 +59,11 @@ func Migrated(t *testing.T, h Harness) {
 	migratedWrites(u, then)
 }
 
-// numbered returns an ID of the migrated data.
+// numbered returns an ID in the migrated data.
 func numbered(letter, n byte) string {
 	return string(letter) + "0000000-0000-4000-8000-00000000000" + string('0'+n)
 }
 
-// old returns IDs of bodies.
 func old(letter byte, numbers ...byte) (ids []buckets.ObjectID) {
 	for _, n := range numbers {
 		ids = append(ids, buckets.ObjectID(numbered(letter, n)))
@@ -72,12 +71,12 @@ func old(letter byte, numbers ...byte) (ids []buckets.ObjectID) {
 	return ids
 }
 
-// oldBody is a body on the node of the migrated data.
+// oldBody is a body on the migrated node.
 func oldBody(letter, n byte, length int64, md5 byte) buckets.Body {
 	return buckets.Body{ID: old(letter, n)[0], Length: length, MD5: append(make([]byte, 15), md5), Sharks: []string{"east:1"}}
 }
 
-// migratedAccount checks what belongs to no bucket.
+// migratedAccount checks data outside buckets.
 func migratedAccount(u *user, then buckets.Moment) {
 	u.t.Helper()
 	ctx := u.t.Context()
@@ -97,7 +96,6 @@ func migratedAccount(u *user, then buckets.Moment) {
 	equal(u.t, "deleted buckets", deleted, []buckets.DeletedBucket{{Bucket: gone, Deleted: then + 14}})
 }
 
-// migratedWrites checks that writes continue.
 func migratedWrites(u *user, then buckets.Moment) {
 	u.t.Helper()
 	t := u.t
@@ -121,6 +119,6 @@ func migratedWrites(u *user, then buckets.Moment) {
 	}
 	u.deleteBucket(u.ref())
 	_, all = u.claim(9)
-	equal(t, "garbage", len(all), 6) // five that were deleted, and one that was overwritten
+	equal(t, "garbage", len(all), 6) // five deleted, one overwritten
 	u.wantUsage(0, 0)
 }

@@ -38,7 +38,7 @@ func objectChecks() []check {
 	}
 }
 
-// full is an object with every field.
+// full returns an object with every field set.
 func full(name string) buckets.Object {
 	return buckets.Object{
 		Name: name, Creator: "5b3e8f6e-0d5e-4c56-8a7e-2f4d1c9b8a70", ContentType: `text/plain; charset="utf-8"`,
@@ -53,7 +53,6 @@ func full(name string) buckets.Object {
 	}
 }
 
-// wantObject checks that a read object is the one that was written.
 func wantObject(t tb, what string, got, want buckets.Object) {
 	t.Helper()
 	gotExtra, wantExtra := got.Extra, want.Extra
@@ -79,7 +78,6 @@ func decoded(t tb, text []byte) (v any) {
 	return v
 }
 
-// objectValues: every field comes back as it was written.
 func objectValues(t *testing.T, u *user) {
 	for name, o := range map[string]buckets.Object{
 		"full":     full("full"),
@@ -96,7 +94,7 @@ func objectValues(t *testing.T, u *user) {
 	}
 }
 
-// importObjects: an imported object has the time of the other server, and what it replaces is deleted now.
+// importObjects: an imported object keeps its source time; the replaced object is deleted now.
 func importObjects(t *testing.T, u *user) {
 	imported := func(at buckets.Moment) buckets.Object {
 		o := full("a")
@@ -124,7 +122,7 @@ func importObjects(t *testing.T, u *user) {
 	equal(t, "overwritten by a client", u.put("a").Imported, 0)
 }
 
-// hostileNames are names of objects that a store may confuse.
+// hostileNames are object names that a store may confuse.
 func hostileNames() []string {
 	names := []string{
 		"a", "A", "á", "a\u0301", "日本語", "\U0010ffff", "\U0001f600", "\uffff", "\ue000", "\ud7ff",
@@ -138,7 +136,7 @@ func hostileNames() []string {
 	return names
 }
 
-// objectNames: every name is an object of its own, and is listed by its bytes.
+// objectNames: every name is a separate object, listed in byte order.
 func objectNames(t *testing.T, u *user) {
 	made := map[string]buckets.ObjectID{}
 	for _, name := range hostileNames() {
@@ -158,7 +156,6 @@ func objectNames(t *testing.T, u *user) {
 	equal(t, "listed afterwards", u.listed(buckets.Query{Limit: 7}), nil)
 }
 
-// objectBodies: a body in the row is stored to the byte.
 func objectBodies(t *testing.T, u *user) {
 	all := make([]byte, 256)
 	for i := range all {
@@ -176,7 +173,7 @@ func objectBodies(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// findObject: a bucket and an object in it are what Bucket and Get read.
+// findObject: Find agrees with Bucket and Get.
 func findObject(t *testing.T, u *user) {
 	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	bucket, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
@@ -200,8 +197,7 @@ func findObject(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// objectFrames: the frames are those of the body: they stay when the metadata change, and
-// end with the body.
+// objectFrames: frames survive metadata changes and end with the body.
 func objectFrames(t *testing.T, u *user) {
 	for _, f := range []buckets.Frames{{}, {ID: 1, CRC64NVME: 1<<63 - 1}, {ID: 1 << 63, CRC64NVME: 1}, {ID: 1<<64 - 1, CRC64NVME: 1<<64 - 1}} {
 		body := stored(10)
@@ -219,7 +215,7 @@ func objectFrames(t *testing.T, u *user) {
 	}
 }
 
-// setFrames: a body that has no frames gets them once, if it is still the body of its row.
+// setFrames: a body without frames gets them once, if it is still in its row.
 func setFrames(t *testing.T, u *user) {
 	id := u.createUpload("parts", u.now)
 	one := u.putPart("parts", id, part(1, 10, u.now))
@@ -256,7 +252,7 @@ func setFrames(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// overwrite: nothing of the old object is left.
+// overwrite: nothing is left of the old object.
 func overwrite(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	u.tick()
@@ -285,7 +281,7 @@ func updateObject(t *testing.T, u *user) {
 		want = up.Apply(want)
 		got, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), up)
 		must(t, "Update", err)
-		got.Inline = want.Inline // it may be left out
+		got.Inline = want.Inline // may be left out
 		wantObject(t, what+": returned", got, want)
 		wantObject(t, what+": read", u.get("a"), want)
 	}
@@ -328,7 +324,7 @@ func deleteObject(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// tryDeleteAll deletes objects and returns the error of each.
+// tryDeleteAll returns an error per object.
 func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	u.t.Helper()
 	done, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), buckets.Deletions{All: all, Now: u.now})
@@ -341,7 +337,7 @@ func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	return errs
 }
 
-// deleteAll: every object is deleted by itself, under its own condition. A name may occur twice.
+// deleteAll: every object is deleted separately, under its own condition. Names may repeat.
 func deleteAll(t *testing.T, u *user) {
 	a, b, c, d := u.putObject(full("a")), u.put("b"), u.put("c"), u.put("é")
 	cases := []struct {
@@ -383,7 +379,7 @@ func deleteAll(t *testing.T, u *user) {
 	equal(t, "errors of none", len(none), 0)
 }
 
-// deleteMany: as many objects as one request of S3 has.
+// deleteMany: as many objects as an S3 request allows.
 func deleteMany(t *testing.T, u *user) {
 	const n = 1000
 	all, objects := make([]buckets.Deletion, n), make([]buckets.Object, n)
@@ -403,8 +399,7 @@ func deleteMany(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// deleteAllRace: objects that are deleted together while they are written and deleted are
-// garbage once each.
+// deleteAllRace: objects deleted together during writes become garbage once each.
 func deleteAllRace(t *testing.T, u *user) {
 	names := []string{"a", "b", "c"}
 	objects := make([]buckets.Object, parallel)
@@ -439,7 +434,7 @@ func deleteAllRace(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// noBucket: a bucket that never existed, and the ID of one with the name of another.
+// noBucket: a missing bucket, and a bucket ID with the wrong name.
 func noBucket(t *testing.T, u *user) {
 	u.createBucket("other")
 	for _, ref := range []buckets.BucketRef{newRef("none"), newRef("bucket"), {Name: "other", ID: u.bucket.ID}} {
@@ -451,7 +446,7 @@ func noBucket(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// bucketByName: a small object is written and deleted in the bucket that has the name now.
+// bucketByName: small writes and deletes find the bucket by name.
 func bucketByName(t *testing.T, u *user) {
 	name := buckets.BucketRef{Name: u.bucket.Name}
 	put := func(what string, b buckets.BucketRef, want error) buckets.Object {
@@ -494,7 +489,7 @@ func bucketByName(t *testing.T, u *user) {
 	u.wantUsage(1, 5)
 }
 
-// isolation: an account that knows every ID of another one changes and reads nothing.
+// isolation: an account that knows every ID of another account can neither read nor change anything.
 func isolation(t *testing.T, u *user) {
 	o := u.put("a")
 	id := u.createUpload("up", u.now)
@@ -532,7 +527,7 @@ func isolation(t *testing.T, u *user) {
 		equal(t, "moved", moved, false)
 	}
 
-	// The same names in an own bucket are other objects, even with the same upload ID.
+	// In the thief's bucket the same names are other objects, even with the same upload ID.
 	thief.bucket = own
 	thief.put("a")
 	thief.delete("a")
@@ -546,7 +541,7 @@ func isolation(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// noAccountID: no operation accepts an account that is not one.
+// noAccountID: no operation accepts an invalid account.
 func noAccountID(t *testing.T, u *user) {
 	id := buckets.NewUploadID(u.now)
 	for _, owner := range []buckets.AccountID{"", "00000000-0000-0000-0000-000000000000", buckets.AccountID(strings.ToUpper(string(u.owner))), u.owner + " "} {
@@ -560,7 +555,7 @@ func noAccountID(t *testing.T, u *user) {
 	}
 }
 
-// accountCalls are the other operations that have an account.
+// accountCalls are the other operations that take an account.
 func (u *user) accountCalls(id buckets.UploadID) map[string]func() error {
 	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
 	return map[string]func() error{

@@ -1,14 +1,10 @@
-// Package storetest is the contract of the stores of package buckets as tests: Store,
-// Uploads, Collector, References, Counters, Accounts, Nodes, Leases, Damages,
-// Scrubs, Lifecycles and Events.
+// Package storetest is the contract of the bucket stores as tests: Store, Uploads, Collector, References, Counters,
+// Accounts, Nodes, Leases, Damages, Scrubs, Lifecycles and Events. Backends call Run from a test; callers must not
+// rely on anything that the suite does not cover.
 //
-// A backend calls Run from a test of its own; what is not in this suite no caller may
-// rely on. Every case has a new account on a database that the cases share, except for
-// cases that see the data of every account. All run in parallel. Every operation gets
-// its time from the suite.
-//
-// The table of cases of Condition is exported, so that the rule in package buckets and
-// the backends are checked by the same lines. NaiveList is the definition of a listing.
+// Cases run in parallel, each with a new account on a shared database, except for cases that see every account.
+// Operations get their time from the suite. The Condition cases are exported, so that package buckets and the
+// backends are tested against the same table. NaiveList defines a listing.
 package storetest
 
 import (
@@ -18,7 +14,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a backend as the suite needs it.
+// Harness is a backend under test.
 type Harness struct {
 	Store      buckets.Store
 	Versions   buckets.Versions
@@ -34,28 +30,27 @@ type Harness struct {
 	Lifecycles buckets.Lifecycles
 	Events     buckets.Events
 
-	// Appended returns the events of an account that are not published, in the order of their numbers.
+	// Appended returns an account's unpublished events in order.
 	Appended func(t suite.TB, owner buckets.AccountID) []Appended
 
-	// Damage runs a statement that no store would, on the tables that every backend has.
-	// Backends with other counters than manta_bucket_usage handle it themselves.
+	// Damage runs a statement that no store would, on the tables common to all backends. Backends with counters
+	// outside manta_bucket_usage translate it.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on its own database, whose engine calls fault at every
-	// point where it can fail, and uses its error. nil: the cases of Faults are skipped.
+	// Faulty opens another Harness on its own database, whose engine calls fault wherever it can fail and returns its
+	// error; nil skips the Faults cases.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
-	// Second opens another store on the same database, as another process does. nil: only one
-	// process uses a database.
+	// Second opens another store on the same database, like another process; nil: a database has one process.
 	Second func(t testing.TB) buckets.Store
 
-	// Exempt names cases that do not hold on the backend ("Group/Case"), with the reason.
+	// Exempt maps cases ("Group/Case") that the backend fails to the reason.
 	Exempt map[string]string
 
 	Soak suite.Soak
 }
 
-// Run runs the suite. A cleanup of t closes what open opens.
+// Run runs the suite. open registers its own cleanup with t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -69,13 +64,13 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 	}.Run(t)
 }
 
-// Names returns the names of all cases, as "Group/Case".
+// Names returns all case names, as "Group/Case".
 func Names() []string { return suite.Names(groups()) }
 
-// check is one case; its user is new.
+// check is a case with a new user.
 type check = suite.Case[*user]
 
-// groups are the contract. A group with Own sees the data of every account.
+// groups is the contract. A group with Own sees every account's data.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Buckets", Cases: bucketChecks()},

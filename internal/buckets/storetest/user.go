@@ -16,11 +16,11 @@ const (
 	start  = buckets.Moment(1_700_000_000_123_456)
 )
 
-// parallel is the number of callers in cases of concurrency.
+// parallel is the number of callers in concurrency cases.
 const parallel = 100
 
-// user is an account with a bucket on a harness. Its operations end the test if they
-// fail; those that begin with "try" return the error.
+// user is an account with a bucket on a harness. Its operations end the test on failure, except those beginning with
+// "try".
 type user struct {
 	t      suite.TB
 	h      Harness
@@ -40,7 +40,7 @@ func newUser(t suite.TB, h Harness) *user {
 // other returns another account on the same harness.
 func (u *user) other() *user { return newUser(u.t, u.h) }
 
-// tick lets a second pass.
+// tick advances the clock by a second.
 func (u *user) tick() buckets.Moment {
 	u.now += second
 	return u.now
@@ -48,7 +48,7 @@ func (u *user) tick() buckets.Moment {
 
 func (u *user) ref() buckets.BucketRef { return u.bucket.BucketRef }
 
-// key returns the key of an upload to the user's bucket.
+// key returns an upload key in the user's bucket.
 func (u *user) key(name string, id buckets.UploadID) buckets.UploadKey {
 	return buckets.UploadKey{Owner: u.owner, Bucket: u.ref(), Name: name, ID: id}
 }
@@ -71,7 +71,6 @@ func stored(length int64) buckets.Body {
 	return buckets.Body{ID: buckets.ObjectID(id), Length: length, MD5: sum[:], Sharks: []string{"east:1.stor", "west:2.stor"}}
 }
 
-// inline is a body in the row.
 func inline(text string) buckets.Body {
 	sum := md5.Sum([]byte(text))
 	return buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: int64(len(text)), MD5: sum[:], Inline: []byte(text)}
@@ -139,7 +138,7 @@ func (u *user) list(q buckets.Query) buckets.Page {
 	return p
 }
 
-// listed are the entries of all pages, as their names.
+// listed returns the entry names on all pages.
 func (u *user) listed(q buckets.Query) (all []string) {
 	u.t.Helper()
 	for {
@@ -162,7 +161,7 @@ func entryNames(p buckets.Page) (all []string) {
 	return all
 }
 
-// references returns the account's bodies on storage nodes by ID. Each must have one row.
+// references returns the account's bodies on storage nodes by ID, each in exactly one row.
 func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	u.t.Helper()
 	all := map[buckets.ObjectID]buckets.Reference{}
@@ -179,8 +178,7 @@ func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	return all
 }
 
-// wantBodies checks that the bodies on storage nodes are exactly these: those that
-// objects or parts have, and those that are garbage.
+// wantBodies checks that exactly these bodies are on storage nodes: live (objects or parts) and garbage.
 func (u *user) wantBodies(live, garbage []buckets.ObjectID) {
 	u.t.Helper()
 	var gotLive, gotGarbage []buckets.ObjectID
@@ -212,8 +210,8 @@ func (u *user) usage() buckets.AccountUsage {
 	return a
 }
 
-// wantUsage checks the counters of the account's bucket and of the account, which has
-// no other objects, and that an audit agrees.
+// wantUsage checks the counters of bucket and account, and that an audit agrees. The account must have no other
+// objects.
 func (u *user) wantUsage(objects, bytes int64) {
 	u.t.Helper()
 	want := buckets.Usage{Objects: objects, Bytes: bytes}
@@ -234,7 +232,6 @@ func (u *user) wantAudit() {
 	equal(u.t, "wrong counters", wrong, nil)
 }
 
-// wantError checks that an error is the one wanted, or nil.
 func wantError(t tb, what string, err, want error) {
 	t.Helper()
 	if want == nil && err != nil || !errors.Is(err, want) {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/cloudbucket"
 )
 
-// buffers are for small bodies. The MD5 of a larger one is checked after the upload.
+// buffers hold small bodies. The MD5 of larger bodies is checked after the upload.
 var buffers = sync.Pool{New: func() any { return new([cloudbucket.Small]byte) }}
 
 // Put implements blobs.Driver.
@@ -53,8 +53,7 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	return 0, d.fail(ctx, bucket, "write object", "", err)
 }
 
-// fill reads until the buffer is full. It is io.ReadFull, except that it does not replace
-// the error of the reader: a client that hangs up is io.ErrUnexpectedEOF too.
+// fill is io.ReadFull, but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF too.
 func fill(buffer []byte, r io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int
@@ -64,7 +63,6 @@ func fill(buffer []byte, r io.Reader) (n int, err error) {
 	return n, err
 }
 
-// upload is a body on its way to the provider.
 type upload struct {
 	ctx    context.Context //nolint:containedctx // of the request
 	bucket *blob.Bucket
@@ -72,17 +70,15 @@ type upload struct {
 	size   int64
 	begin  []byte
 	rest   io.Reader // nil if begin is the whole body
-	md5    []byte    // of the whole body, or nil
+	md5    []byte    // whole body, or nil
 }
 
-// written is what was uploaded.
 type written struct {
 	size int64
 	md5  [md5.Size]byte
 }
 
-// write uploads the body. The provider makes it visible when the writer is closed, and
-// not at all if its context is canceled before.
+// write uploads the body. It becomes visible when the writer is closed, unless its context was canceled before.
 func (u upload) write() (written, error) {
 	if u.rest == nil {
 		if err := blobs.CheckSize(int64(len(u.begin)), u.size); err != nil {
@@ -139,11 +135,10 @@ func (u upload) copyTo(w io.Writer) (written, error) {
 	return written{total, [md5.Size]byte(sum.Sum(nil))}, blobs.CheckSize(total, u.size)
 }
 
-// errUpload means that the provider has something else than what was uploaded.
+// errUpload means that the stored object differs from the upload.
 var errUpload = errors.New("the object differs from what was uploaded")
 
-// confirm compares what the provider has with what was uploaded. The MD5 of an object
-// that was uploaded in parts is not known.
+// confirm compares the stored object with the upload. The MD5 of a multipart object is unknown.
 func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, want written) error {
 	got, err := bucket.Attributes(ctx, path)
 	switch {
@@ -175,7 +170,7 @@ func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (bl
 	case err == nil:
 		return &reader{ctx: ctx, driver: d, bucket: bucket, Reader: r}, nil
 	case ctx.Err() == nil && gcerrors.Code(err) != gcerrors.NotFound:
-		// Providers reject a range beyond the end, each in its way.
+		// Providers reject a range beyond the end in different ways.
 		if info, statErr := d.Stat(ctx, path); statErr == nil && offset >= info.Size {
 			if offset > 0 {
 				return nil, blobs.ErrRange()
@@ -186,7 +181,6 @@ func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (bl
 	return nil, d.fail(ctx, bucket, "read object", path, err)
 }
 
-// reader reads a part of an object.
 type reader struct {
 	ctx    context.Context //nolint:containedctx // of the request
 	driver *Driver
@@ -194,14 +188,13 @@ type reader struct {
 	*blob.Reader
 }
 
-// empty reads an object of no bytes.
 type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 func (empty) Close() error             { return nil }
 func (empty) Size() int64              { return 0 }
 
-// Read gives the errors of the provider their code.
+// Read adds codes to provider errors.
 func (r *reader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -213,7 +206,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo hides the method of the provider's reader, whose errors have no code.
+// WriteTo hides the provider reader's method, whose errors lack codes.
 func (r *reader) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{r})
 }

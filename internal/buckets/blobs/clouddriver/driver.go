@@ -1,5 +1,4 @@
-// Package clouddriver stores bodies in a bucket of a cloud provider, or of any server
-// that speaks its protocol. Package cloudbucket lists the URLs.
+// Package clouddriver stores bodies in a cloud bucket or a compatible server. Package cloudbucket lists the URLs.
 package clouddriver
 
 import (
@@ -18,21 +17,20 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Driver is a node that is a bucket, or a part of one: the parameter prefix of its URL.
-// It opens the bucket when it is first used, so credentials may come later.
+// Driver is a node in a bucket or below a key prefix (the URL parameter prefix). It opens the bucket on first use, so
+// credentials may come later.
 type Driver struct {
 	id  string
 	url *url.URL
 
 	mu     sync.Mutex
 	closed bool
-	bucket *blob.Bucket // nil if it is not open
+	bucket *blob.Bucket // nil if not open
 }
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// New returns the driver of a bucket that Init made a node. A node in memory needs no
-// Init, and is empty when it is opened.
+// New returns a driver for a bucket prepared by Init. An in-memory node needs no Init and starts empty.
 func New(address, id string) (*Driver, error) {
 	u, err := url.Parse(address)
 	if err != nil || !cloudbucket.IsScheme(u.Scheme) {
@@ -41,8 +39,8 @@ func New(address, id string) (*Driver, error) {
 	return &Driver{id: id, url: u}, nil
 }
 
-// Init makes a bucket a node: it writes the marker with the node's ID. It fails if the
-// bucket has other objects or is another node.
+// Init turns a bucket into a node by writing the marker with the node's ID. It fails if the bucket holds other
+// objects or another node.
 func Init(ctx context.Context, address, id string) error {
 	d, err := New(address, id)
 	if err != nil {
@@ -76,7 +74,7 @@ func (d *Driver) writeMarker(ctx context.Context, bucket *blob.Bucket) error {
 	return nil
 }
 
-// checkMarker returns an error unless a bucket has the marker of the node.
+// checkMarker returns an error unless the bucket holds the node's marker.
 func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	r, err := bucket.NewReader(ctx, blobs.MarkerName, nil)
 	var marker []byte
@@ -97,7 +95,6 @@ func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	return nil
 }
 
-// open returns the bucket, and opens it if necessary.
 func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	d.mu.Lock()
 	bucket, closed := d.bucket, d.closed
@@ -108,7 +105,7 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	if bucket != nil {
 		return bucket, nil
 	}
-	// Without the lock: a provider may be slow, and the contexts of callers differ.
+	// Without the lock: a provider may be slow, and callers' contexts differ.
 	bucket, err := blob.OpenBucket(ctx, d.url.String())
 	if err != nil {
 		return nil, blobs.Unavailable(d.id, "bucket does not open", err)
@@ -125,7 +122,7 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	return d.keep(bucket), nil
 }
 
-// keep makes a bucket the one of the driver, unless another call was faster.
+// keep stores the open bucket unless another call was faster.
 func (d *Driver) keep(bucket *blob.Bucket) *blob.Bucket {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +150,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail gives an error of the provider its code. path is the body that may not exist.
+// fail adds a code to a provider's error. path is the body that may not exist.
 func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -168,7 +165,7 @@ func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path strin
 	return blobs.Unavailable(d.id, what, err)
 }
 
-// Space implements blobs.Driver. Buckets have no size; it checks the marker.
+// Space implements blobs.Driver. Buckets have no size; it only checks the marker.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

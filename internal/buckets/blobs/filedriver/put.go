@@ -15,17 +15,16 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// bufferSize is large enough that the system calls of a stream cost little.
+// bufferSize keeps the cost of system calls low.
 const bufferSize = 128 << 10
 
-// window is how many bytes are written before the disk begins to store them, so that the
-// sync at the end of a large body does not take long.
+// window is how many bytes are written before writeback starts, so that the final sync of a large body is short.
 const window = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// Put implements blobs.Driver. It computes no checksum: the body that it gets reports its
-// end only after its MD5 was found right, and its readers compare a checksum again.
+// Put implements blobs.Driver. It computes no checksum: the body reports its end only after its MD5 was verified, and
+// readers verify again.
 func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int64) (int64, error) {
 	if err := blobs.CheckPath(name); err != nil {
 		return 0, err
@@ -87,8 +86,7 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 	return w.total, to.Sync()
 }
 
-// writer writes a body of size bytes to a file. It keeps its error, which is not the
-// reader's.
+// writer writes a body of size bytes. It keeps its own error apart from the reader's.
 type writer struct {
 	ctx         context.Context //nolint:containedctx // of the request
 	file        *os.File
@@ -115,22 +113,21 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// temporary is a file that is not finished, and the folder it is in.
+// temporary is an unfinished file and its folder.
 type temporary struct {
 	folder *os.Root
 	file   *os.File
-	name   string // what the file is called now
+	name   string // current name
 }
 
-// createTemporary creates a file with a name that no other has. prefix begins the name.
+// createTemporary creates a file with a unique name that begins with prefix.
 func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {
 	name := fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	return f, name, err
 }
 
-// commit gives the file its name. Some file systems report a failed write only when a
-// file is closed, so that comes first.
+// commit renames the file. It closes the file first, because some file systems report failed writes only then.
 func (t *temporary) commit(name string) error {
 	file := t.file
 	t.file = nil
@@ -144,7 +141,7 @@ func (t *temporary) commit(name string) error {
 	return nil
 }
 
-// discard removes the file under the name that it has now.
+// discard removes the file under its current name.
 func (t *temporary) discard() {
 	if t.file != nil {
 		_ = t.file.Close()
@@ -165,8 +162,7 @@ func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	if _, err := d.Stat(ctx, from); err != nil || from == to {
 		return err
 	}
-	// Both names have one time, and an audit must not take the new one for an old file that
-	// no object has.
+	// Both names share one time, and an audit must not take the new name for an old unreferenced file.
 	now := time.Now()
 	if err := at.root.Chtimes(from, now, now); err != nil {
 		return d.fail("link file", from, err)
@@ -187,7 +183,7 @@ func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// replaceLink makes a link with a name that another file has.
+// replaceLink creates a link over an existing file.
 func replaceLink(root *os.Root, from, to string) error {
 	a, err1 := root.Lstat(from)
 	b, err2 := root.Lstat(to)
@@ -208,7 +204,7 @@ func replaceLink(root *os.Root, from, to string) error {
 	return nil
 }
 
-// link makes a hard link and returns the open folder of the new name.
+// link creates a hard link and returns the open folder of the new name.
 func (f *folders) link(from, to string) (*os.Root, error) {
 	return f.in(path.Dir(to), func(*os.Root) error {
 		err := f.root.Link(from, to)
