@@ -83,6 +83,7 @@ type SettingsChange struct {
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
 }
 
+// Apply returns the changed settings.
 func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	if c.PublicRead != nil {
 		s.PublicRead = *c.PublicRead

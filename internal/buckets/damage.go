@@ -74,6 +74,7 @@ func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	return d
 }
 
+// DamageQuery selects marks.
 type DamageQuery struct {
 	After Copy        // start after this node and path
 	State DamageState // "": all

@@ -36,6 +36,7 @@ type Lock struct {
 // IsZero reports whether there is neither retention nor legal hold.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
+// Retention returns the lock without its legal hold.
 func (l Lock) Retention() Retention { return Retention{l.Mode, l.Until} }
 
 // Retention keeps a version until a date. The zero value keeps nothing.
@@ -44,6 +45,7 @@ type Retention struct {
 	Until Moment
 }
 
+// IsZero reports whether there is no retention.
 func (r Retention) IsZero() bool { return r == Retention{} }
 
 // Check returns ErrRetention for an invalid retention.

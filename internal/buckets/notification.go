@@ -15,6 +15,7 @@ type Notifications struct {
 	Rules []NotificationRule `json:"rules,omitempty"`
 }
 
+// IsZero reports whether no event is published.
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
 // NotificationRule publishes object events to one destination.

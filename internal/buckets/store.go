@@ -393,6 +393,7 @@ type Leases interface {
 	EndLease(ctx context.Context, name, holder string) error
 }
 
+// Lease is a lease and its holder.
 type Lease struct {
 	Name    string
 	Holder  string // a holder that asks again keeps the lease

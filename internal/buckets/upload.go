@@ -22,6 +22,7 @@ type Upload struct {
 	Properties  // Checksum.Algorithm and Checksum.Composite are the client's choice; Value is empty
 }
 
+// Part is a part of an upload.
 type Part struct {
 	Number int // 1 to MaxParts
 	Body

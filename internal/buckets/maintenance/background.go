@@ -237,7 +237,7 @@ func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	}
 }
 
-// scrubs scrubs until ctx ends.
+// scrubs runs the scrubber until ctx ends.
 func (s *Service) scrubs(ctx context.Context) error {
 	every := s.o.ScrubEvery
 	if every == 0 {
