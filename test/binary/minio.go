@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"holdfast/internal/workload/buckets"
 )
 
 // MinIO starts MinIO, configured by vars, with a bucket, if installed.
@@ -17,7 +19,7 @@ func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 		cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+otherKey, "MINIO_ROOT_PASSWORD="+otherKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
 		cmd.Env = append(cmd.Env, vars...)
 		return cmd
-	}, "/minio/health/ready")
+	})
 }
 
 // Versitygw starts versitygw, configured by vars, with versioning and a bucket, if installed.
@@ -25,16 +27,16 @@ func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	versions := t.TempDir()
 	return otherServer(t, "versitygw", bucket, func(program, address, dir string) *exec.Cmd {
-		cmd := exec.Command(program, "--port", address, "--access", otherKey, "--secret", otherKey, "--health", "/health", "--quiet", "posix", "--versioning-dir", versions, dir)
+		cmd := exec.Command(program, "--port", address, "--access", otherKey, "--secret", otherKey, "--quiet", "posix", "--versioning-dir", versions, dir)
 		cmd.Env = append(os.Environ(), vars...)
 		return cmd
-	}, "/health")
+	})
 }
 
 const otherKey = "holdfast-test"
 
-// otherServer starts a server whose buckets are folders, and waits until it is healthy.
-func otherServer(t *testing.T, name, bucket string, command func(program, address, dir string) *exec.Cmd, health string) Bucket {
+// otherServer starts a server and waits until it has created a bucket: a health check passes before it accepts writes.
+func otherServer(t *testing.T, name, bucket string, command func(program, address, dir string) *exec.Cmd) Bucket {
 	t.Helper()
 	found, err := filepath.Glob("../../bin/" + name + "-*")
 	if err != nil {
@@ -43,25 +45,20 @@ func otherServer(t *testing.T, name, bucket string, command func(program, addres
 	if len(found) == 0 {
 		Absentf(t, name, "no bin/%s-*: run make bench-peers-s3", name)
 	}
-	address, dir := FreePort(t), t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, bucket), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	cmd := command(found[0], address, dir)
+	b := Bucket{FreePort(t), bucket, otherKey, otherKey}
+	cmd := command(found[0], b.Address, t.TempDir())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	c := &buckets.Client{URL: "http://" + b.Address, Signer: buckets.Key(b.ID, b.Secret)}
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		resp, err := http.Get("http://" + address + health)
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return Bucket{address, bucket, otherKey, otherKey}
-			}
+		a, err := c.Send(t.Context(), http.MethodPut, "/"+bucket, "")
+		if err == nil && a.Status == http.StatusOK {
+			return b
 		}
 		if time.Since(start) > Bound {
-			t.Fatalf("%s does not answer: %v", name, err)
+			t.Fatalf("%s does not create a bucket: %d %s, %v", name, a.Status, a.Body, err)
 		}
 	}
 }

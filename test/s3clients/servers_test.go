@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -103,14 +102,6 @@ func TestServers(t *testing.T) {
 // probeAll returns the cell of each probe.
 func probeAll(t *testing.T, p *probe) map[string]string {
 	t.Helper()
-	// MinIO says that it is ready before it is.
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := p.fresh(false); err == nil {
-			break
-		} else if time.Since(start) > binary.Bound {
-			t.Fatal(err)
-		}
-	}
 	cells := map[string]string{}
 	for _, group := range probes() {
 		for _, one := range group {
