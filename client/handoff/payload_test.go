@@ -71,7 +71,7 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// TestSignedPayloadOrStay: a JWT that mixes an item and a stay is malformed, whoever has signed it.
+// TestSignedPayloadOrStay: a JWT that mixes an item and a stay is malformed, even if correctly signed.
 func TestSignedPayloadOrStay(t *testing.T) {
 	t.Parallel()
 	key := ed25519.NewKeyFromSeed(digest("k1" + tenantA))

@@ -94,7 +94,7 @@ func (n *node) suspect() {
 	}
 }
 
-// enter takes a place. If there is none, try returns a fullError instead of waiting. It returns errBusy when p ends.
+// enter takes a place. With all places taken, it waits, or returns a fullError if try is set. It returns errBusy when p ends.
 func (n *node) enter(p *patience, try bool) error {
 	for {
 		changed, err := n.check()

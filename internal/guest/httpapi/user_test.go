@@ -93,7 +93,7 @@ func signIn(t *testing.T, s *server) {
 	}
 	phone.want(200, http.MethodGet, "/wishlist", "", "00000001-")
 	phone.want(200, http.MethodGet, "/session", "", `"userId":"u-1","preferences":{"locale":"de-AT"},"attributes":{"phone":true,"theme":"dark"}`)
-	before.want(200, http.MethodGet, "/wishlist", "", `"items":[]`) // who has known the cookie before has nothing
+	before.want(200, http.MethodGet, "/wishlist", "", `"items":[]`) // the former cookie shows nothing
 	before.want(200, http.MethodGet, "/session", "", `"preferences":{}}`)
 
 	laptop := s.begin()
