@@ -327,9 +327,9 @@ func TestBackupAndReplicaAtOneURL(t *testing.T) {
 func TestBackupWhileWriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Clock, o.Interval = clock.System, time.Millisecond })
-	w.r.Start()
 	b := newBackups(w)
 	b.opts.Clock = clock.System
+	w.r.Start()
 	var writing sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	acknowledged := make([]time.Time, 0, 10_000)

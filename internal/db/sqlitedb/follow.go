@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -109,19 +110,36 @@ func (f *Follower) Release() error {
 	return classify(sqlitex.Execute(f.held, `ROLLBACK`, nil))
 }
 
-// Log counts the WAL frames.
-func (f *Follower) Log() (Log, error) { return f.checkpoint(`PRAGMA wal_checkpoint(NOOP)`) }
+// logTries limits retries while a commit changes the WAL's index, which takes microseconds.
+const logTries = 1000
 
-// Checkpoint writes frames to the database file unless a reader needs the old pages. It never waits.
-func (f *Follower) Checkpoint() (Log, error) {
-	return f.checkpoint(`PRAGMA wal_checkpoint(PASSIVE)`)
+// Log counts the WAL frames. SQLite cannot count them while a commit changes the WAL's index.
+func (f *Follower) Log() (l Log, err error) {
+	for range logTries {
+		var counted bool
+		if l, counted, err = f.checkpoint(`PRAGMA wal_checkpoint(NOOP)`); counted || err != nil {
+			return l, err
+		}
+		runtime.Gosched()
+	}
+	return l, errcode.New(errcode.Unavailable, "SQLite cannot count the frames of the WAL: commits change its index all the time")
 }
 
-func (f *Follower) checkpoint(pragma string) (Log, error) {
-	l, _, err := QueryRow(f.control, pragma, func(s *sqlite.Stmt) Log {
-		return Log{Committed: max(0, s.ColumnInt(1)), Checkpointed: max(0, s.ColumnInt(2))}
+// Checkpoint writes frames to the database file unless a reader needs the old pages. It never waits: if another
+// process checkpoints, it returns zeros.
+func (f *Follower) Checkpoint() (Log, error) {
+	l, _, err := f.checkpoint(`PRAGMA wal_checkpoint(PASSIVE)`)
+	return l, err
+}
+
+// checkpoint reports counted=false if SQLite was busy before it could count the frames.
+func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
+	_, _, err = QueryRow(f.control, pragma, func(s *sqlite.Stmt) struct{} {
+		counted = s.ColumnInt(0) == 0 || s.ColumnInt(1) >= 0
+		l = Log{Committed: max(0, s.ColumnInt(1)), Checkpointed: max(0, s.ColumnInt(2))}
+		return struct{}{}
 	})
-	return l, classify(err)
+	return l, counted, classify(err)
 }
 
 // Pages calls fn for every page; see Frozen.

@@ -1,8 +1,10 @@
 package sqlitedb_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,6 +79,32 @@ func TestFollowedLog(t *testing.T) {
 	if err != nil || info.Size() > 64<<20 {
 		t.Errorf("without the follower, the WAL has %v, %v", info.Size(), err)
 	}
+}
+
+// TestLogWhileWriting: the count of frames never falls while commits add frames.
+func TestLogWhileWriting(t *testing.T) {
+	t.Parallel()
+	db, f, _ := followed(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for range 3000 {
+			insertRow(t, db, `INSERT INTO t (body) VALUES (zeroblob(10))`)
+		}
+		stop()
+	})
+	before, calls := 0, 0
+	for ctx.Err() == nil {
+		l, err := f.Log()
+		if err != nil || l.Committed < before {
+			t.Errorf("call %d: %d frames after %d, %v", calls, l.Committed, before, err)
+			break
+		}
+		before = l.Committed
+		calls++
+	}
+	writing.Wait()
+	t.Logf("%d calls, %d frames", calls, before)
 }
 
 // TestRestartOfTheLog: Restart begins the WAL again, but not if it was not read to its
