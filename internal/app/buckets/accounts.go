@@ -31,7 +31,6 @@ type accountInput struct {
 	Account string `subject:"account" doc:"name of the account"`
 }
 
-// accountOutput is an account with its usage.
 type accountOutput struct {
 	Account string            `json:"account" title:"Account" subject:"account" cursor:"" example:"main"`
 	ID      buckets.AccountID `json:"id" title:"ID" example:"5e0f8ab9-6a31-44d6-8e4b-6f0b1a5d2c10"`
@@ -71,7 +70,6 @@ func (s *Buckets) showAccount(ctx context.Context, in accountInput) (o accountOu
 	return outputOfAccount(&a, outputOfUsage(used.Usage, used.Quota)), err
 }
 
-// madeKey is a new access key with its secret.
 type madeKey struct {
 	Account   string `json:"account" title:"Account" subject:"account" example:"main"`
 	Endpoint  string `json:"endpoint" title:"Endpoint" example:"https://s3.example.org"`
@@ -80,10 +78,9 @@ type madeKey struct {
 	note      string
 }
 
-// Notice implements operate.Changed.
 func (madeKey) Notice() string { return "" }
 
-// Note says that the address of S3 for clients is not known.
+// Note warns that the S3 endpoint for clients is unknown.
 func (k madeKey) Note() string { return k.note }
 
 func (s *Buckets) made(account string, key newKey) madeKey {
@@ -98,13 +95,11 @@ func (s *Buckets) addAccount(ctx context.Context, in accountInput) (madeKey, err
 	return s.made(in.Account, key), about(in.Account, err)
 }
 
-// accountChange is a change of an account.
 type accountChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	did     string
 }
 
-// Notice implements operate.Changed.
 func (c accountChange) Notice() string { return c.did + " account " + c.Account }
 
 func (s *Buckets) dropAccount(ctx context.Context, in accountInput) (c accountChange, err error) {

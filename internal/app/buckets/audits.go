@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// shown is how many findings of each kind are printed for people.
+// shown limits the printed findings per kind.
 const shown = 20
 
 func (s *Buckets) auditOperations() []operate.Operation {
@@ -52,7 +52,6 @@ type auditInput struct {
 	Restart         bool          `flag:"restart" doc:"do not continue an interrupted audit"`
 }
 
-// Check implements the checks of values.
 func (in auditInput) Check() error {
 	if in.Grace < maintenance.MinGrace {
 		return &operate.InputError{Input: "grace", Reason: "must be at least " + conf.FormatDuration(maintenance.MinGrace)}
@@ -63,7 +62,6 @@ func (in auditInput) Check() error {
 // findingState says whether a finding was repaired.
 type findingState string
 
-// Cell implements console.Shown.
 func (f findingState) Cell() service.Cell {
 	if f == "repaired" {
 		return service.Cell{State: service.OK, Text: string(f)}
@@ -71,7 +69,6 @@ func (f findingState) Cell() service.Cell {
 	return service.Cell{State: service.Warning, Text: string(f)}
 }
 
-// findingOutput is a finding, with names for people.
 type findingOutput struct {
 	maintenance.Finding
 	AccountName string `json:"account_name,omitempty"`
@@ -84,7 +81,6 @@ type findingOutput struct {
 	Says  string              `json:"-" title:"Detail"`
 }
 
-// auditOutput is the result of an audit.
 type auditOutput struct {
 	Result maintenance.Result `json:"result"`
 
@@ -96,10 +92,8 @@ type auditOutput struct {
 	text string
 }
 
-// IsPartial implements operate.Partial.
 func (a auditOutput) IsPartial() bool { return a.Result.Left > 0 }
 
-// Notice implements operate.Changed.
 func (a auditOutput) Notice() string { return a.text }
 
 func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Progress) (o auditOutput, err error) {
@@ -134,7 +128,6 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 	return o, err
 }
 
-// finding returns a finding with names for people.
 func (n *names) finding(ctx context.Context, f maintenance.Finding) (o findingOutput, err error) {
 	o = findingOutput{Finding: f, Kind: f.Problem, State: "left", On: f.Node, Says: f.Detail}
 	if f.Repaired {
@@ -146,7 +139,7 @@ func (n *names) finding(ctx context.Context, f maintenance.Finding) (o findingOu
 	return o, err
 }
 
-// auditPrinter prints the findings of an audit for people: the first of each kind.
+// auditPrinter prints the first findings of each kind.
 type auditPrinter struct {
 	first    map[maintenance.Problem][]findingOutput
 	repaired map[maintenance.Problem]int64

@@ -18,11 +18,10 @@ import (
 	"holdfast/internal/replica"
 )
 
-// holdTime is how long the garbage collection waits for a backup that died.
+// holdTime is how long a crashed backup delays garbage collection.
 const holdTime = 5 * time.Minute
 
-// nodesFolder is the folder of a backup with a folder for each configured node. That of
-// the node in the data folder has the same name in the backup.
+// nodesFolder is the backup folder for configured nodes. The node in the data folder keeps its name.
 const nodesFolder = Name + ".nodes"
 
 // files backs up, replicates and restores the bodies on file nodes.
@@ -34,7 +33,7 @@ func (s *Buckets) files() *service.Files {
 	}
 }
 
-// where returns the URL of each storage node that may have bodies: not of removed ones.
+// where returns the URLs of all nodes but removed ones.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
@@ -53,10 +52,9 @@ func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// isFile reports whether a node is a folder.
 func isFile(url string) bool { return strings.HasPrefix(url, "file:") }
 
-// omitted says which nodes a backup without bodies lacks.
+// omitted lists the nodes that a backup without bodies lacks.
 func (s *Buckets) omitted(ctx context.Context) (lines []string, err error) {
 	all, err := s.where(ctx)
 	for id, url := range all {
@@ -66,14 +64,14 @@ func (s *Buckets) omitted(ctx context.Context) (lines []string, err error) {
 	return lines, err
 }
 
-// copyBodies copies every body on file nodes into their folders of a backup.
+// copyBodies copies all bodies on file nodes into a backup.
 func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done, total int64)) (copied service.Copied, err error) {
 	if err := s.nodes.load(ctx); err != nil {
 		return copied, err
 	}
 	defer func() { err = errors.Join(err, s.nodes.close()) }()
 	s.cluster.Report = func(f blobs.Finding) {
-		if f.Problem != blobs.Missing { // it may be garbage
+		if f.Problem != blobs.Missing { // may be garbage
 			s.report(f)
 		}
 	}
@@ -82,14 +80,14 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	})
 }
 
-// restoreBodies writes every body on file nodes into their folders in a data folder. These are the same as in a backup.
+// restoreBodies copies a backup's bodies to the file nodes of a data folder, which has the same layout.
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
 	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)
 	})
 }
 
-// copied calls fn with the folder of each file node in dir, and returns its result.
+// copied calls fn with the folder of each file node in dir.
 func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
 	all, err := s.where(ctx)
 	if err != nil {
@@ -113,7 +111,7 @@ func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[st
 	return copied, err
 }
 
-// missing says how many bodies are on no file node, by the first of their nodes.
+// missing counts the bodies that are on no file node, by their first node.
 func missing(elsewhere map[string]int64, urls map[string]string) (lines []string) {
 	for id, n := range elsewhere {
 		lines = append(lines, fmt.Sprintf("%s only on storage node %s, %s", countOf(n, "body", "bodies"), id, cmp.Or(urls[id], "which is not configured")))
@@ -122,7 +120,7 @@ func missing(elsewhere map[string]int64, urls map[string]string) (lines []string
 	return lines
 }
 
-// eachBody calls fn with every body that a row refers to, but for those that are on no file node.
+// eachBody calls fn with every referenced body on a file node.
 func (s *Buckets) eachBody(ctx context.Context, fn func(replica.Body) error) (omitted []string, err error) {
 	if err := s.nodes.ensure(ctx); err != nil {
 		return nil, err
@@ -142,19 +140,17 @@ func (s *Buckets) eachBody(ctx context.Context, fn func(replica.Body) error) (om
 	return missing(elsewhere, all), err
 }
 
-// body returns a body as a replica reads it.
 func (s *Buckets) body(path string, r buckets.Reference) replica.Body {
 	return replica.Body{Name: path, Size: r.Length, Open: func(ctx context.Context) (io.ReadCloser, error) {
 		return s.cluster.Open(ctx, path, r, 0, -1)
 	}}
 }
 
-// watch makes written know each body that this process writes to a file node.
+// watch calls written for each body that this process writes to a file node.
 func (s *Buckets) watch(written func(replica.Body) (settled func(kept bool))) {
 	s.watcher.Store(&written)
 }
 
-// written tells the watcher about a body.
 func (s *Buckets) written(r buckets.Reference) (settled func(kept bool)) {
 	watcher := s.watcher.Load()
 	if watcher == nil || !slices.ContainsFunc(r.Sharks, s.nodes.isFolder) {

@@ -48,7 +48,6 @@ type bucketsInput struct {
 	operate.Page[string]
 }
 
-// bucketOutput is a bucket with its usage.
 type bucketOutput struct {
 	Bucket string `json:"bucket" title:"Bucket" subject:"bucket" cursor:"" example:"photos"`
 	usageOutput
@@ -76,7 +75,6 @@ func outputOfBucket(b *buckets.Bucket, u buckets.BucketUsage) bucketOutput {
 	return bucketOutput{b.Name, outputOfUsage(u.Usage, u.Quota), b.Created.Time(), accessOf(b)}
 }
 
-// accessOf says who may read the objects of a bucket.
 func accessOf(b *buckets.Bucket) string {
 	if b.Settings.PublicRead {
 		return accessPublic
@@ -84,7 +82,6 @@ func accessOf(b *buckets.Bucket) string {
 	return accessPrivate
 }
 
-// usageOfBuckets returns the usage of the buckets of a page.
 func (s *Buckets) usageOfBuckets(ctx context.Context, a buckets.AccountID, page []buckets.Bucket) ([]buckets.BucketUsage, error) {
 	refs := make([]buckets.BucketRef, len(page))
 	for i := range page {

@@ -32,7 +32,6 @@ func (in lockInput) lock() buckets.BucketLock {
 	return buckets.BucketLock{Enabled: true, Mode: lockMode(in.Mode), Days: in.Days, Years: in.Years}
 }
 
-// Check implements the checks of values.
 func (in lockInput) Check() error {
 	switch err := in.lock().Check(); {
 	case lockMode(in.Mode) == "" && in.Mode != noMode:
@@ -53,7 +52,6 @@ func (s *Buckets) setLock(ctx context.Context, in lockInput) (bucketChange, erro
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("object lock of bucket %s: %s", in.Bucket, lockText(in.lock()))}, err
 }
 
-// lockText describes the object lock of a bucket.
 func lockText(l buckets.BucketLock) string {
 	switch {
 	case !l.Enabled:
@@ -66,10 +64,10 @@ func lockText(l buckets.BucketLock) string {
 	return fmt.Sprintf("enabled, new objects %s for %d years", strings.ToLower(string(l.Mode)), l.Years)
 }
 
-// scannedVersions is how many versions are read to find locked ones.
+// scannedVersions limits the search for locked versions.
 const scannedVersions = 10 * buckets.MaxPage
 
-// nameLocked adds to the error of a bucket that is not empty which versions are locked.
+// nameLocked adds the locked versions to the error about a bucket that is not empty.
 func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error) error {
 	if !b.Lock.Enabled || cause == nil {
 		return cause
@@ -104,7 +102,7 @@ func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error
 		errcode.Message(cause), b.Name, read, locked, first.VersionID(), printable(first.Name), until)
 }
 
-// nameLockedOf is nameLocked for an account that has buckets.
+// nameLockedOf is nameLocked for an account with buckets.
 func (s *Buckets) nameLockedOf(ctx context.Context, id buckets.AccountID, cause error) error {
 	if !errors.Is(cause, buckets.ErrAccountHasBucket) {
 		return cause

@@ -14,13 +14,11 @@ import (
 	"holdfast/internal/operate"
 )
 
-// bucketInput names a bucket of an account.
 type bucketInput struct {
 	accountInput
 	Bucket string `subject:"bucket" doc:"name of the bucket"`
 }
 
-// bucketChange is a bucket that was changed.
 type bucketChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -28,10 +26,8 @@ type bucketChange struct {
 	notice string
 }
 
-// Notice implements operate.Changed.
 func (c bucketChange) Notice() string { return c.notice }
 
-// bucketOf reads a bucket of an account.
 func (s *Buckets) bucketOf(ctx context.Context, in bucketInput) (a buckets.Account, b buckets.Bucket, err error) {
 	if a, err = s.account(ctx, in.Account); err == nil {
 		b, err = s.opened.Bucket(ctx, a.ID, in.Bucket)
@@ -47,7 +43,7 @@ func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s of account %s is created", in.Bucket, in.Account)}, err
 }
 
-// deletedBucket is a bucket that was deleted, and where copies of its objects remain.
+// deletedBucket also says where copies of its objects remain.
 type deletedBucket struct {
 	bucketChange
 	service.Deleted
@@ -66,7 +62,7 @@ func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (d deletedBu
 	return d, err
 }
 
-// Access of a bucket, as the canned ACLs of S3.
+// Bucket access, named like S3's canned ACLs.
 const (
 	accessPrivate = "private"
 	accessPublic  = "public-read"
@@ -77,7 +73,6 @@ type accessInput struct {
 	Access string `flag:"access" doc:"private or public-read" enum:"private,public-read"`
 }
 
-// Check implements the checks of values.
 func (in accessInput) Check() error {
 	if in.Access != accessPrivate && in.Access != accessPublic {
 		return &operate.InputError{Input: "access", Reason: "must be private or public-read"}
@@ -97,7 +92,6 @@ func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, 
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the access of bucket %s is %s", in.Bucket, in.Access)}, err
 }
 
-// versioningWords are the states of versioning, by their numbers.
 var versioningWords = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
 
 type versioningInput struct {
@@ -105,7 +99,6 @@ type versioningInput struct {
 	Versioning string `flag:"versioning" doc:"enabled or suspended" enum:"enabled,suspended"`
 }
 
-// Check implements the checks of values.
 func (in versioningInput) Check() error {
 	if slices.Index(versioningWords, in.Versioning) <= 0 {
 		return &operate.InputError{Input: "versioning", Reason: "must be enabled or suspended"}
@@ -130,7 +123,6 @@ type corsInput struct {
 	MaxAge  time.Duration `flag:"max-age" doc:"how long browsers may remember the rule" default:"1h"`
 }
 
-// Check implements the checks of values.
 func (in corsInput) Check() error {
 	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	rule := in.rule()
@@ -143,7 +135,7 @@ func (in corsInput) Check() error {
 		}
 	}
 	for _, one := range rule.AllowedHeaders {
-		if !buckets.IsHeaderName(one) { // a * is allowed in one
+		if !buckets.IsHeaderName(one) { // may contain a *
 			return wrong("headers", "expected names of headers")
 		}
 	}
@@ -156,13 +148,12 @@ func (in corsInput) Check() error {
 	return nil
 }
 
-// noOrigins removes the rules of a bucket.
+// noOrigins removes a bucket's CORS rules.
 const noOrigins = "none"
 
-// corsInputs are the inputs with the members of a rule.
+// corsInputs maps CORS rule members to inputs.
 var corsInputs = map[string]string{"AllowedOrigin": "origins", "AllowedMethod": "methods", "AllowedHeader": "headers", "ExposeHeader": "expose", "MaxAgeSeconds": "max-age"}
 
-// rule returns the rule of the inputs.
 func (in corsInput) rule() buckets.CORSRule {
 	list := func(text string) (all []string) {
 		for one := range strings.SplitSeq(text, ",") {
@@ -193,7 +184,6 @@ func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, erro
 	return bucketChange{in.Account, in.Bucket, notice}, err
 }
 
-// bucketSettings is a bucket with its settings.
 type bucketSettings struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	bucketOutput

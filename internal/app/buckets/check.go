@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// inspectTime limits how long the check waits for storage nodes.
+	// inspectTime limits the wait for storage nodes.
 	inspectTime = 5 * time.Second
-	// lateGarbage is how much later than buckets.garbage_after garbage may be removed.
+	// lateGarbage is the delay after buckets.garbage_after before a warning.
 	lateGarbage = 24 * time.Hour
 )
 
-// inspect checks the storage nodes, the garbage collection and the access keys.
+// inspect checks the storage nodes, garbage collection and access keys.
 func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
-	if !s.nodes.isLoaded() { // the service is not started: this is a command
+	if !s.nodes.isLoaded() { // a command, not a server
 		if err := s.nodes.load(ctx); err != nil {
 			return nil, err
 		}
@@ -94,8 +94,8 @@ func copiesOf(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// missingData returns the data folder if it does not exist yet. The first start creates it, with
-// the node in it; whether it can has a finding of its own.
+// missingData returns the data folder if it does not exist yet. The first start creates it; another finding reports
+// whether it can.
 func (s *Buckets) missingData() string {
 	if _, err := os.Stat(s.deps.Data); !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -103,14 +103,13 @@ func (s *Buckets) missingData() string {
 	return s.deps.Data
 }
 
-// isIn reports whether a path is directly in a folder; "" contains nothing.
+// isIn reports whether path is directly in folder, which may be "".
 func isIn(path, folder string) bool {
 	abs, err := filepath.Abs(folder)
 	return folder != "" && err == nil && filepath.Dir(filepath.Clean(path)) == abs
 }
 
-// inspectNew checks a node of the configuration that is not initialized yet. missing is the
-// data folder if it does not exist yet.
+// inspectNew checks a configured node that is not initialized yet. missing is the data folder if it does not exist.
 func inspectNew(id, address, missing string) service.Finding {
 	name := id + ", " + address
 	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && !isIn(u.Path, missing) {
@@ -167,10 +166,10 @@ func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err er
 	return f, err
 }
 
-// mostKeys is how many access keys a check decrypts. Their IDs are random.
+// mostKeys limits how many access keys a check decrypts. Key IDs are random.
 const mostKeys = 4 * buckets.MaxPage
 
-// inspectKeys checks that the secrets of access keys can be decrypted.
+// inspectKeys checks that access key secrets can be decrypted.
 func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets keys"}
 	var total, wrong int64

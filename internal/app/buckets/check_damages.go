@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// shownLost is how many objects without a good copy a check names.
+	// shownLost limits the lost objects that a check names.
 	shownLost = 20
-	// lateRepair is how long the repair of a copy may take before a check warns.
+	// lateRepair is the age at which an unrepaired copy causes a warning.
 	lateRepair = time.Hour
 )
 
-// inspectDamages reports damaged copies, and names the objects that are lost.
 func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, err error) {
 	const what = "buckets copies"
 	h, err := s.maintenance.Health(ctx)
@@ -52,7 +51,6 @@ func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, 
 	return append(found, more...), err
 }
 
-// countOf returns a number with a noun.
 func countOf(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -88,7 +86,7 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 	return append(found, last), nil
 }
 
-// damaged returns the name of the object that a damaged copy belongs to.
+// damaged names the object of a damaged copy.
 func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) {
 	account, bucket, err := n.find(ctx, d.Owner, d.Bucket)
 	switch {
@@ -102,7 +100,7 @@ func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) 
 	return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(d.Name), d.ID), nil
 }
 
-// scrubSummary says when the scrubber has read all copies.
+// scrubSummary says when the scrubber last read all copies.
 func (s *Buckets) scrubSummary(all []buckets.Scrub) string {
 	if s.cfg.ScrubEvery == 0 {
 		return "copies are not read regularly (buckets.scrub_interval = 0)"

@@ -10,16 +10,15 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// The kinds of fields with choices that no list has.
+// Field kinds with computed choices.
 const (
-	folderKind = "folder" // where an object goes
+	folderKind = "folder" // target of an object
 	rightKind  = "right"  // of an access key
 )
 
-// folderEntries is how many entries of a bucket are read for a choice of folders: objects are among them.
+// folderEntries limits the entries, including objects, that are read to find folders.
 const folderEntries = 200
 
-// chooseThing returns folders of a bucket, and the rights of access keys.
 func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 	switch kind {
 	case folderKind:
@@ -29,7 +28,7 @@ func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.V
 		for _, r := range buckets.Rights {
 			c.All = append(c.All, service.Option{Value: string(r), Text: string(r)})
 		}
-		if at.Has("key") { // its limits are changed
+		if at.Has("key") { // the key exists
 			c.All = append(c.All, service.Option{Value: noLimit, Text: "no limit"})
 		}
 		return c, nil
@@ -37,7 +36,7 @@ func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.V
 	return nil, nil
 }
 
-// chooseFolder returns the folders of a bucket whose names begin with a prefix; for an object, with its name in each.
+// chooseFolder returns the folders that begin with prefix; for an object, its name in each of them.
 func (s *Buckets) chooseFolder(ctx context.Context, prefix string, at url.Values) (*service.Choices, error) {
 	a, err := s.opened.Account(ctx, at.Get("account"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns the former spelling of the commands of quotas, of which flags made a change.
+// commands returns the old `quota` command, which was show or, with flags, set.
 func (s *Buckets) commands(*service.Shell) []*cobra.Command {
 	quota := &cobra.Command{Use: "quota", Hidden: true, DisableFlagParsing: true, RunE: func(cmd *cobra.Command, args []string) error {
 		typed := []string{Name, "quotas", "show"}

@@ -14,16 +14,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// consoleRows is how many rows a page of the console has.
 const consoleRows = 100
 
-// counts add the counters of buckets, without those of accounts.
+// counts leave out the usage rows of accounts.
 var counts = []service.Counted{
 	{Of: "bucket", Table: "manta_bucket"},
 	{Of: "object", Table: "manta_bucket_usage", Where: "bucket_id <> '00000000-0000-0000-0000-000000000000'", Sum: "objects"},
 }
 
-// console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Show: s.showBuckets},
@@ -48,7 +46,7 @@ func (s *Buckets) console() *service.Console {
 	}}
 }
 
-// backlogs are the deleted objects that still need space, and the events that were not published.
+// backlogs counts deleted objects that still use space and unpublished events.
 func (s *Buckets) backlogs(ctx context.Context) ([]service.Fact, error) {
 	b, known := s.metrics.backlog.get()
 	if !known {
@@ -77,7 +75,7 @@ func momentCell(m buckets.Moment) service.Cell {
 	return service.TimeCell(m.Time())
 }
 
-// usageCell shows a number with its quota, which is 0 if there is none.
+// usageCell shows n and its quota; 0 means no quota.
 func usageCell(n, quota int64, text func(int64) string) service.Cell {
 	if quota == 0 {
 		return service.TextCell(text(n))
@@ -85,7 +83,6 @@ func usageCell(n, quota int64, text func(int64) string) service.Cell {
 	return service.Cell{Text: text(n) + " of " + text(quota), Share: float64(n), Most: float64(quota)}
 }
 
-// usageFacts shows the usage of an account or of a bucket.
 func usageFacts(u buckets.BucketUsage) *service.Facts {
 	return &service.Facts{Inline: true, Rows: []service.Fact{
 		{Name: "Objects", Cell: usageCell(u.Usage.Objects, u.Quota.Objects, decimal)}, {Name: "Bytes", Cell: usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes)},
@@ -94,10 +91,9 @@ func usageFacts(u buckets.BucketUsage) *service.Facts {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// publicEndpoint returns the URL of S3 for clients, if the configuration says it.
+// publicEndpoint returns the S3 URL for clients, if configured.
 func (s *Buckets) publicEndpoint() string { return cmp.Or(s.client().Address, s.endpoint()) }
 
-// bucket reads the account and the bucket that a page is about.
 func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
 	if a, err = s.opened.Account(ctx, r.Value("account")); err == nil {
 		b, err = s.opened.Bucket(ctx, a.ID, r.Value("bucket"))
@@ -105,7 +101,7 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 	return a, b, err
 }
 
-// above returns links to the account, the bucket, and the folders of the name of an object.
+// above returns links to the account, the bucket and the parent folders.
 func above(a buckets.Account, bucket, name string) []service.Link {
 	all := []service.Link{
 		{Text: "Buckets", To: "buckets"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
@@ -122,13 +118,12 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 	return all
 }
 
-// mostAbove limits the links above a page.
+// mostAbove limits these links.
 const mostAbove = 20
 
-// folderOf returns the folder of an object, with a slash at its end, or "".
+// folderOf returns an object's folder with a trailing slash, or "".
 func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
-// object reads the object that a page is about.
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
 	if a, b, err = s.bucket(ctx, r); err == nil {
 		o, err = s.opened.Object(ctx, a.ID, b.ID, r.Value("object"))
@@ -136,7 +131,6 @@ func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets
 	return a, b, o, err
 }
 
-// linkLives are the lifetimes of links that the console offers.
 var linkLives = []service.Option{{Value: "1h", Text: "1 hour"}, {Value: "24h", Text: "1 day"}, {Value: "168h", Text: "7 days"}}
 
 func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -172,7 +166,7 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 	return view, nil
 }
 
-// shownVersion returns the ID of a version for links to its body: "" for the current one.
+// shownVersion returns the version ID for body links; "" is the current version.
 func shownVersion(v *buckets.Version) buckets.VersionID {
 	if v.Current {
 		return ""
@@ -180,7 +174,6 @@ func shownVersion(v *buckets.Version) buckets.VersionID {
 	return v.VersionID()
 }
 
-// objectFacts shows the metadata of an object.
 func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
 	where := "the database"
 	if len(v.Sharks) > 0 {
@@ -200,7 +193,6 @@ func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
 	return f
 }
 
-// objectForms are what the operator may do with an object.
 func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []service.Block {
 	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": o.Name}
 	after := "This cannot be undone."
@@ -217,7 +209,7 @@ func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []servi
 	}
 }
 
-// sent reads the version that a page sends.
+// sent reads the version to send.
 func (s *Buckets) sent(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, v, err = s.version(ctx, r); err == nil && v.Marker {
 		err = buckets.ErrMarker
@@ -233,7 +225,6 @@ func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*serv
 	return s.file(ctx, a, b, &v.Object), nil
 }
 
-// file returns the body of an object as a file.
 func (s *Buckets) file(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object) *service.File {
 	return &service.File{Name: path.Base(o.Name), Size: o.Length, Write: func(to io.Writer) error {
 		body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: o.Length})
@@ -267,7 +258,7 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// endpointNote says that the address of S3 for clients is not known, which a signature includes; "": it is.
+// endpointNote warns if the S3 endpoint for clients is unknown, because signatures include it.
 func (s *Buckets) endpointNote() string {
 	if s.client().Address != "" {
 		return ""
@@ -275,13 +266,12 @@ func (s *Buckets) endpointNote() string {
 	return "The configuration does not say under which address clients reach S3, so this one is for this machine only. Set buckets.domain to the host name of S3."
 }
 
-// linked is the object of a link.
 type linked struct {
 	bucket, object string
 	until          buckets.Moment
 }
 
-// signingKey returns an access key of an account with which everybody may read the object of a link.
+// signingKey finds a key that may read the linked object until the link expires.
 func (s *Buckets) signingKey(ctx context.Context, a buckets.Account, l linked) (newKey, error) {
 	for _, k := range s.cfg.ConfiguredKeys() {
 		if k.Account == a.Name {

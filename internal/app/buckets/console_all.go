@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// allAccounts is how many accounts a page of buckets reads: an account may have no bucket.
+// allAccounts limits the accounts read per page: an account may be empty.
 const allAccounts = 100
 
-// showBuckets lists buckets by account and name: all, or those of an account. A cursor is the names of both with a slash between them.
+// showBuckets lists buckets by account and name. A cursor is ACCOUNT/BUCKET.
 func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	if s.opened == nil {
 		return nil, errDisabled
@@ -52,16 +52,16 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 			return nil, err
 		}
 		if more || len(t.Rows) == consoleRows {
-			break // the last row says where the next page begins
+			break // the last row has the cursor
 		}
 		if i == allAccounts-1 {
-			t.Next = a.Name + "/~" // after all names of its buckets
+			t.Next = a.Name + "/~" // sorts after all bucket names
 		}
 	}
 	return view, nil
 }
 
-// accountsFrom reads accounts, the named one first.
+// accountsFrom reads accounts, starting with name.
 func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.Account, err error) {
 	if name != "" {
 		if a, err := s.opened.Account(ctx, name); err == nil {
@@ -72,7 +72,6 @@ func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.
 	return append(all, more...), err
 }
 
-// addBuckets adds the buckets of an account to a table.
 func (s *Buckets) addBuckets(ctx context.Context, t *service.Table, a buckets.Account, q buckets.BucketQuery) (more bool, err error) {
 	page, more, err := s.opened.Buckets(ctx, a.ID, q)
 	if err != nil || len(page) == 0 {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Views of a bucket: the value "view" of the page.
+// Values of "view".
 const (
 	viewList     = ""
 	viewGrid     = "grid"
@@ -54,7 +54,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	return page, nil
 }
 
-// viewsOf returns links to the views of a folder: of images there is a grid, and of a bucket with versions a list of them.
+// viewsOf links to a folder's views: a grid for images, and a version list for versioned buckets.
 func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.PageRequest) service.Views {
 	v := service.Views{Label: "View", Current: "List"}
 	add := func(title, view string) {
@@ -73,14 +73,13 @@ func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.P
 	return v
 }
 
-// prefixOf returns the folder of a page, and how the names in it begin.
+// prefixOf returns a page's folder and the name prefix within it.
 func prefixOf(r *service.PageRequest) (folder, name string) {
 	prefix := r.Value("prefix")
 	folder = folderOf(prefix)
 	return folder, cmp.Or(r.Value("name"), prefix[len(folder):])
 }
 
-// listObjects fills the table of a bucket or a folder.
 func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	folder, name := prefixOf(r)
 	q := buckets.Query{Prefix: folder + name, Delimiter: "/", Limit: consoleRows}
@@ -104,7 +103,7 @@ func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buc
 	return nil
 }
 
-// nameInFolder returns the name of an entry without its folder. An object may have the name of the folder itself.
+// nameInFolder strips the folder from an entry's name. An object may be named like the folder.
 func nameInFolder(name, folder string) string {
 	if in := strings.TrimPrefix(name, folder); in != "" {
 		return in
@@ -112,7 +111,6 @@ func nameInFolder(name, folder string) string {
 	return name
 }
 
-// entryCells returns the row of a folder or an object.
 func entryCells(a buckets.Account, b buckets.Bucket, e *buckets.Entry, folder, view string) []service.Cell {
 	if e.Group != "" {
 		return []service.Cell{folderCell(a, b, e.Group, folder, view), service.TextCell("-"), service.TextCell("-"), service.TextCell("folder")}
@@ -121,12 +119,11 @@ func entryCells(a buckets.Account, b buckets.Bucket, e *buckets.Entry, folder, v
 	return []service.Cell{objectCell(a, b, o, nameInFolder(o.Name, folder)), service.TextCell(service.FormatBytes(o.Length)), momentCell(o.Modified), service.TextCell(o.ContentType)}
 }
 
-// folderCell returns the name of a folder as a link to it in the same view.
 func folderCell(a buckets.Account, b buckets.Bucket, group, folder, view string) service.Cell {
 	return service.Cell{Icon: "folder", Text: nameInFolder(group, folder), To: service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", group, "view", view)}
 }
 
-// objectCell returns the name of an object as a link to it, with a small picture if it may have one.
+// objectCell links to an object, with a thumbnail if it may have one.
 func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name string) service.Cell {
 	c := service.Cell{Icon: "file", Text: name, To: objectPage("object", a, b, o.Name, "")}
 	if strings.HasPrefix(o.ContentType, "image/") {
@@ -138,7 +135,7 @@ func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name str
 	return c
 }
 
-// Prefixes of the keys of rows: an object may have the name of a folder.
+// Row key prefixes: an object may be named like a folder.
 const (
 	objectKey = "object:"
 	folderKey = "folder:"
@@ -151,7 +148,6 @@ func keyOf(e *buckets.Entry) string {
 	return objectKey + e.Object.Name
 }
 
-// bulkForms are what the operator may do with chosen rows.
 func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk {
 	after := "This cannot be undone."
 	if b.Versioning == buckets.VersioningEnabled {
@@ -169,7 +165,6 @@ func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk
 	}}
 }
 
-// copyFields are the choices of a move.
 var copyFields = []service.Field{
 	{Name: "keep", Label: "Copy: keep the original", Checkbox: true},
 	{Name: "replace", Label: "Replace objects that exist", Checkbox: true},

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	bulkTime = 20 * time.Second // after which a request stops; the operator repeats it for the rest
-	bulkPage = 500              // objects of a folder that are read at once
+	bulkTime = 20 * time.Second // per request; the operator repeats it for the rest
+	bulkPage = 500              // objects per read
 )
 
-// errLate stops a request that has taken long enough.
+// errLate stops a request after bulkTime.
 var errLate = errors.New("enough for a request")
 
-// chosen is the work on the objects of chosen rows.
+// chosen works on the objects of selected rows.
 type chosen struct {
 	s       *Buckets
 	account buckets.Account
@@ -29,7 +29,7 @@ type chosen struct {
 	done    int64
 }
 
-// choose reads the account and the bucket of a request with chosen rows, and puts names for the log into its values.
+// choose reads a request's account and bucket, and names the selected rows for the log.
 func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen, keys []string, err error) {
 	keys = r.Values["key"]
 	if len(keys) == 0 {
@@ -43,13 +43,12 @@ func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen
 	return &chosen{s: s, account: a, bucket: b, until: s.deps.Clock().Add(bulkTime)}, keys, err
 }
 
-// each calls fn with pages of the objects that a row stands for, until the time is over. base is the part of their names that is the
-// folder with the row. A folder's objects are read from its beginning again if fn removes them.
+// each calls fn with pages of a row's objects. base is the row's folder, a prefix of their names.
 func (c *chosen) each(ctx context.Context, key string, fn func(ctx context.Context, base string, all []buckets.Object) error) error {
 	if name, ok := strings.CutPrefix(key, objectKey); ok {
 		o, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, name)
 		if errors.Is(err, buckets.ErrNoObject) {
-			return nil // another operator was faster
+			return nil // deleted concurrently
 		} else if err != nil {
 			return err
 		}
@@ -82,7 +81,6 @@ func (c *chosen) each(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 }
 
-// outcome says how far the work is.
 func (c *chosen) outcome(did string, err error) (o service.Outcome, _ error) {
 	objects := service.Count(c.done, "object")
 	if errors.Is(err, errLate) {
@@ -133,7 +131,6 @@ func (c *chosen) delete(ctx context.Context, _ string, all []buckets.Object) err
 	return err
 }
 
-// bucketLinks leads from a bucket to its settings.
 func bucketLinks(a buckets.Account, b buckets.Bucket) *service.Links {
 	return &service.Links{All: []service.Link{
 		{Text: "Settings", To: service.PageLink("buckets/show", "account", a.Name, "bucket", b.Name)},

@@ -19,26 +19,24 @@ import (
 )
 
 const (
-	previewText  = 64 << 10 // bytes of a text that are shown
-	previewImage = 20 << 20 // bytes of the largest image that is shown
-	sniffed      = 512      // bytes that say what a body is
+	previewText  = 64 << 10 // bytes of text shown
+	previewImage = 20 << 20 // bytes of the largest image shown
+	sniffed      = 512      // bytes for type detection
 
 	thumbnailWhole = 512 << 10 // bytes of the largest image that a list shows whole
-	thumbnailHead  = 128 << 10 // bytes of a larger photo that may have a small picture
+	thumbnailHead  = 128 << 10 // bytes of a photo searched for a thumbnail
 )
 
-// head returns the first bytes of an object.
 func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
 	n := min(o.Length, most)
 	body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: n})
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // read only
 	text := make([]byte, n)
 	_, err := io.ReadFull(body, text)
 	return text, err
 }
 
-// imageType returns the type of an image that browsers may show, by its first bytes, or "". What the
-// client that stored it says does not count.
+// imageType detects an image that browsers may show, or returns "". It ignores the stored content type.
 func imageType(head []byte) string {
 	if kind := http.DetectContentType(head); slices.Contains(service.Images, kind) {
 		return kind
@@ -46,7 +44,6 @@ func imageType(head []byte) string {
 	return ""
 }
 
-// preview shows an image, or the beginning of a text as text.
 func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Bucket, v *buckets.Version) []service.Block {
 	o := &v.Object
 	head, err := s.head(ctx, a, b, o, previewText)
@@ -71,16 +68,16 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	return []service.Block{&service.Text{Title: title, Body: indented(head), Copy: true}}
 }
 
-// mostNested limits how deep JSON may be for a preview to be indented: each level widens every line.
+// mostNested limits the depth of indented JSON: each level widens every line.
 const mostNested = 20
 
-// indented returns JSON with a line for each member, and other text as it is.
+// indented indents JSON and returns other text unchanged.
 func indented(text []byte) string {
 	depth, d := 0, json.NewDecoder(bytes.NewReader(text))
 	for {
 		token, err := d.Token()
 		if err != nil {
-			break // the end, or no JSON
+			break // EOF, or not JSON
 		}
 		switch token {
 		case json.Delim('['), json.Delim('{'):
@@ -99,7 +96,6 @@ func indented(text []byte) string {
 	return out.String()
 }
 
-// sendImage sends an object that is an image.
 func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
@@ -118,14 +114,13 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	return f, nil
 }
 
-// mayHaveThumbnail reports whether a list shows a small picture of an object: it is an image, as the client that stored it says, and it is
-// small itself, or a photo.
+// mayHaveThumbnail reports whether a list tries to show a thumbnail. It trusts the stored content type.
 func mayHaveThumbnail(o *buckets.Object) bool {
 	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
 }
 
-// sendThumbnail sends a small picture of an object: a small image itself, and of a larger photo the one that the camera has put into it.
-// Nothing is decoded, because an image of a few bytes may have a billion pixels.
+// sendThumbnail sends a small image whole, or a photo's embedded thumbnail. It decodes nothing: a few bytes may
+// expand to a billion pixels.
 func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
@@ -150,7 +145,6 @@ func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*s
 	}}, nil
 }
 
-// uploadForm uploads files into a folder of a bucket.
 func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.Form {
 	return &service.Form{
 		Title: "Upload files", Text: "Choose files, or drop them here.", Action: "upload", Submit: "Upload",
@@ -163,7 +157,7 @@ func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.For
 	}
 }
 
-// uploadObjects stores the files of a form. If one cannot be stored, those before it stay.
+// uploadObjects stores the files of a form. After an error, the files before it stay stored.
 func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -194,7 +188,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// asFolder returns the name of a folder with a slash at its end; "" is the bucket itself.
+// asFolder adds a trailing slash; "" is the bucket itself.
 func asFolder(name string) string {
 	if name != "" && !strings.HasSuffix(name, "/") {
 		name += "/"
@@ -202,7 +196,7 @@ func asFolder(name string) string {
 	return name
 }
 
-// uploadError says which file could not be stored, and how many were.
+// uploadError names the failed file and counts the stored ones.
 func uploadError(name string, stored []string, err error) error {
 	code, text := errcode.Of(err), errcode.Message(err)
 	if code == errcode.Internal || text == "" {

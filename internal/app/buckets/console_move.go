@@ -17,14 +17,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// move is where objects go.
+// move is a target for objects.
 type move struct {
 	bucket  buckets.Bucket
 	keep    bool
 	replace bool
 }
 
-// target reads where a request moves objects.
 func (c *chosen) target(ctx context.Context, r *service.PageRequest) (m move, err error) {
 	m.bucket, err = c.s.opened.Bucket(ctx, c.account.ID, cmp.Or(r.Value("to-bucket"), c.bucket.Name))
 	m.keep, m.replace = r.Value("keep") == "yes", r.Value("replace") == "yes"
@@ -88,11 +87,11 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 	return o, err
 }
 
-// moveAttempts limits how often an object is copied that changes again and again.
+// moveAttempts limits how often move copies an object that keeps changing.
 const moveAttempts = 5
 
-// move copies an object and then deletes the original, if it has not changed since; otherwise it copies the object again. Interrupted at any
-// point, it loses nothing and can be repeated.
+// move copies an object, then deletes the original unless it has changed, in which case it starts over. It may be
+// interrupted and repeated.
 func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	for range moveAttempts {
 		o, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, from)
 		if errors.Is(err, buckets.ErrNoObject) {
-			return nil // another operator was faster
+			return nil // deleted concurrently
 		} else if err != nil {
 			return err
 		}
@@ -116,7 +115,7 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 		}
 		switch {
 		case errors.Is(err, buckets.ErrNoObject):
-			return nil // another operator was faster
+			return nil // deleted concurrently
 		case err == nil:
 			c.done++
 			return nil
@@ -127,8 +126,8 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	return errcode.Newf(errcode.Conflict, "%s changes all the time: it was copied, and the original stays", from)
 }
 
-// copy writes a copy of an object with all that belongs to it, or returns the copy that an interrupted move has written. former is an
-// earlier copy, which it replaces, or "".
+// copy copies an object with its metadata, or returns the copy left by an interrupted move. It replaces former, an
+// earlier copy, if set.
 func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
 	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
 		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
@@ -139,7 +138,7 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 		put.Condition.NoneMatch.Any = !m.replace
 	}
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // read only
 	w, err := c.s.opened.PutObject(ctx, c.account.ID, m.bucket.BucketRef, put, newSummed(body, o.Checksum.Algorithm))
 	if errors.Is(err, buckets.ErrPrecondition) {
 		there, same, failed := c.copied(ctx, o, to, m)
@@ -153,11 +152,11 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 	return w.Object, nil
 }
 
-// copied reads the target of a move, and reports whether it is a copy of an object with all that belongs to it.
+// copied reads the target and reports whether it is a complete copy of o.
 func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
 	there, err = c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, to)
 	if errors.Is(err, buckets.ErrNoObject) {
-		return there, false, nil // it was deleted meanwhile
+		return there, false, nil // deleted concurrently
 	}
 	if err != nil || there.Length != o.Length || !there.SameMetadata(o) || there.Checksum.Algorithm != o.Checksum.Algorithm {
 		return there, false, err
@@ -165,15 +164,15 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	if o.MD5 != nil {
 		return there, bytes.Equal(there.MD5, o.MD5), nil
 	}
-	// It was uploaded in parts, and a copy has none.
+	// Multipart objects have no MD5, but their copies do.
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // read only
 	sum := md5.New()                    //nolint:gosec // as above
 	_, err = io.Copy(sum, body)
 	return there, bytes.Equal(there.MD5, sum.Sum(nil)), err
 }
 
-// summed is a body whose sums are computed as it is read.
+// summed computes a body's checksums as it is read.
 type summed struct {
 	io.Reader
 	md5       hash.Hash
@@ -181,8 +180,8 @@ type summed struct {
 	algorithm checksum.Algorithm
 }
 
-// newSummed returns a body with the checksum of an algorithm, or without if it is "". The checksum of a copy is computed again, because the
-// checksum of an original with parts would be wrong for it.
+// newSummed computes an MD5, and the checksum named by algorithm unless it is "". The checksum of a multipart object
+// is wrong for its copy.
 func newSummed(body io.Reader, algorithm string) *summed {
 	c := &summed{md5: md5.New()} //nolint:gosec // as above
 	sums := []io.Writer{c.md5}
@@ -194,7 +193,6 @@ func newSummed(body io.Reader, algorithm string) *summed {
 	return c
 }
 
-// Sums implements buckets.Source.
 func (c *summed) Sums() buckets.Sums {
 	s := buckets.Sums{MD5: c.md5.Sum(nil)}
 	if c.checksum != nil {

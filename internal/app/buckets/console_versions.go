@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Words for versions of an object.
 const (
 	currentWord    = "current"
 	noncurrentWord = "noncurrent"
@@ -28,12 +27,11 @@ func wordOf(v *buckets.Version) string {
 	return noncurrentWord
 }
 
-// objectPage returns a link to a page about an object. version is "" for the current one.
+// objectPage links to a page about an object; version "" is the current one.
 func objectPage(page string, a buckets.Account, b buckets.Bucket, name string, version buckets.VersionID) string {
 	return service.PageLink(page, "account", a.Name, "bucket", b.Name, "object", name, "version", string(version))
 }
 
-// versionCells returns the row of a version in a list of versions.
 func versionCells(a buckets.Account, b buckets.Bucket, v *buckets.Version, name string) []service.Cell {
 	first := objectCell(a, b, &v.Object, name)
 	first.To = objectPage("object", a, b, v.Name, v.VersionID())
@@ -49,7 +47,7 @@ func versionCells(a buckets.Account, b buckets.Bucket, v *buckets.Version, name 
 	return []service.Cell{first, service.TextCell(wordOf(v)), size, momentCell(v.Created)}
 }
 
-// listVersions is showObjects with all versions of the objects. A cursor is the ID of a version, a slash, and the name of its object.
+// listVersions is listObjects with all versions. A cursor is VERSION/NAME.
 func (s *Buckets) listVersions(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	version, after, _ := strings.Cut(r.Value("after"), "/")
 	folder, name := prefixOf(r)
@@ -78,7 +76,7 @@ func (s *Buckets) listVersions(ctx context.Context, r *service.PageRequest, a bu
 	return nil
 }
 
-// versionsTable lists the versions of an object with what can be done with them.
+// versionsTable lists an object's versions with their actions.
 func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, shown *buckets.Version) (*service.Table, error) {
 	t := &service.Table{
 		Title: "Versions", Columns: []service.Column{{Title: "Created", Names: true}, {Title: "State"}, {Title: "Size", Number: true}, {Title: "Actions"}},
@@ -112,7 +110,6 @@ func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a b
 	return t, nil
 }
 
-// versionForms are the buttons of a version.
 func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (forms []service.Form) {
 	at := momentCell(v.Created).Text
 	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": v.Name, "version": string(v.VersionID())}
@@ -130,7 +127,7 @@ func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (form
 	return append(forms, remove)
 }
 
-// restoreVersion makes a copy of a version the current one. The others stay.
+// restoreVersion makes a copy of a version the current one.
 func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, v, err := s.version(ctx, r)
 	if err != nil {
@@ -147,7 +144,6 @@ func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o
 	return o, nil
 }
 
-// deleteVersion deletes a version, or a delete marker.
 func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -173,7 +169,7 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// version reads the version that a page is about: that of the request, or the current one, which may be a delete marker.
+// version reads the requested version, or the current one, which may be a delete marker.
 func (s *Buckets) version(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, err = s.bucket(ctx, r); err != nil {
 		return a, b, v, err

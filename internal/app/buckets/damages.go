@@ -22,7 +22,6 @@ func (s *Buckets) damageOperations() []operate.Operation {
 // damageState says whether a damaged copy can be repaired.
 type damageState buckets.DamageState
 
-// String returns the state for people.
 func (d damageState) String() string {
 	if d == damageState(buckets.Lost) {
 		return "no good copy is left"
@@ -30,7 +29,6 @@ func (d damageState) String() string {
 	return "to be repaired"
 }
 
-// Cell implements console.Shown.
 func (d damageState) Cell() service.Cell {
 	if d == damageState(buckets.Lost) {
 		return service.Cell{State: service.Wrong, Text: d.String()}
@@ -38,7 +36,6 @@ func (d damageState) Cell() service.Cell {
 	return service.Cell{State: service.Warning, Text: d.String()}
 }
 
-// damageOutput is a damaged copy.
 type damageOutput struct {
 	Object   string      `json:"object" title:"Object" doc:"account, bucket, name and ID of the body, or the path of the copy" example:"main/photos/cat.jpg (body 0a4ccfd6-51ad-4b4e-8fd0-0e1f5b8c8a11)"`
 	Node     string      `json:"node" title:"Node" example:"home:disk1"`

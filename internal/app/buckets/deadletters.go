@@ -27,7 +27,6 @@ func (s *Buckets) deadLetterOperations() []operate.Operation {
 
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast buckets dead-letters list lists them")
 
-// deadLetters finds set-aside events by their IDs.
 func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	return service.DeadLetters[eventInput]{
 		Box: on(s, s.deadEvents), Missing: errNoEvent, Event: "notification", Key: "object", Delay: "within half a minute",
@@ -41,7 +40,7 @@ func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	}
 }
 
-// deadEvents returns the set-aside events of all destinations, also of those that are not configured any more.
+// deadEvents covers all destinations, including those no longer configured.
 func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error) {
 	return s.publisher.dead, nil
 }
@@ -50,10 +49,10 @@ type eventInput struct {
 	Event string `subject:"event" doc:"ID of the event"`
 }
 
-// eventID returns the ID of an event as text: its owner, its stream and its number.
+// eventID encodes the owner, stream and number of an event.
 func eventID(id outbox.ID) string {
 	bytes, err := hex.DecodeString(strings.ReplaceAll(id.Owner+id.Stream, "-", ""))
-	if err != nil { // no UUID has one
+	if err != nil { // not a UUID
 		return ""
 	}
 	return eventPrefix + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(bytes, uint64(id.Seq)))
@@ -61,7 +60,6 @@ func eventID(id outbox.ID) string {
 
 const eventPrefix = "evt_"
 
-// parseEventID is the inverse of eventID.
 func parseEventID(text string) (id outbox.ID, ok bool) {
 	text, ok = strings.CutPrefix(text, eventPrefix)
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -73,7 +71,6 @@ func parseEventID(text string) (id outbox.ID, ok bool) {
 	return id, id.Seq > 0
 }
 
-// deadOutput is an event that was set aside.
 type deadOutput struct {
 	ID          string    `json:"id" title:"Event" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
 	Object      string    `json:"object" title:"Object" doc:"bucket and name" example:"photos/2026/harbour.jpg"`
@@ -87,7 +84,7 @@ type deadOutput struct {
 	Cursor      string    `json:"-" cursor:""`
 }
 
-// outputOfDead returns an event with its record in the JSON of S3. names has the accounts that were read.
+// outputOfDead also returns the event's S3 record. names caches account names.
 func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names map[string]string) (o deadOutput, record json.RawMessage, err error) {
 	o = deadOutput{ID: eventID(e.ID()), Object: e.Key, Destination: e.Topic, At: e.At, SetAside: e.DiedAt, Attempts: e.Attempts, Error: e.Reason}
 	o.Cursor = o.ID
@@ -126,7 +123,7 @@ func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []
 	return all, err
 }
 
-// deadDetail is a set-aside event with what lists leave out.
+// deadDetail adds the fields that lists omit.
 type deadDetail struct {
 	deadOutput
 	Record json.RawMessage `json:"record" text:"Record" doc:"what the destination gets"`

@@ -31,7 +31,6 @@ type drainInput struct {
 	FewerCopies bool   `flag:"fewer-copies" doc:"accept one copy less of bodies for which there is no other node with space"`
 }
 
-// drainOutput is the result of a drain.
 type drainOutput struct {
 	Node    string   `json:"node" subject:"node"`
 	Moved   int64    `json:"moved" title:"Moved bodies"`
@@ -46,10 +45,8 @@ type drainOutput struct {
 	isConfigured bool
 }
 
-// IsPartial implements operate.Partial.
 func (d drainOutput) IsPartial() bool { return d.Failed > 0 }
 
-// Notice implements operate.Changed.
 func (d drainOutput) Notice() string {
 	lines := []string{fmt.Sprintf("moved bodies: %d; copies that were not needed: %d", d.Moved, d.Dropped)}
 	add := func(is bool, text string) {

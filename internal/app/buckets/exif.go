@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// Numbers of JPEG and of Exif, the metadata that cameras write into it.
+// Constants of JPEG and of Exif, the metadata that cameras add.
 const (
 	exifMarker      = 0xe1
 	exifOrientation = 0x0112
 	exifThumbStart  = 0x0201
 	exifThumbLength = 0x0202
-	exifEntry       = 12 // bytes of an entry of a directory
+	exifEntry       = 12 // bytes of a directory entry
 	mostEntries     = 200
 )
 
@@ -20,7 +20,7 @@ var (
 	exifHeader = []byte("Exif\x00\x00")
 )
 
-// exifThumbnail returns the small JPEG that a camera has put into the beginning of a photo, turned as the photo is, or nil.
+// exifThumbnail returns the JPEG thumbnail that a camera embedded in a photo, with the photo's orientation, or nil.
 func exifThumbnail(head []byte) []byte {
 	rest, ok := bytes.CutPrefix(head, jpegStart)
 	for ok && len(rest) > 4 && rest[0] == 0xff {
@@ -36,7 +36,7 @@ func exifThumbnail(head []byte) []byte {
 	return nil
 }
 
-// tiffThumbnail returns the small JPEG that the second directory of TIFF data points to, or nil.
+// tiffThumbnail returns the JPEG that the second TIFF directory points to, or nil.
 func tiffThumbnail(tiff []byte) []byte {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {
@@ -61,7 +61,7 @@ func tiffThumbnail(tiff []byte) []byte {
 	return append(turned(photo[exifOrientation]), thumb...)
 }
 
-// tiffDirectory returns the numbers in the directory at an offset, by their tags, and the offset of the next directory.
+// tiffDirectory returns a directory's numbers by tag, and the next directory's offset.
 func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[uint16]uint32, next uint32) {
 	numbers = map[uint16]uint32{}
 	if at == 0 || uint64(at)+2 > uint64(len(tiff)) {
@@ -72,7 +72,7 @@ func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[
 		if len(entries) < exifEntry {
 			return numbers, 0
 		}
-		const isShort = 3 // type of a number of two bytes
+		const isShort = 3 // two-byte number
 		tag, value := order.Uint16(entries), order.Uint32(entries[8:])
 		if order.Uint16(entries[2:]) == isShort {
 			value = uint32(order.Uint16(entries[8:]))
@@ -85,13 +85,13 @@ func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[
 	return numbers, order.Uint32(entries)
 }
 
-// turned returns the beginning of a JPEG with Exif data that say how browsers turn it.
+// turned returns the start of a JPEG whose Exif data set the orientation.
 func turned(orientation uint32) []byte {
 	start := append([]byte{}, jpegStart...)
 	if orientation < 2 || orientation > 8 {
 		return start
 	}
-	const length = 34 // of the segment, without its marker
+	const length = 34 // without the segment's marker
 	start = append(start, 0xff, exifMarker, 0, length)
 	start = append(append(start, exifHeader...), "MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00"...)
 	return append(start, byte(orientation), 0, 0, 0, 0, 0, 0)

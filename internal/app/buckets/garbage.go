@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// garbageLeft says why deleted objects are still on storage nodes after a sweep.
+// garbageLeft says why deleted objects remain on storage nodes after a sweep.
 func (s *Buckets) garbageLeft(ctx context.Context, now time.Time) (string, error) {
 	w, err := s.opened.Waiting(ctx, now.Add(-s.live.Load().GarbageAfter), now)
 	if err != nil || w.Rows == 0 {
@@ -19,7 +19,6 @@ func (s *Buckets) garbageLeft(ctx context.Context, now time.Time) (string, error
 	return explainGarbage(w, s.live.Load().GarbageAfter), nil
 }
 
-// explainGarbage says why garbage is not removed yet.
 func explainGarbage(w buckets.Waiting, after time.Duration) string {
 	clock := func(m buckets.Moment) string { return m.Time().UTC().Format(time.RFC3339) }
 	var why []string

@@ -56,7 +56,6 @@ const (
 	mostParallel = 256
 )
 
-// Check implements the checks of values.
 func (in importInput) Check() error {
 	bucket, _ := in.source()
 	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
@@ -78,14 +77,13 @@ func (in importInput) Check() error {
 	return nil
 }
 
-// source returns the bucket and the prefix of the source.
 func (in importInput) source() (bucket, prefix string) {
 	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(in.Source, importScheme), "/")
 	return bucket, prefix
 }
 
-// options returns where the source is, with its credentials. Only a command uses those of its environment: whoever may
-// start an import in a server does not get the rights that the server has elsewhere.
+// options returns the source and its credentials. Only a command reads credentials from the environment: starting an
+// import on a server must not grant the server's rights elsewhere.
 func (in importInput) options(isServer bool) (imports.SourceOptions, error) {
 	o := imports.SourceOptions{
 		Endpoint: in.Endpoint, Region: in.Region, Profile: in.Profile, VirtualHost: in.VirtualHost, Anonymous: in.Anonymous,
@@ -116,7 +114,6 @@ type importProblem struct {
 	Reason string `json:"reason" title:"Reason"`
 }
 
-// importOutput is the result of an import.
 type importOutput struct {
 	DryRun     bool          `json:"dryRun"`
 	Buckets    int64         `json:"buckets" title:"Buckets" least:"0"`
@@ -138,10 +135,8 @@ type importOutput struct {
 	more     int64
 }
 
-// IsPartial implements operate.Partial.
 func (o importOutput) IsPartial() bool { return o.Failed > 0 || o.Left > 0 }
 
-// Notice implements operate.Changed.
 func (o importOutput) Notice() string {
 	if !o.hasEnded && o.Imported == 0 {
 		return "" // the error says why
@@ -172,7 +167,7 @@ func (o importOutput) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
-// Note says what is missing, and why.
+// Note says why objects are missing.
 func (o importOutput) Note() string {
 	var lines []string
 	for _, p := range o.problems {

@@ -45,7 +45,6 @@ type showKeyInput struct {
 	keyInput
 }
 
-// accountKey is an access key with its account.
 type accountKey struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	keyDetail
@@ -77,7 +76,6 @@ type keysInput struct {
 	Secrets bool `flag:"secrets" doc:"show the secret keys" local:""`
 }
 
-// The states of an access key.
 const (
 	keyActive     = "active"
 	keyExpired    = "expired"
@@ -85,7 +83,7 @@ const (
 	keyConfigured = "in the configuration"
 )
 
-// keyOutput is an access key in a list, where one column has all limits. Only the command shows its secret.
+// keyOutput is a list row with all limits in one column. Only the command shows its secret.
 type keyOutput struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
@@ -102,7 +100,7 @@ type keyOutput struct {
 	Next      string    `json:"-" cursor:""`
 }
 
-// rank orders the keys of a page: the last one works.
+// rank sorts working keys last.
 func (k *keyOutput) rank() int {
 	switch k.State {
 	case keyConfigured:
@@ -113,10 +111,8 @@ func (k *keyOutput) rank() int {
 	return 2
 }
 
-// Offers says which keys can be revoked.
 func (k keyOutput) Offers(string) bool { return isKeyOpen(k.State) }
 
-// listed returns a key as the list has it.
 func (k keyDetail) listed() keyOutput {
 	o := keyOutput{
 		AccessKey: k.AccessKey, Name: k.Name, State: k.State, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
@@ -134,7 +130,6 @@ func (k keyDetail) listed() keyOutput {
 	return o
 }
 
-// keyDetail is an access key without its secret.
 type keyDetail struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
@@ -148,16 +143,13 @@ type keyDetail struct {
 	Networks  words     `json:"networks,omitempty" title:"Networks" zero:"all"`
 }
 
-// Offers says which keys can be revoked.
 func (k keyDetail) Offers(string) bool { return isKeyOpen(k.State) }
 
-// isKeyOpen reports whether a key in a state can be changed and revoked.
+// isKeyOpen reports whether a key can be changed and revoked.
 func isKeyOpen(state string) bool { return state == keyActive || state == keyExpired }
 
-// Notice implements operate.Changed.
 func (k keyDetail) Notice() string { return "limits of access key " + k.AccessKey + " changed" }
 
-// detail returns a key of the database.
 func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	o := keyDetail{
 		AccessKey: k.ID, Name: k.Name, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked), Expires: service.TimeOf(k.Expires),
@@ -174,7 +166,7 @@ func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	return o
 }
 
-// listKeys lists the keys of an account in pages by ID. The last one of a page works: revoked keys come first.
+// listKeys returns pages by ID. Each page ends with its working keys.
 func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
@@ -242,7 +234,6 @@ type keyChange struct {
 	AccessKey string `json:"accessKey" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 }
 
-// Notice implements operate.Changed.
 func (c keyChange) Notice() string { return "access key " + c.AccessKey + " is revoked" }
 
 func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (keyChange, error) {

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// termsInput are the terms of an access key: its name, and what it may do until when.
 type termsInput struct {
 	Name     string   `flag:"name" doc:"name of the key for people, such as backup"`
 	Buckets  []string `flag:"bucket" value:"NAME" names:"bucket,*" doc:"only the bucket NAME, or with NAME* buckets whose names begin with it; repeatable" title:"Buckets"`
@@ -21,10 +20,9 @@ type termsInput struct {
 	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, such as 720h" title:"Expires in"`
 }
 
-// noLimit removes a limit of a key.
+// noLimit removes a limit.
 const noLimit = "none"
 
-// Check implements the checks of values.
 func (in termsInput) Check() error {
 	for _, of := range []struct {
 		input string
@@ -44,7 +42,7 @@ func (in termsInput) Check() error {
 	return nil
 }
 
-// apply returns terms with the values that are given.
+// apply overrides the given terms of t.
 func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyTerms, error) {
 	if in.Name != "" {
 		t.Name = given(in.Name)
@@ -85,7 +83,6 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 	return t, nil
 }
 
-// given returns the value of an input, of which none is the empty one.
 func given(text string) string {
 	if text == noLimit {
 		return ""
@@ -93,7 +90,6 @@ func given(text string) string {
 	return text
 }
 
-// givenList is given for a repeatable input.
 func givenList(all []string) []string {
 	if len(all) == 1 && all[0] == noLimit {
 		return nil
@@ -101,7 +97,7 @@ func givenList(all []string) []string {
 	return all
 }
 
-// parseNetwork parses a network, or the address of one client.
+// parseNetwork parses a network or a single address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if n, err := netip.ParsePrefix(text); err == nil && !n.Addr().Is4In6() {
 		return n.Masked(), nil
@@ -117,7 +113,6 @@ type limitKeyInput struct {
 	termsInput
 }
 
-// limitKey changes the terms of a key.
 func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, err error) {
 	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
 	if err != nil {
@@ -126,13 +121,11 @@ func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, 
 	return s.detail(&key), nil
 }
 
-// words are a list in one cell of a table.
+// words is a list in one table cell.
 type words []string
 
-// String returns the words with commas between them.
 func (w words) String() string { return strings.Join(w, ", ") }
 
-// wordsOf returns the texts of values.
 func wordsOf[T any](all []T, text func(T) string) (w words) {
 	for _, one := range all {
 		w = append(w, text(one))

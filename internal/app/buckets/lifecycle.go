@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/sweep"
 )
 
-// openLifecycle opens the runner of lifecycle rules.
 func (s *Buckets) openLifecycle(st store) *lifecycle.Runner {
 	return lifecycle.New(lifecycle.Options{
 		Store: st, Clock: s.deps.Clock, Monotonic: time.Now, Log: s.deps.Log,
@@ -26,7 +25,6 @@ func (s *Buckets) openLifecycle(st store) *lifecycle.Runner {
 	})
 }
 
-// lifecycleJob applies the lifecycle rules of all buckets.
 func (s *Buckets) lifecycleJob() sweep.Job {
 	return sweep.Job{
 		Name: "expired objects of buckets", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
@@ -68,17 +66,14 @@ func (s *Buckets) lifecycleOperations() []operate.Operation {
 	}
 }
 
-// lifecycleState says how the last run of lifecycle rules ended.
 type lifecycleState string
 
-// States of runs.
 const (
 	lifecycleNone  lifecycleState = "no run yet"
 	lifecycleRuns  lifecycleState = "running"
 	lifecycleEnded lifecycleState = "complete"
 )
 
-// Cell implements console.Shown.
 func (l lifecycleState) Cell() service.Cell {
 	c := service.Cell{Text: string(l)}
 	switch l {
@@ -91,7 +86,6 @@ func (l lifecycleState) Cell() service.Cell {
 	return c
 }
 
-// lifecycleOutput is what is known about the lifecycle of a bucket.
 type lifecycleOutput struct {
 	Account string         `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string         `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -107,7 +101,7 @@ type lifecycleOutput struct {
 	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules."`
 }
 
-// lifecycleRule is a lifecycle rule in words, with what the last run deleted by it.
+// lifecycleRule describes a rule and the last run's deletions.
 type lifecycleRule struct {
 	ID      string        `json:"id" title:"Rule" subject:"rule" example:"logs"`
 	Status  string        `json:"status" title:"Status" enum:"enabled,disabled"`
@@ -119,13 +113,11 @@ type lifecycleRule struct {
 	Uploads int64         `json:"uploads" doc:"aborted by the last run"`
 
 	listedTerms
-	isWhole bool // the operation can set it
+	isWhole bool // set can express it
 }
 
-// Offers says which buttons the lifecycle of a bucket has.
 func (o lifecycleOutput) Offers(verb string) bool { return verb != "clear" || len(o.Rules) > 0 }
 
-// Offers says whether operators can set the rule.
 func (r lifecycleRule) Offers(verb string) bool { return verb != "set" || r.isWhole }
 
 func timeOrNone(m buckets.Moment) *time.Time {
@@ -148,7 +140,6 @@ func (s *Buckets) showLifecycle(ctx context.Context, in bucketInput) (o lifecycl
 	return outputOfLifecycle(a.Name, &b, &run, s.opened.Now()), nil
 }
 
-// showAboveLifecycle shows the bucket above the page of its lifecycle.
 func (s *Buckets) showAboveLifecycle(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -172,7 +163,7 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 		o.State = lifecycleRuns
 	}
 	switch {
-	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour): // none deletes anything
+	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour): // nothing to delete soon
 	case run.IsDue(l, now):
 		o.Next = timeOrNone(now)
 	default:
@@ -191,7 +182,7 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 	return o
 }
 
-// ruleDid says what a run has done by a rule; "" if nothing.
+// ruleDid describes a rule's deletions; "" means none.
 func ruleDid(c buckets.Counts) string {
 	var all []string
 	if c.Objects > 0 {
@@ -203,7 +194,6 @@ func ruleDid(c buckets.Counts) string {
 	return strings.Join(all, "; ")
 }
 
-// ruleApplies says to which objects a lifecycle rule applies.
 func ruleApplies(r *buckets.LifecycleRule) string {
 	var all []string
 	if prefix := r.Begins(); prefix != "" {
@@ -226,7 +216,6 @@ func ruleApplies(r *buckets.LifecycleRule) string {
 	return strings.Join(all, ", ")
 }
 
-// ruleDoes says what a lifecycle rule does.
 func ruleDoes(r *buckets.LifecycleRule) string {
 	var all []string
 	days := func(n int) string { return service.Count(int64(n), "day") }
@@ -254,7 +243,6 @@ func ruleDoes(r *buckets.LifecycleRule) string {
 	return strings.Join(all, "; ")
 }
 
-// lifecycleChange is what a run of lifecycle rules has deleted.
 type lifecycleChange struct {
 	Account string        `json:"account" subject:"account" example:"main"`
 	Bucket  string        `json:"bucket" subject:"bucket" example:"photos"`
@@ -264,7 +252,6 @@ type lifecycleChange struct {
 	Uploads int64         `json:"uploads" title:"Uploads aborted"`
 }
 
-// Notice implements operate.Changed.
 func (c lifecycleChange) Notice() string {
 	return fmt.Sprintf("deleted %s (%s) and aborted %s of bucket %s", service.Count(c.Objects, "object"), service.FormatBytes(int64(c.Bytes)), service.Count(c.Uploads, "upload"), c.Bucket)
 }

@@ -14,10 +14,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// maintenanceFolder returns the folder of maintenance.
 func (s *Buckets) maintenanceFolder() string { return filepath.Join(s.deps.Data, Name+"-maintenance") }
 
-// openMaintenance opens the maintenance of the database and the storage nodes.
 func (s *Buckets) openMaintenance(st store) *maintenance.Service {
 	return maintenance.NewService(maintenance.ServiceOptions{
 		Options: maintenance.Options{Store: st, Nodes: s.nodes.service, Cluster: s.cluster, Clock: s.deps.Clock, Folder: s.maintenanceFolder()},
@@ -32,8 +30,8 @@ func (s *Buckets) openMaintenance(st store) *maintenance.Service {
 	})
 }
 
-// maintain runs an audit or a drain. Only one may run at a time on a database, whatever machine it is on. The lock tells a
-// command which process of this data folder runs another one.
+// maintain runs an audit or a drain. Only one may run per database, on any machine. The lock tells a command which
+// process of this data folder runs another.
 func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run func(context.Context, maintenance.Progress) error) error {
 	folder := s.maintenanceFolder()
 	if err := durable.MakeFolder(folder); err != nil {

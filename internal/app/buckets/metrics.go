@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics are the metrics of the service. None has a label for an account or a bucket.
+// metrics have no labels for accounts or buckets.
 type metrics struct {
 	ops     *prometheus.CounterVec
 	latency *prometheus.HistogramVec
@@ -36,13 +36,12 @@ type metrics struct {
 	backlog cached[buckets.Backlog]
 }
 
-// events are the values of the label event of holdfast_buckets_node_bodies_total.
+// events are the event labels of holdfast_buckets_node_bodies_total.
 var events = []string{
 	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
 	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Unframed),
 }
 
-// observe registers the metrics.
 func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	m, cluster := d.Metrics, s.cluster
 	r := &metrics{
@@ -122,10 +121,9 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	return r
 }
 
-// backlogAge is the maximum age of values of the database. Reading the backlog scans all garbage.
+// backlogAge is how long database values are cached. Reading the backlog scans all garbage.
 const backlogAge = time.Minute
 
-// count wraps the handler of S3.
 func (m *metrics) count(s3 *s3api.Handler) web.Handler {
 	s3.Observe = func(operation string, r *http.Request, err error, took time.Duration) {
 		m.ops.WithLabelValues(operation, resultOf(r, err)).Inc()
@@ -134,7 +132,7 @@ func (m *metrics) count(s3 *s3api.Handler) web.Handler {
 	return s3.Serve
 }
 
-// resultOf returns the result of a request: ok, refused, failed, or left by its client.
+// resultOf returns a result label; left means that the client disconnected.
 func resultOf(r *http.Request, err error) string {
 	switch {
 	case err == nil:

@@ -14,18 +14,18 @@ import (
 	"holdfast/internal/obs"
 )
 
-// cached is a value of the database that is read at most once a minute.
+// cached is a database value that is read at most once a minute.
 type cached[T any] struct {
 	read func(context.Context) (T, error)
 	now  clock.Clock
 
 	mu    sync.Mutex
 	value T
-	asked time.Time // of the last read, which may have failed
+	asked time.Time // last read, failed or not
 	known bool      // the last read succeeded
 }
 
-// get returns the value, and false if it could not be read.
+// get returns false if the value could not be read.
 func (c *cached[T]) get() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *cached[T]) forget() {
 	c.asked = time.Time{}
 }
 
-// know makes the counters of nodes begin with 0.
+// know starts the node counters at 0.
 func (m *metrics) know(nodes []blobs.Status) {
 	for i := range nodes {
 		for _, counter := range []*prometheus.CounterVec{m.repaired, m.scrubbedCopies, m.scrubbedBytes} {
@@ -53,7 +53,6 @@ func (m *metrics) know(nodes []blobs.Status) {
 	}
 }
 
-// observeDamages registers the metrics of damaged copies and of the scrubber.
 func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubEvery time.Duration) {
 	m.repaired = to.Counter("holdfast_buckets_repaired_copies_total", "Damaged copies of bodies that were rewritten from good ones.", "node")
 	m.scrubbedCopies = to.Counter("holdfast_buckets_scrubbed_copies_total", "Copies of bodies that the scrubber has read.", "node")
@@ -103,7 +102,7 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 	})
 }
 
-// scrubShare returns which part of a pass is done.
+// scrubShare returns the finished fraction of a pass.
 func scrubShare(s buckets.Scrub) float64 {
 	if s.Done || s.Total == 0 {
 		return 1

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-// names finds the names of accounts and buckets, which findings have the IDs of.
+// names caches the names of accounts and buckets.
 type names struct {
 	service  *buckets.Service
 	accounts map[buckets.AccountID]*accountNames
@@ -22,8 +22,7 @@ type accountNames struct {
 	buckets map[buckets.BucketID]string
 }
 
-// find returns the names of an account and a bucket, or the IDs of those that are
-// deleted. An ID that is empty has no name.
+// find returns the names of an account and a bucket. A deleted one is named by its ID, an empty ID by "".
 func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
 	if id == "" {
 		return "", "", nil
@@ -63,7 +62,7 @@ func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, 
 	}
 }
 
-// subject names the object or file of a finding, with the version of its body.
+// subject names a finding's object or file, with the body version.
 func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
 	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
 	switch {
@@ -79,7 +78,7 @@ func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, er
 	return cmp.Or(f.Path, account), nil
 }
 
-// printable quotes the name of an object that a terminal would not show as it is.
+// printable quotes a name that a terminal would alter.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// showAuditLink leads from the storage nodes to what restores their copies.
+// showAuditLink links to the audits, which restore copies.
 func showAuditLink(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Links{All: []service.Link{{Text: "Audit and repair copies", To: "audits"}}}}}, nil
 }
@@ -39,10 +39,10 @@ func (s *Buckets) nodeOperations() []operate.Operation {
 	}
 }
 
-// settleTime is how long a command waits at its end for what goes on in the background.
+// settleTime is how long a command waits for background work at its end.
 const settleTime = 10 * time.Second
 
-// withNodes calls fn with the storage nodes. A server has them already.
+// withNodes loads the storage nodes for fn unless a server has them open.
 func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error) (err error) {
 	if s.serves.Load() {
 		return fn(ctx)
@@ -62,7 +62,7 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 	return fn(ctx)
 }
 
-// knownNode returns a node of the database. One that was removed is not known.
+// knownNode finds a node that is not removed.
 func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok bool, err error) {
 	all, err := s.nodes.service.Nodes(ctx)
 	i := slices.IndexFunc(all, func(n buckets.Node) bool { return n.ID == id && n.State != buckets.NodeRemoved })
@@ -79,7 +79,6 @@ type newNodeInput struct {
 	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; may be missing for a node that exists"`
 }
 
-// Check implements the checks of values.
 func (in newNodeInput) Check() error {
 	if in.URL == "" {
 		return buckets.CheckNodeID(in.Node)
@@ -91,7 +90,6 @@ type nodeChange struct {
 	Node string `json:"node" subject:"node" example:"home:disk2"`
 }
 
-// Notice implements operate.Changed.
 func (c nodeChange) Notice() string {
 	return fmt.Sprintf("storage node %s is active; running servers use it within %s", c.Node, loadEvery)
 }
@@ -120,7 +118,7 @@ func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, e
 	return nodeChange{n.ID}, s.nodes.service.SetNode(ctx, n)
 }
 
-// isNode returns an error unless the marker of a node is at its URL.
+// isNode checks that the node's marker is at its URL.
 func isNode(ctx context.Context, n buckets.Node) error {
 	d, err := openDriver(n, "")
 	if err != nil {
@@ -134,10 +132,9 @@ type nodesInput struct {
 	Bodies bool `flag:"bodies" doc:"count the bodies on each node, which reads all metadata"`
 }
 
-// nodeState is the state of a storage node.
 type nodeState string
 
-// shownState is the state of a storage node; the console marks nodes that are inactive or do not work.
+// shownState lets the console mark inactive and failing nodes.
 type shownState struct {
 	state   nodeState
 	problem nodeProblem
@@ -145,7 +142,6 @@ type shownState struct {
 
 func (s shownState) String() string { return string(s.state) }
 
-// Cell implements console.Shown.
 func (s shownState) Cell() service.Cell {
 	c := service.Cell{State: service.Warning, Text: s.String()}
 	switch {
@@ -157,10 +153,9 @@ func (s shownState) Cell() service.Cell {
 	return c
 }
 
-// nodeProblem is why a storage node does not work, or "".
+// nodeProblem is why a node does not work, or "".
 type nodeProblem string
 
-// Cell implements console.Shown.
 func (p nodeProblem) Cell() service.Cell {
 	if p == "" {
 		return service.TextCell("-")
@@ -168,7 +163,6 @@ func (p nodeProblem) Cell() service.Cell {
 	return service.Cell{State: service.Wrong, Text: string(p)}
 }
 
-// nodeOutput is a storage node.
 type nodeOutput struct {
 	ID       string         `json:"id" title:"Node" subject:"node" example:"home:disk1"`
 	State    nodeState      `json:"state" enum:"new,active,read-only,draining,removing,removed"`
@@ -184,7 +178,7 @@ type nodeOutput struct {
 	Problem  nodeProblem    `json:"problem,omitempty" title:"Problem"`
 }
 
-// scrubPass says how much of a node the scrubber has read.
+// scrubPass is the scrubber's progress on a node.
 type scrubPass struct {
 	isComplete   bool
 	bytes, total int64
@@ -198,7 +192,6 @@ func (p scrubPass) String() string {
 	return fmt.Sprintf("%d of %d bytes", p.bytes, p.total)
 }
 
-// Rounded implements service.Rounded.
 func (p scrubPass) Rounded() string {
 	if p.isComplete {
 		return p.String()
@@ -206,7 +199,6 @@ func (p scrubPass) Rounded() string {
 	return service.FormatBytes(p.bytes) + " of " + service.FormatBytes(p.total)
 }
 
-// Offers says which nodes can be drained.
 func (n nodeOutput) Offers(string) bool {
 	return n.State != "new" && n.State != nodeState(buckets.NodeRemoved)
 }
@@ -224,7 +216,7 @@ func (s *Buckets) listNodes(ctx context.Context, in nodesInput) (all []nodeOutpu
 	return all, err
 }
 
-// nodeList returns the storage nodes that are not removed, by ID.
+// nodeList returns the nodes that are not removed, by ID.
 func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
@@ -266,7 +258,6 @@ func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 	return all, nil
 }
 
-// addScrubs adds how far the scrubber is on each node, and when it has read all copies.
 func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 	h, err := s.maintenance.Health(ctx)
 	for _, p := range h.Scrubs {
@@ -282,7 +273,6 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 	return err
 }
 
-// countBodies counts the bodies on each node and their bytes.
 func (s *Buckets) countBodies(ctx context.Context, all []nodeOutput) error {
 	nodes, err := s.maintenance.CountBodies(ctx)
 	for i := range all {

@@ -21,38 +21,36 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// loadEvery is how often the nodes are read from the database, and refreshEvery is how
-// often their free space is.
+// loadEvery is the interval for reading the nodes from the database, refreshEvery for their free space.
 const (
 	loadEvery    = 2 * time.Second
 	refreshEvery = 10 * time.Second
 )
 
-// localNode is the node that a server without configured nodes has.
+// localNode is the only node of a server without configured nodes.
 const localNode = "local:1"
 
-// nodes keeps a cluster's nodes: those of the configuration and those of the database.
-// A node of the configuration is initialized when the database does not know it yet.
-// Later its marker has to be there, so that a disk that is not mounted is noticed.
+// nodes keeps the cluster's nodes, from the configuration and the database. A configured node is initialized when the
+// database does not know it. Later its marker must exist, which detects an unmounted disk.
 type nodes struct {
 	cluster *blobs.Cluster
 	service *buckets.NodeService
 	cfg     *buckets.Config
 	clock   clock.Clock
 	log     *slog.Logger
-	folder  string // of the node of a server without configured nodes
-	create  bool   // nodes may be initialized
-	process string // names its temporary files; see processes
+	folder  string // of localNode
+	create  bool   // may initialize nodes
+	process string // names temporary files; see processes
 
 	mu      sync.Mutex
 	open    map[string]opened               // by ID
-	last    map[string]buckets.Node         // that the cluster uses
-	failed  map[string]error                // nodes of the configuration that could not be initialized
+	last    map[string]buckets.Node         // in use by the cluster
+	failed  map[string]error                // configured nodes that were not initialized
 	changed atomic.Bool                     // since the last refresh
-	folders atomic.Pointer[map[string]bool] // IDs of the nodes that are folders
+	folders atomic.Pointer[map[string]bool] // IDs of folder nodes
 
 	saying sync.Mutex
-	said   map[string]string // errors that were logged, by node
+	said   map[string]string // logged errors, by node
 }
 
 type opened struct {
@@ -60,7 +58,6 @@ type opened struct {
 	driver blobs.Driver
 }
 
-// run keeps the nodes up to date until ctx ends.
 func (n *nodes) run(ctx context.Context) {
 	for i := 0; ; i++ {
 		if i%int(refreshEvery/loadEvery) == 0 || n.changed.Swap(false) {
@@ -73,20 +70,20 @@ func (n *nodes) run(ctx context.Context) {
 	}
 }
 
-// reload is load for a server, which tries again later.
+// reload calls load and logs its error; the server tries again later.
 func (n *nodes) reload(ctx context.Context) {
 	err := n.load(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	level := slog.LevelError
-	if errcode.Is(err, errcode.Unavailable) { // the database is away, or is being migrated
+	if errcode.Is(err, errcode.Unavailable) { // the database is down or migrating
 		level = slog.LevelWarn
 	}
 	n.say(level, "", "could not read the storage nodes", err)
 }
 
-// say logs an error of a node, or of all with "", once as long as it stays the same.
+// say logs an error of a node, or of all for "", once until it changes.
 func (n *nodes) say(level slog.Level, node, what string, err error) {
 	text := ""
 	if err != nil {
@@ -110,8 +107,8 @@ func (n *nodes) say(level slog.Level, node, what string, err error) {
 	}
 }
 
-// ensure loads the nodes unless they are known: in a command, which does not start the service, and
-// in a server that started before its database had tables.
+// ensure loads the nodes unless they are known: in commands, and in a server that started before its database was
+// migrated.
 func (n *nodes) ensure(ctx context.Context) error {
 	if n.isLoaded() {
 		return nil
@@ -119,14 +116,12 @@ func (n *nodes) ensure(ctx context.Context) error {
 	return n.load(ctx)
 }
 
-// isLoaded reports whether the nodes are known.
 func (n *nodes) isLoaded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.open != nil
 }
 
-// load reads the nodes and opens those that are new.
 func (n *nodes) load(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,9 +156,8 @@ func (n *nodes) load(ctx context.Context) error {
 	return n.use(all)
 }
 
-// check returns an error if no body can be stored, because too few nodes were ever
-// initialized, or if none works now. A body has as many copies as copies says; 0 is the
-// default. Fewer nodes that work than copies are not an error: most bodies can be read.
+// check returns an error if fewer nodes were ever initialized than a body needs, or if no node works now. copies is
+// per body; 0 is the default. Fewer working nodes than copies are no error: most bodies can be read.
 func (n *nodes) check(ctx context.Context, copies int) error {
 	if err := n.ensure(ctx); err != nil {
 		return err
@@ -173,7 +167,7 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	failed := maps.Clone(n.failed)
 	n.mu.Unlock()
 	total, active, reason := n.working()
-	if total > 0 && active == 0 { // they may work again since the last refresh
+	if total > 0 && active == 0 { // they may have recovered since the last refresh
 		n.cluster.Refresh(ctx)
 		total, active, reason = n.working()
 	}
@@ -189,8 +183,8 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	return nil
 }
 
-// working counts the active nodes, and those of them that work, as far as is known. It
-// returns why one does not. A node that is full works: its bodies can be read.
+// working counts the active nodes and the working ones among them, and says why one does not work. A full node works:
+// its bodies can be read.
 func (n *nodes) working() (total, works int, reason string) {
 	for _, s := range n.cluster.Nodes() {
 		switch {
@@ -208,7 +202,7 @@ func (n *nodes) working() (total, works int, reason string) {
 
 var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets nodes add")
 
-// configured returns the URLs of the nodes that are not only in the database.
+// configured returns the URLs of the configured nodes, or of localNode.
 func (n *nodes) configured() map[string]string {
 	if len(n.cfg.Nodes) > 0 {
 		all := map[string]string{}
@@ -217,7 +211,7 @@ func (n *nodes) configured() map[string]string {
 		}
 		return all
 	}
-	folder, err := filepath.Abs(n.folder) // in a URL, the first part of a relative path would be a host
+	folder, err := filepath.Abs(n.folder) // a relative path would start with a host
 	if err != nil {
 		n.log.Error("could not find the folder of bodies", "folder", n.folder, "error", err)
 		return nil
@@ -225,7 +219,6 @@ func (n *nodes) configured() map[string]string {
 	return map[string]string{localNode: (&url.URL{Scheme: "file", Path: folder}).String()}
 }
 
-// add initializes a node and adds it to the database.
 func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	if !n.create {
 		return errcode.New(errcode.Unavailable, "the storage node is new: it is initialized when the server starts")
@@ -233,7 +226,7 @@ func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	return n.initialize(ctx, node)
 }
 
-// initialize makes a folder or a bucket a node, and adds it to the database.
+// initialize turns a folder or a bucket into a node and adds it to the database.
 func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	u, err := url.Parse(node.URL)
 	if err != nil {
@@ -250,7 +243,7 @@ func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	return n.service.SetNode(ctx, node)
 }
 
-// use makes the cluster use the nodes, and closes drivers that are not used any more.
+// use passes the nodes to the cluster and closes unused drivers.
 func (n *nodes) use(all map[string]buckets.Node) error {
 	var list []blobs.Node
 	next := map[string]opened{}
@@ -275,7 +268,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	n.cluster.Set(list...)
 	for id, o := range n.open {
 		if next[id] != o {
-			_ = o.driver.Close() // it is not used any more
+			_ = o.driver.Close() // unused
 		}
 	}
 	n.open = next
@@ -297,7 +290,7 @@ func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	return clouddriver.New(node.URL, node.ID)
 }
 
-// isFolder reports whether a node is a folder. It does not wait while the nodes are loaded.
+// isFolder does not wait for load.
 func (n *nodes) isFolder(id string) bool {
 	folders := n.folders.Load()
 	return folders != nil && (*folders)[id]
@@ -309,8 +302,7 @@ func (n *nodes) close() error {
 	return n.use(nil)
 }
 
-// scrubbed returns the nodes that are scrubbed: folders, and with cloud also those of cloud
-// providers.
+// scrubbed returns the folder nodes and, with cloud, also those of cloud providers.
 func (n *nodes) scrubbed(cloud bool) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -30,7 +30,6 @@ func (s *Buckets) notificationOperations() []operate.Operation {
 	}
 }
 
-// notificationsOutput has the notifications of a bucket.
 type notificationsOutput struct {
 	Account       string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket        string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -38,12 +37,11 @@ type notificationsOutput struct {
 	Notifications string `json:"notifications,omitempty" text:"Notifications" doc:"missing: no event is published"`
 }
 
-// Offers says which buttons the notifications have.
 func (o notificationsOutput) Offers(verb string) bool {
 	return verb != "delete" || o.Notifications != ""
 }
 
-// notificationJSON is the notification configuration of aws-cli and the SDKs.
+// notificationJSON is the format of aws-cli and the SDKs.
 type notificationJSON struct {
 	Topics    []ruleJSON `json:"TopicConfigurations,omitempty"`
 	Queues    []ruleJSON `json:"QueueConfigurations,omitempty"`
@@ -70,7 +68,7 @@ type nameFilterJSON struct {
 	Value string `json:"Value"`
 }
 
-// of returns the rules of a target, and the ARN of one of them.
+// of returns a target's rules and the ARN field of a rule.
 func (n *notificationJSON) of(t buckets.Target) (rules *[]ruleJSON, arn func(*ruleJSON) *string) {
 	switch t {
 	case buckets.TargetTopic:
@@ -119,13 +117,11 @@ type notificationsInput struct {
 	Notifications string `flag:"notifications" title:"Notifications" value:"JSON" doc:"the notifications as JSON" lines:"16"`
 }
 
-// Check implements the checks of values.
 func (in notificationsInput) Check() error {
 	_, err := in.parse()
 	return err
 }
 
-// parse returns the notifications.
 func (in notificationsInput) parse() (n buckets.Notifications, err error) {
 	wrong := func(reason string) error { return &operate.InputError{Input: "notifications", Reason: reason} }
 	var parsed notificationJSON

@@ -1,4 +1,5 @@
-// Package buckets makes the buckets service a service.Service.
+// Package buckets integrates the S3-compatible buckets service into the server: its settings, listener, operations,
+// console pages, metrics, backups and background jobs.
 package buckets
 
 import (
@@ -39,16 +40,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// Name is the name of the service.
+// Name is the service name.
 const Name = "buckets"
 
-// Listener is the name of the listener of S3.
+// Listener is the name of the S3 listener.
 const Listener = "s3"
 
-// Buckets is the service before and after it is opened.
+// Buckets is the service, open or not.
 type Buckets struct {
 	cfg         buckets.Config
-	live        atomic.Pointer[buckets.Config] // with the settings of the last reload
+	live        atomic.Pointer[buckets.Config] // settings of the last reload
 	deps        *service.Deps
 	opened      *buckets.Service
 	maintenance *maintenance.Service
@@ -59,20 +60,19 @@ type Buckets struct {
 	cluster     *blobs.Cluster
 	nodes       *nodes
 	metrics     *metrics
-	serves      atomic.Bool // this process is a server, which has loaded the storage nodes
+	serves      atomic.Bool // a server with loaded nodes
 	watcher     atomic.Pointer[func(replica.Body) (settled func(kept bool))]
 
 	mu    sync.Mutex
-	first *newKey // of the account that this process gave a new database
+	first *newKey // set if this process created firstAccount
 }
 
-// newKey is an access key with its secret.
 type newKey struct{ id, secret string }
 
 // New returns the service with its default settings.
 func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 
-// Service is what the server composes.
+// Service describes the service to the server.
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
@@ -80,13 +80,13 @@ func (s *Buckets) Service() service.Service {
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
-		// The secrets of access keys are encrypted with it.
+		// Encrypts access key secrets.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
 		LargestRequest: func() int64 { return max(s3api.LargestRequest(), httpapi.LargestRequest()) },
 	}
 }
 
-// store is what every backend is.
+// store is implemented by every backend.
 type store interface {
 	buckets.Backend
 	buckets.Nodes
@@ -151,7 +151,6 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	return opened, nil
 }
 
-// s3Routes returns the routes of S3.
 func s3Routes() []web.Route {
 	all := []web.Route{{Label: s3api.Label("/"), Method: http.MethodGet}}
 	for _, r := range s3api.Routes() {
@@ -166,19 +165,18 @@ func s3Routes() []web.Route {
 	return all
 }
 
-// limits returns the limits of objects.
 func limits(c *buckets.Config) buckets.Limits {
 	return buckets.Limits{Inline: c.Inline, Copies: c.Copies, GarbageAfter: c.GarbageAfter}
 }
 
-// reload applies the settings that a running server applies.
+// reload applies the settings that may change at runtime.
 func (s *Buckets) reload(next service.Config, _ time.Duration) {
 	c := next.(*buckets.Config)
 	s.live.Store(c)
 	s.opened.Reload(limits(c))
 }
 
-// ready returns the check of the database and of the storage nodes.
+// ready checks the database with reached, then the storage nodes.
 func (s *Buckets) ready(reached func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := reached(ctx); err != nil {
@@ -188,8 +186,7 @@ func (s *Buckets) ready(reached func(context.Context) error) func(context.Contex
 	}
 }
 
-// client is what the status page shows. Behind a proxy, only buckets.domain names the
-// endpoint.
+// client describes the service on the status page. Behind a proxy, only buckets.domain names the endpoint.
 func (s *Buckets) client() service.Client {
 	c := service.Client{Title: "Buckets", Text: "Clients of S3 use this endpoint", Guide: "docs/buckets.md"}
 	server := &s.deps.Server
@@ -208,7 +205,7 @@ func (s *Buckets) client() service.Client {
 	return c
 }
 
-// jobs free what was deleted.
+// jobs free the space of deleted data.
 func (s *Buckets) jobs() []sweep.Job {
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
@@ -238,11 +235,11 @@ func (s *Buckets) jobs() []sweep.Job {
 	}
 }
 
-// firstAccount is the name of the account that a new database gets.
+// firstAccount is created in a new database.
 const firstAccount = "main"
 
-// needKeySecret returns an error if the key secret was generated for this process only, as in a
-// command before the first start of a server.
+// needKeySecret fails if the key secret was generated for this process only, as in a command before the server's
+// first start.
 func (s *Buckets) needKeySecret() error {
 	if s.deps.Unsaved[keySecret] {
 		return errcode.New(errcode.Invalid, "the secrets file has no key secret of buckets: start the server once to add it")
@@ -250,9 +247,8 @@ func (s *Buckets) needKeySecret() error {
 	return nil
 }
 
-// settle creates the accounts of the configuration. Without any it gives a new database
-// an account with an access key, unless no key secret is saved yet, as in `holdfast migrate`:
-// no server could decrypt the access key.
+// settle creates the configured accounts. Without any, a new database gets an account with an access key, unless the
+// key secret is not saved yet, as in `holdfast migrate`: no server could decrypt the key.
 func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +257,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 		if errors.Is(err, buckets.ErrNoAccount) {
 			err = s.opened.CreateAccount(ctx, s.opened.NewAccount(name))
 		}
-		if err != nil && !errors.Is(err, buckets.ErrAccountExists) { // another process was faster
+		if err != nil && !errors.Is(err, buckets.ErrAccountExists) { // created concurrently
 			return err
 		}
 	}
@@ -270,7 +266,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 		return err
 	}
 	key, err := s.createAccount(ctx, firstAccount)
-	if errors.Is(err, buckets.ErrAccountExists) { // another process was faster
+	if errors.Is(err, buckets.ErrAccountExists) { // created concurrently
 		return nil
 	}
 	if err == nil {
@@ -279,7 +275,6 @@ func (s *Buckets) settle(ctx context.Context) error {
 	return err
 }
 
-// createAccount creates an account with its first access key.
 func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
 	a := s.opened.NewAccount(name)
 	key, secret := s.keys.New(a.ID, buckets.KeyTerms{})
@@ -288,11 +283,11 @@ func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error
 	return newKey{key.ID, secret}, err
 }
 
-// hint says how to use S3. Where a terminal shows it, the first start adds the access key
-// that it has created; elsewhere, such as in a journal, no secret is printed.
+// hint says how to use S3. On a terminal, the first start adds the new access key; elsewhere, e.g. in a journal, no
+// secret is printed.
 func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
-	if embedded { // otherwise the database may be unavailable
-		_ = s.settle(ctx) // the server does it again, and reports the error
+	if embedded { // a remote database may be unavailable
+		_ = s.settle(ctx) // the server repeats it and reports the error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,10 +309,10 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	return h
 }
 
-// listen returns the address of the listener, or its setting before it is open.
+// listen returns the open listener's address, or else its setting.
 func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.OpenAddress(Listener), s.cfg.Listen) }
 
-// endpoint returns the URL of the listener on this machine.
+// endpoint returns the listener's URL on this machine.
 func (s *Buckets) endpoint() string {
 	host, port, _ := net.SplitHostPort(s.listen())
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
@@ -326,8 +321,7 @@ func (s *Buckets) endpoint() string {
 	return s.deps.Server.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// start keeps the state of the storage nodes up to date. They and the damaged copies are known before
-// the first request is served.
+// start keeps the node states up to date. Nodes and damaged copies are loaded before the first request.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
@@ -357,7 +351,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// report counts what a read has found about the copies of a body.
+// report counts a read's findings about a body's copies.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem != blobs.Lost {
 		s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations returns the operations of the service.
 func (s *Buckets) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
 		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
@@ -26,13 +25,13 @@ var (
 	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list says why; if they were copied, use the target of the copy")
 )
 
-// on returns an operation on the open service.
+// on checks that the service is enabled and its data complete before it calls fn.
 func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		if s.opened == nil {
 			return out, errDisabled
 		}
-		// An audit would remove the bodies of objects that are not copied yet.
+		// An audit would remove bodies whose objects are not copied yet.
 		if err := s.deps.Whole(ctx); err != nil {
 			return out, err
 		}
@@ -43,7 +42,7 @@ func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func
 	}
 }
 
-// onNodes returns a job on the open service and its storage nodes.
+// onNodes is on for jobs that need the storage nodes.
 func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progress) (Out, error)) func(context.Context, In, operate.Progress) (Out, error) {
 	return func(ctx context.Context, in In, progress operate.Progress) (Out, error) {
 		return on(s, func(ctx context.Context, in In) (out Out, err error) {
@@ -56,7 +55,6 @@ func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progr
 	}
 }
 
-// about adds the name to an error.
 func about(name string, err error) error {
 	switch errcode.Of(err) {
 	case errcode.NotFound, errcode.Conflict, errcode.Invalid:
@@ -65,13 +63,11 @@ func about(name string, err error) error {
 	return err
 }
 
-// account reads an account.
 func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, error) {
 	a, err := s.opened.Account(ctx, name)
 	return a, about(name, err)
 }
 
-// usageOutput is the usage of an account or a bucket, with its quotas.
 type usageOutput struct {
 	Objects      int64         `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
 	ObjectsQuota int64         `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: there is no limit"`

@@ -34,7 +34,6 @@ func (s *Buckets) policyOperations() []operate.Operation {
 	}
 }
 
-// policyOutput is the policy of a bucket.
 type policyOutput struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
@@ -43,7 +42,6 @@ type policyOutput struct {
 	Policy  string `json:"policy,omitempty" text:"Policy" doc:"missing: there is no policy"`
 }
 
-// Offers says which buttons the policy has.
 func (o policyOutput) Offers(verb string) bool { return verb != "delete" || o.Policy != "" }
 
 func (s *Buckets) showPolicy(ctx context.Context, in bucketInput) (o policyOutput, err error) {
@@ -58,7 +56,7 @@ func (s *Buckets) showPolicy(ctx context.Context, in bucketInput) (o policyOutpu
 	return o, nil
 }
 
-// blocksOf names the flags of a public access block that are set.
+// blocksOf names the set flags.
 func blocksOf(b buckets.PublicAccessBlock) string {
 	var all []string
 	for _, flag := range []struct {
@@ -77,7 +75,6 @@ type policyInput struct {
 	Policy string `flag:"policy" title:"Policy" value:"JSON" doc:"the policy as JSON" lines:"16"`
 }
 
-// Check implements the checks of values.
 func (in policyInput) Check() error {
 	if strings.TrimSpace(in.Policy) == "" {
 		return &operate.InputError{Input: "policy", Reason: "must not be empty"}
@@ -111,7 +108,7 @@ func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no policy", in.Bucket)}, err
 }
 
-// publicBlocks are the public access blocks that an operator sets. S3 clients can combine the flags freely.
+// publicBlocks are the choices of operators. S3 clients can combine the flags freely.
 var publicBlocks = map[string]buckets.PublicAccessBlock{
 	"all":      {Configured: true, BlockACLs: true, IgnoreACLs: true, BlockPolicy: true, RestrictPolicy: true},
 	"acls":     {Configured: true, BlockACLs: true, IgnoreACLs: true},
@@ -124,7 +121,6 @@ type blockInput struct {
 	Block string `flag:"block" doc:"all, acls, policies or none" enum:"all,acls,policies,none"`
 }
 
-// Check implements the checks of values.
 func (in blockInput) Check() error {
 	if _, ok := publicBlocks[in.Block]; !ok {
 		return &operate.InputError{Input: "block", Reason: "must be all, acls, policies or none"}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// presigner signs requests in their URLs: version 4 of Amazon's signatures, in the query.
+// presigner presigns URLs with AWS Signature Version 4.
 type presigner struct {
 	endpoint, region string
 	key              newKey
 }
 
-// link returns a URL that lets everybody read an object until it expires.
+// link returns a URL that lets anyone read an object until it expires.
 func (p presigner) link(bucket, object string, now time.Time, expires time.Duration) string {
 	_, host, _ := strings.Cut(p.endpoint, "://")
 	at := now.UTC().Format("20060102T150405Z")
@@ -39,7 +39,7 @@ func sign(key []byte, text string) []byte {
 	return m.Sum(nil)
 }
 
-// escape escapes everything but letters, digits and -_.~ as signatures require.
+// escape escapes everything but letters, digits and -_.~, as signatures require.
 func escape(s string, keepsSlash bool) string {
 	s = strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 	if keepsSlash {

@@ -19,11 +19,10 @@ import (
 	"holdfast/internal/durable"
 )
 
-// processes removes the temporary files of servers that were killed. Each server has a
-// locked file in the data folder, named after the host and the ID that its temporary files
-// have. If another process can lock it, the server is dead. So no server removes what a live
-// one writes, also on a network folder that several machines use: it knows the IDs of its own
-// data folder only. Other temporary files are removed when they are a day old.
+// processes removes temporary files of killed servers. Each server locks a file in the data folder, named after the
+// host and the ID in its temporary file names. If another process gets the lock, the server is dead. A server looks
+// at its own data folder only, so it removes no file of a live server, even on a network folder that several machines
+// share. Other temporary files are removed after a day.
 type processes struct {
 	*Buckets
 	id     string
@@ -37,14 +36,13 @@ func newProcesses(s *Buckets, id string) *processes {
 	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
 
-// prefix begins the names of the files of servers on this host. A copy of the data folder on
-// another machine has files of servers that live here.
+// prefix names the host, because a data folder copied to another machine contains lock files of servers that live
+// here.
 func (p *processes) prefix() (string, error) {
 	host, err := os.Hostname()
 	return host + "+", err
 }
 
-// register tells others that this process lives.
 func (p *processes) register(ctx context.Context) error {
 	prefix, err := p.prefix()
 	if err != nil {
@@ -57,7 +55,7 @@ func (p *processes) register(ctx context.Context) error {
 	return err
 }
 
-// unregister ends the registration. A process that left something behind is as if killed.
+// unregister removes the lock file if clean. Otherwise the process counts as killed.
 func (p *processes) unregister(clean bool) {
 	if p.lock == nil {
 		return
@@ -68,10 +66,9 @@ func (p *processes) unregister(clean bool) {
 	_ = p.lock.Release()
 }
 
-// lockExtension is that of lock files.
 const lockExtension = ".lock"
 
-// run removes the files of dead processes at the start and regularly, until ctx ends.
+// run calls sweep at the start and regularly, until ctx ends.
 func (p *processes) run(ctx context.Context, every time.Duration) {
 	every = cmp.Or(every, time.Minute)
 	for {
@@ -84,7 +81,7 @@ func (p *processes) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// sweep removes the files of dead processes. It walks nodes only if there is one.
+// sweep removes files of dead processes. It walks the nodes only if a process died.
 func (p *processes) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(p.folder)
 	if err != nil {
@@ -119,7 +116,7 @@ func (p *processes) sweep(ctx context.Context) error {
 	return err
 }
 
-// remove removes the temporary files whose names begin with one of the prefixes.
+// remove removes the temporary files with one of the prefixes.
 func (p *processes) remove(ctx context.Context, prefixes map[string]bool) error {
 	removed := 0
 	for _, node := range p.nodes.scrubbed(false) {

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// publisher publishes events. Each destination has a relay of its own, so that one that is unavailable delays no other.
+// publisher has one relay per destination, so that an unavailable destination delays no other.
 type publisher struct {
 	s      *Buckets
 	ping   func(context.Context) error
@@ -36,13 +36,12 @@ func newPublisher(s *Buckets, st store) *publisher {
 	return p
 }
 
-// dead are the events of all destinations that were set aside.
 type dead struct {
 	outbox.Dead
 	p *publisher
 }
 
-// RetryDead implements outbox.Dead. It wakes the relay.
+// RetryDead also wakes the relay.
 func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	found, err := d.Dead.RetryDead(ctx, id)
 	for _, w := range d.p.wakers {
@@ -53,7 +52,7 @@ func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return found, err
 }
 
-// backlogs counts the events that are not published yet, and those that were set aside.
+// backlogs counts unpublished and set-aside events.
 func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p.boxes)) {
 		waiting, err := service.WaitingCell(ctx, p.boxes[name], p.s.deps.Clock())
@@ -69,7 +68,7 @@ func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err err
 	return append(facts, service.Fact{Name: "Notifications set aside", Cell: service.DeadCell(n)}), nil
 }
 
-// probe checks the destinations, all at once.
+// probe checks all destinations concurrently.
 func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	names := slices.Sorted(maps.Keys(s.cfg.Destinations))
 	found := make([]service.Finding, len(names))
@@ -91,7 +90,6 @@ func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	return found
 }
 
-// eventSource is the source of events in a message broker.
 const eventSource = "/buckets"
 
 // start starts the relays. end publishes the remaining events, with a timeout, and stops them.
@@ -124,10 +122,10 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 	return end, nil
 }
 
-// pollEvents is how often events of processes that were killed are looked for.
+// pollEvents is the polling interval for events of killed processes.
 const pollEvents = 10 * time.Second
 
-// encodeRecords returns the body of a request to a webhook: the records of all events, as S3 sends them, or one test event.
+// encodeRecords returns a webhook body: all events as S3 records, or one test event.
 func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
 	records := make([]json.RawMessage, len(events))
 	for i := range events {
@@ -146,10 +144,9 @@ func encodeRecords(events []outbox.Event) (body []byte, contentType string, err 
 	return b.Bytes(), contentTypeJSON, err
 }
 
-// webhookSink sends each test event in a request of its own, as S3 does.
+// webhookSink sends each test event in its own request, as S3 does.
 type webhookSink struct{ outbox.Sink }
 
-// Publish implements outbox.Sink.
 func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 	for len(events) > 0 {
 		n := slices.IndexFunc(events, func(e outbox.Event) bool { return buckets.IsTestEvent(e.Key) })
@@ -160,17 +157,16 @@ func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 			n = 1
 		}
 		if err := w.Sink.Publish(ctx, events[:n]); err != nil {
-			return err // what was accepted before is sent again
+			return err // accepted events are sent again
 		}
 		events = events[n:]
 	}
 	return nil
 }
 
-// recordSink passes events on to a broker, each with its record of S3 as the data.
+// recordSink sends a broker the S3 record of each event.
 type recordSink struct{ outbox.Sink }
 
-// Publish implements outbox.Sink.
 func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 	all := slices.Clone(events)
 	for i := range all {
@@ -187,7 +183,7 @@ func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 	return r.Sink.Publish(ctx, all)
 }
 
-// dropEvents drops the events that a destination has not accepted in time, so that they do not fill the disk.
+// dropEvents drops events that a destination has not accepted in time, so that they do not fill the disk.
 func (s *Buckets) dropEvents(ctx context.Context, now time.Time, _ int) (int, error) {
 	dropped, dead, err := s.opened.DropEvents(ctx, buckets.At(now.Add(-s.cfg.EventsAfter)), int64(s.cfg.MaxEvents))
 	n := dead

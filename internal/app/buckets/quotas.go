@@ -34,13 +34,11 @@ type setQuotaInput struct {
 	Objects string `flag:"objects" doc:"quota of the number of objects; none removes it"`
 }
 
-// Check implements the checks of values.
 func (in setQuotaInput) Check() error {
 	var q buckets.Quota
 	return in.apply(&q)
 }
 
-// apply changes the quotas that are given.
 func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
 	if in.Bytes != "" {
 		if q.Bytes, err = parseLimit("bytes", in.Bytes); err != nil {
@@ -53,10 +51,9 @@ func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
 	return err
 }
 
-// noQuota removes a quota.
 const noQuota = "none"
 
-// parseLimit parses the value of an input: 0 for none.
+// parseLimit returns 0 for noQuota.
 func parseLimit(input, text string) (int64, error) {
 	if text == noQuota {
 		return 0, nil
@@ -74,14 +71,12 @@ func parseLimit(input, text string) (int64, error) {
 	return n, nil
 }
 
-// quotaOutput is the usage of an account or a bucket, with its quotas.
 type quotaOutput struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket,omitempty" title:"Bucket" zero:"-" example:"photos"`
 	usageOutput
 }
 
-// Notice implements operate.Changed.
 func (quotaOutput) Notice() string { return "" }
 
 func (s *Buckets) showQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
@@ -111,7 +106,6 @@ func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, 
 	return s.showQuota(ctx, in.quotaInput)
 }
 
-// showQuotaForm sets the quota of a bucket on the page of its settings.
 func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -137,7 +131,6 @@ func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
-// usageOf reads the usage of an account, or of a bucket.
 func (s *Buckets) usageOf(ctx context.Context, a buckets.Account, bucket string) (u buckets.BucketUsage, err error) {
 	if bucket == "" {
 		all, err := s.opened.Totals(ctx, []buckets.AccountID{a.ID})

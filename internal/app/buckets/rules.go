@@ -31,7 +31,6 @@ type ruleTerms struct {
 	Disabled   bool   `flag:"disabled" doc:"do not apply the rule"`
 }
 
-// listedTerms are ruleTerms in a list.
 type listedTerms struct {
 	Prefix     string `json:"prefix,omitempty" example:"logs/"`
 	Expire     int    `json:"expireDays,omitempty" least:"1" doc:"days after which objects are deleted"`
@@ -46,7 +45,6 @@ type setRuleInput struct {
 	ruleTerms
 }
 
-// Check implements the checks of values.
 func (in setRuleInput) Check() error {
 	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	switch {
@@ -70,7 +68,7 @@ func (in setRuleInput) Check() error {
 
 type ruleProblem struct{ input, reason string }
 
-// ruleInputs are the inputs of the members of a rule, by their names in S3, with better reasons.
+// ruleInputs maps S3's names of rule members to inputs, with better reasons.
 var ruleInputs = map[string]ruleProblem{
 	"ID":                      {"rule", ""},
 	"Rule":                    {"expire-days", "expected at least one of expire-days, noncurrent-days and abort-days"},
@@ -81,7 +79,6 @@ var ruleInputs = map[string]ruleProblem{
 	"DaysAfterInitiation":     {"abort-days", "must be from 0 to 2147483647"},
 }
 
-// rule returns the rule with these terms.
 func (t *ruleTerms) rule(id string) buckets.LifecycleRule {
 	r := buckets.LifecycleRule{ID: id, Disabled: t.Disabled, Filter: &buckets.LifecycleFilter{}, AbortDays: t.Abort}
 	if t.Prefix != "" {
@@ -99,7 +96,7 @@ func (t *ruleTerms) rule(id string) buckets.LifecycleRule {
 	return r
 }
 
-// termsOf returns the terms of a rule, which may have others.
+// termsOf ignores terms that ruleTerms lacks; see isAll.
 func termsOf(r *buckets.LifecycleRule) ruleTerms {
 	t := ruleTerms{Prefix: r.Begins(), Abort: r.AbortDays, Disabled: r.Disabled}
 	if r.Expiration != nil {
@@ -114,7 +111,7 @@ func termsOf(r *buckets.LifecycleRule) ruleTerms {
 	return t
 }
 
-// isAll reports whether a rule has these terms and no others: no date, tags or sizes, and no action of its own for delete markers.
+// isAll reports whether r has only these terms: no date, tags, sizes or separate action for delete markers.
 func (t ruleTerms) isAll(r *buckets.LifecycleRule) bool {
 	same, prefix := *r, r.Begins()
 	same.Prefix, same.Filter = nil, &buckets.LifecycleFilter{}
@@ -125,12 +122,10 @@ func (t ruleTerms) isAll(r *buckets.LifecycleRule) bool {
 	return hasNoOther && reflect.DeepEqual(same, t.rule(r.ID))
 }
 
-// indexOfRule returns the index of the rule with an ID, or -1.
 func indexOfRule(rules []buckets.LifecycleRule, id string) int {
 	return slices.IndexFunc(rules, func(r buckets.LifecycleRule) bool { return r.ID == id })
 }
 
-// editRules changes the lifecycle rules of a bucket.
 func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buckets.LifecycleRule) ([]buckets.LifecycleRule, error)) error {
 	a, err := s.account(ctx, in.Account)
 	if err == nil {

@@ -10,12 +10,11 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// finds lists what search understands.
 var finds = []service.Query{
 	{What: "Accounts of buckets by name", Example: "main"}, {What: "Buckets by name", Example: "photos"}, {What: "Objects as BUCKET/NAME", Example: "photos/2026/"},
 }
 
-// search finds accounts and buckets by the beginning of their names, and the objects of a bucket by BUCKET/NAME.
+// search finds accounts and buckets by name prefix, and objects by BUCKET/PREFIX.
 func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if !utf8.ValidString(prefix) || strings.ContainsRune(prefix, 0) {
 		return nil, nil
@@ -48,7 +47,6 @@ func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit
 	return hits, nil
 }
 
-// accountsNamed returns the first accounts whose names begin with a prefix.
 func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []buckets.Account, err error) {
 	exact, err := s.opened.Account(ctx, prefix)
 	switch {
@@ -67,7 +65,7 @@ func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []bucke
 	return all, err
 }
 
-// searchObjects finds objects of the buckets with a name by the beginning of their names.
+// searchObjects searches every bucket with that name.
 func (s *Buckets) searchObjects(ctx context.Context, bucket, prefix string) (hits []service.Hit, err error) {
 	named, err := s.opened.Namesakes(ctx, bucket)
 	if err != nil {

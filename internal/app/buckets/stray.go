@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// AnswerStray answers a client of S3 that uses the main listener, in its protocol, and reports whether the request is from
-// one: clients do not show JSON, and retry an answer of 200 that is not XML.
+// AnswerStray answers S3 clients on the main listener in XML, and reports whether it did. Clients do not show JSON,
+// and retry a 200 that is not XML.
 func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	if !isS3(r) {
 		return false
@@ -16,11 +16,11 @@ func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	w.WriteHeader(http.StatusBadRequest)
 	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>InvalidRequest</Code><Message>this is not the endpoint of S3: use that of buckets.listen, which is http://127.0.0.1:9000 by default</Message></Error>
-`) // an error means that the client has left
+`) // fails if the client has left
 	return true
 }
 
-// isS3 reports whether a client of S3 has signed the request.
+// isS3 reports whether an S3 client signed the request.
 func isS3(r *http.Request) bool {
 	authorization := r.Header.Get("Authorization")
 	return strings.HasPrefix(authorization, "AWS4-") || strings.HasPrefix(authorization, "AWS ") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")

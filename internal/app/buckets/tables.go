@@ -2,27 +2,25 @@ package buckets
 
 import "holdfast/internal/db/rows"
 
-// version are the columns of a version of an object.
 const version = `created micros, modified micros, creator uuid, content_length integer, content_md5 bytes, content_type text,
 	headers map, roles uuids, sharks texts, properties json`
 
-// event are the columns of an event that is not published.
 const event = `owner uuid, stream uuid, seq integer, topic text, key text, payload rawjson, created_at micros`
 
-// part is the partition of an event in SQLite, as outbox.Partition computes it.
+// part computes outbox.Partition in SQLite.
 const part = `((unicode(substr({owner}, -1)) & 15) + 9 * (unicode(substr({owner}, -1)) >> 6) +
 	(unicode(substr({stream}, -1)) & 15) + 9 * (unicode(substr({stream}, -1)) >> 6)) % 16`
 
-// tables are the tables of all engines, without holds: those of a backup protect what was
-// garbage for a day. Each row of a large table is an owner, so that a bucket of any size is
-// copied from many snapshots. The claims of garbage belong to workers of the source.
+// tables are the tables of all engines, without holds: the holds of a backup protect old garbage for a day. Large
+// tables are split by owner, so that a bucket of any size is copied in many snapshots. Garbage claims belong to
+// workers of the source.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		// Names are unique, too.
 		{Name: "manta_bucket_account", Key: 1, First: true, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
 		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros, name text, expires micros, limits json`)},
 		{Name: "manta_bucket_node", Key: 1, First: true, Columns: rows.Columns(`id text, url text, state text, added micros`)},
-		// Read-only ends an audit and a drain: the source does not know the bodies of later writes.
+		// Read-only mode ends an audit or a drain: the source does not know the bodies of later writes.
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
@@ -34,7 +32,7 @@ var tables = []rows.Group{
 		{
 			Name: "manta_bucket_usage", Key: 2, First: true, Replace: true,
 			Columns: rows.Columns(`owner uuid, bucket_id uuid, objects integer, bytes integer, max_objects integer, max_bytes integer`),
-			// PostgreSQL divides it into slots, all of which exist if there is a quota.
+			// PostgreSQL splits it into slots, all of which exist if there is a quota.
 			PostgresFrom: `SELECT owner, bucket_id, sum(objects)::bigint AS objects, sum(bytes)::bigint AS bytes,
 				max(max_objects) AS max_objects, max(max_bytes) AS max_bytes FROM manta_bucket_usage GROUP BY owner, bucket_id`,
 			PostgresInsert: `
@@ -60,11 +58,11 @@ var tables = []rows.Group{
 		{Name: "manta_bucket_part", Key: 3, Columns: rows.Columns(`owner uuid, upload_id uuid, number integer, bucket_id uuid, name text, id uuid, created micros,
 			content_length integer, content_md5 bytes, checksum json, sharks texts, start integer, content_crc32c integer, content_crc64nvme integer, content_frames integer, body bytes`)},
 	}},
-	// IDs of versions may repeat.
+	// Version IDs may repeat.
 	{Owner: 3, Tables: []*rows.Table{
 		{Name: "manta_bucket_deleted_object", Key: 3, Replace: true, Columns: rows.Columns(`owner uuid, bucket_id uuid, id uuid, name text, ` + version + `, deleted_at micros`)},
 	}},
-	// The key of events is another one on each engine.
+	// Each engine has its own event key.
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_event", Key: 3, Replace: true, Unindexed: true, Columns: rows.Columns(event), SQLite: map[string]string{"part": part}},
 		{Name: "manta_bucket_event_refused", Key: 3, Columns: rows.Columns(event + `, attempts integer, reason text, refused_at micros, next_at micros`)},

@@ -11,13 +11,12 @@ import (
 
 const (
 	maxTTL = 90 * 24 * time.Hour // of a token
-	leeway = 30 * time.Second    // between the clocks of servers
+	leeway = 30 * time.Second    // clock skew between servers
 
 	keySecret = Name + ".key_secret"
 )
 
-// tokenKeys returns the keys of tokens for the native API. They are derived from the
-// secrets that encrypt access keys, of which the first one signs.
+// tokenKeys derives the native API's token keys from the access key encryption secrets. The first one signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "buckets")
 	if err != nil {
@@ -43,14 +42,12 @@ type tokenInput struct {
 	GC bool `flag:"gc" doc:"let it claim and free deleted objects of all accounts"`
 }
 
-// Check implements the checks of values.
 func (in tokenInput) Check() error { return in.Within(maxTTL, "") }
 
 type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
 }
 
-// Notice implements operate.Changed.
 func (tokenOutput) Notice() string { return "" }
 
 func (s *Buckets) createToken(ctx context.Context, in tokenInput) (o tokenOutput, err error) {

@@ -29,7 +29,6 @@ type uploadsInput struct {
 	operate.Page[string]
 }
 
-// uploadOutput is a multipart upload.
 type uploadOutput struct {
 	Object  string    `json:"object" title:"Object" main:"" subject:"object" example:"videos/a.mp4"`
 	Upload  string    `json:"upload" title:"Upload" subject:"upload" example:"0198a3c2-7a40-7c00-8000-0123456789ab"`
@@ -40,7 +39,7 @@ type uploadOutput struct {
 
 var errAfter = &operate.InputError{Input: "after", Reason: "expected the cursor of a page"}
 
-// listUploads lists uploads by object and ID. A cursor is the ID of an upload, a slash, and the name of its object.
+// listUploads sorts by object and ID. A cursor is UPLOAD/NAME.
 func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploadOutput, err error) {
 	q := buckets.UploadQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
@@ -68,7 +67,6 @@ type uploadInput struct {
 	Upload string `subject:"upload" doc:"ID of the upload"`
 }
 
-// uploadChange is an upload that was aborted.
 type uploadChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -76,7 +74,6 @@ type uploadChange struct {
 	Upload  string `json:"upload" subject:"upload" example:"0198a3c2-7a40-7c00-8000-0123456789ab"`
 }
 
-// Notice implements operate.Changed.
 func (c uploadChange) Notice() string { return "aborted the upload of " + c.Object }
 
 func (s *Buckets) abortUpload(ctx context.Context, in uploadInput) (c uploadChange, err error) {

@@ -41,7 +41,7 @@ type versionsInput struct {
 	operate.Page[string]
 }
 
-// versionOutput is a version of an object, or a delete marker.
+// versionOutput is an object version or a delete marker.
 type versionOutput struct {
 	Object    string        `json:"object" title:"Object" subject:"object" example:"reports/2026.pdf"`
 	Version   string        `json:"version" title:"Version" subject:"version" example:"7ff9b3a2-7a40-7c00-8000-0123456789ab"`
@@ -55,23 +55,20 @@ type versionOutput struct {
 	lockable bool
 }
 
-// listedVersion is a row of the list.
 type listedVersion struct {
 	versionOutput
 	Next string `json:"-" cursor:""`
 }
 
-// versionPage is a version with its bucket.
 type versionPage struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
 	versionOutput
 }
 
-// Offers says which buttons the version has.
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
-// versionList lists versions by object, the newest first. A cursor is the ID of a version, a slash, and the name of its object.
+// versionList sorts by object, newest first. A cursor is VERSION/NAME.
 func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []listedVersion, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
@@ -124,7 +121,6 @@ func (s *Buckets) showVersion(ctx context.Context, in versionInput) (o versionPa
 	return versionPage{a.Name, b.Name, outputOfVersion(&v, b.Lock.Enabled)}, about(in.Object, err)
 }
 
-// versionOf returns the ID of the version that an operator names.
 func versionOf(in versionInput) (buckets.VersionID, error) {
 	id, err := buckets.ParseVersionID(in.Version)
 	if err != nil {
@@ -133,7 +129,6 @@ func versionOf(in versionInput) (buckets.VersionID, error) {
 	return id, err
 }
 
-// versionChange is a version that was changed.
 type versionChange struct {
 	Account string `json:"account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
@@ -143,10 +138,8 @@ type versionChange struct {
 	notice string
 }
 
-// Notice implements operate.Changed.
 func (c versionChange) Notice() string { return c.notice }
 
-// onVersion calls fn with a version that an operator names.
 func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) error) (versionChange, error) {
 	c := versionChange{Account: in.Account, Bucket: in.Bucket, Object: in.Object, Version: in.Version}
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
@@ -160,7 +153,7 @@ func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner 
 	return c, aboutLock(in.Object, fn(a.ID, b.BucketRef, id))
 }
 
-// aboutLock adds the name of an object to an error, also to that of a lock, which is a conflict for an operator.
+// aboutLock adds the object name to an error. A lock error is a conflict.
 func aboutLock(name string, err error) error {
 	if locked, ok := errors.AsType[*buckets.LockedError](err); ok {
 		return errcode.New(errcode.Conflict, name+": "+locked.Error())
@@ -182,10 +175,9 @@ type retainInput struct {
 	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a retention in governance mode"`
 }
 
-// noMode is the mode of no retention.
+// noMode removes the retention.
 const noMode = "none"
 
-// Check implements the checks of values.
 func (in retainInput) Check() error {
 	switch {
 	case lockMode(in.Mode) == "" && in.Mode != noMode:
@@ -196,7 +188,7 @@ func (in retainInput) Check() error {
 	return nil
 }
 
-// lockMode returns the mode that an operator names, "" for another word.
+// lockMode returns "" for an unknown word.
 func lockMode(word string) buckets.LockMode {
 	if m := buckets.LockMode(strings.ToUpper(word)); (m == buckets.Governance || m == buckets.Compliance) && word == strings.ToLower(word) {
 		return m
@@ -220,7 +212,6 @@ type holdInput struct {
 	Hold string `flag:"hold" doc:"on or off" enum:"on,off"`
 }
 
-// Check implements the checks of values.
 func (in holdInput) Check() error {
 	if in.Hold != "on" && in.Hold != "off" {
 		return &operate.InputError{Input: "hold", Reason: "must be on or off"}
@@ -239,7 +230,7 @@ type deleteVersionInput struct {
 	Bypass bool `flag:"bypass-governance" doc:"also a version in governance mode"`
 }
 
-// deletedVersion is a version that was deleted, and where copies of it remain.
+// deletedVersion also says where copies remain.
 type deletedVersion struct {
 	versionChange
 	service.Deleted
