@@ -46,13 +46,11 @@ func scanKey(r *sqlite.Stmt) buckets.Key {
 	}
 }
 
-// exists runs a statement and reports whether it returns a row.
 func exists(c *sqlite.Conn, sql string, args ...any) (bool, error) {
 	_, found, err := sqlitedb.QueryRow(c, sql, func(*sqlite.Stmt) bool { return true }, args...)
 	return found, err
 }
 
-// hasAccount returns ErrNoAccount if there is no account with the ID.
 func hasAccount(c *sqlite.Conn, id buckets.AccountID) error {
 	found, err := exists(c, sqlAccountByID, id)
 	if err == nil && !found {
@@ -94,7 +92,6 @@ func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...bu
 	})
 }
 
-// readAccount reads one account, or returns ErrNoAccount.
 func (s *Store) readAccount(ctx context.Context, sql, arg string) (a buckets.Account, err error) {
 	err = s.db.Read(ctx, "account", func(c *sqlite.Conn) error {
 		var found bool
@@ -161,7 +158,7 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	}, func(c *sqlite.Conn) error { return addKey(c, k) })
 }
 
-// isNewKey returns ErrKeyExists if there is an access key with the ID.
+// isNewKey returns ErrKeyExists if the ID is in use.
 func isNewKey(c *sqlite.Conn, id string) error {
 	found, err := exists(c, sqlKey, id)
 	if err == nil && found {

@@ -61,7 +61,7 @@ type bucketName struct {
 	name  string
 }
 
-// Cache limits. Most buckets have few settings, but lifecycle rules may take half a megabyte.
+// Cache limits. Most buckets have few settings, but lifecycle rules may take 512 KB.
 const (
 	cachedBuckets = 10_000
 	cachedBytes   = 64 << 20
@@ -75,7 +75,7 @@ func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int)
 	return b, ok, c.changes
 }
 
-// add caches a bucket read after get returned changes.
+// add caches a bucket that was read after get returned changes.
 func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.bytes += size
 }
 
-// changed drops a bucket after a change, even if its result is unknown.
+// changed drops a bucket after a change, even if its outcome is unknown.
 func (c *bucketCache) changed(n bucketName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 				err = errStop
 			}
 			return err
-		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite starts at only one bound and scans up to another
+		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite seeks to one bound only and scans up to the other
 		if errors.Is(err, errStop) {
 			err = nil
 		}
@@ -195,7 +195,7 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all 
 	return all, err
 }
 
-// afterNames is greater than every character in a bucket name.
+// afterNames sorts after every character of a bucket name.
 const afterNames = "~"
 
 // Namesakes implements buckets.Store.
@@ -216,14 +216,13 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 	return err
 }
 
-// kind is the bucket data that a write needs.
 type kind struct {
 	bucket     buckets.BucketID
 	versioning buckets.Versioning
 	lock       buckets.BucketLock
 }
 
-// findBucket reads a bucket, with or without ID, or returns ErrNoBucket.
+// findBucket reads a bucket, with or without an ID, or returns ErrNoBucket.
 func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {

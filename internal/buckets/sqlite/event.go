@@ -16,22 +16,22 @@ import (
 const (
 	sqlLastEvent = `SELECT coalesce(max(seq), 0) FROM manta_bucket_event`
 	sqlBacklogs  = `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`
-	// The oldest events are the first ones, except events that were queued again.
+	// The oldest events come first, except events that were queued again.
 	sqlDropEvents = `DELETE FROM manta_bucket_event WHERE position IN (SELECT position FROM
 		(SELECT position, created_at FROM manta_bucket_event WHERE topic = ?1 ORDER BY position LIMIT +?3) WHERE created_at < ?2)`
 	sqlDropDead = `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < ?1`
 )
 
-// eventTable is the table of events. Its topics are destinations.
+// Topics are destinations.
 var eventTable = outboxsqlite.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", ByTopic: true})
 
-// events appends events. Only the writer of the file uses it.
+// events appends events. Only the file's writer uses it.
 type events struct {
-	last int64 // the greatest number of an event; 0: not read yet
+	last int64 // highest number; 0: not read yet
 	wake func(destination, owner, stream string)
 }
 
-// append appends the events of a write. Their numbers ascend in the order of commits, also if the clock is set back.
+// append appends the events of a write. Numbers ascend in commit order, even if the clock is set back.
 func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -62,10 +62,10 @@ func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	}
 }
 
-// OnEvents sets the function that is called after a commit with events, before the store is used.
+// OnEvents sets the function called after each commit with events. Call it before the store is used.
 func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.events.wake = wake }
 
-// Outbox returns the events for a destination.
+// Outbox returns a destination's events.
 func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, time.Now, destination)
 }
@@ -84,7 +84,7 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 	return all, err
 }
 
-// dropBatch is how many events one write deletes, so that others need not wait.
+// dropBatch limits the events that one write deletes, so that others need not wait.
 const dropBatch = 500
 
 // DropEvents implements buckets.Events.

@@ -25,8 +25,8 @@ const (
 	sqlWaiting = `SELECT count(*), coalesce(sum(deleted_at > ?1), 0), coalesce(min(CASE WHEN deleted_at > ?1 THEN deleted_at END), 0),
 		coalesce(sum(deleted_at <= ?1 AND claim_expires > ?2), 0), coalesce(max(CASE WHEN deleted_at <= ?1 AND claim_expires > ?2 THEN claim_expires END), 0)
 		FROM manta_bucket_deleted_object`
-	// The plus signs make SQLite use the index of id: that of the bucket has all its garbage,
-	// and that of the claim the whole batch.
+	// The plus signs make SQLite use the index on id. The bucket index matches all garbage of the bucket, the claim
+	// index a whole batch.
 	oneGarbage = ` WHERE +owner = ?1 AND +bucket_id = ?2 AND name = ?3 AND id = ?4`
 	sqlRemove  = `DELETE FROM manta_bucket_deleted_object` + oneGarbage + ` AND +claim = ?5 RETURNING 1`
 
@@ -62,7 +62,7 @@ const (
 		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
 	sqlFramePart = `UPDATE manta_bucket_part SET content_crc32c = NULL, content_crc64nvme = ?5, content_frames = ?6
 		WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
-	// The plus sign: SQLite would use the index of the bucket.
+	// The plus sign keeps SQLite from using the bucket index.
 	sqlEndClaim = `UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL
 		WHERE properties ->> '$.s3.upload' = ?2 AND +owner = ?1 AND claim IS NOT NULL`
 )
@@ -89,7 +89,7 @@ func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, o
 	return all, err
 }
 
-// readGarbage reads rows with garbageColumns, oldest first, with their objects or without.
+// readGarbage reads rows of garbageColumns, oldest first.
 func readGarbage(c *sqlite.Conn, objects bool, sql string, args ...any) (all []buckets.Garbage, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		g := buckets.Garbage{
@@ -108,7 +108,6 @@ func readGarbage(c *sqlite.Conn, objects bool, sql string, args ...any) (all []b
 	return all, err
 }
 
-// deletedObject decodes the object of a row with garbageColumns.
 func deletedObject(r *sqlite.Stmt, g *buckets.Garbage) (*buckets.Object, error) {
 	o := &buckets.Object{
 		Name: g.Name, Created: buckets.Moment(r.ColumnInt64(8)), Modified: buckets.Moment(r.ColumnInt64(9)),

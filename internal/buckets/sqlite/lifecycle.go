@@ -62,7 +62,7 @@ func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run bu
 	})
 }
 
-// expireBatch is how many objects one write deletes. It takes a few milliseconds, so that others need not wait.
+// expireBatch limits the objects that one write deletes. It takes a few milliseconds, so that others need not wait.
 const expireBatch = 64
 
 // Expire implements buckets.Lifecycles.
@@ -94,7 +94,7 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
-// expire deletes objects that are unchanged, and counts them at once.
+// expire deletes the unchanged objects and updates the counters once.
 func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	var delta buckets.Usage
 	for i, o := range e.Objects {
@@ -105,7 +105,7 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 		if !now.same {
 			continue
 		}
-		if now.hasFiles { // rows of garbage would take more than half of the time
+		if now.hasFiles { // garbage rows would take more than half of the time
 			if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, o.Name, w.now); err != nil {
 				return nil, err
 			}
@@ -119,7 +119,7 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 	return events, addUsage(c, w.owner, w.bucket, delta)
 }
 
-// expireVersions puts delete markers in the place of objects that are unchanged, while the quota has place for the markers.
+// expireVersions replaces unchanged objects with delete markers while the quota allows them.
 func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	for i, o := range e.Objects {
 		deleted[i] = false
@@ -150,10 +150,9 @@ func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) 
 	return events, nil
 }
 
-// compared is an object that may have changed since it was read.
 type compared struct {
-	same     bool // it has not
-	hasFiles bool // its body is not in its row
+	same     bool // unchanged since it was read
+	hasFiles bool // not inline
 	length   int64
 }
 
@@ -173,5 +172,5 @@ func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err erro
 // Clock implements buckets.Lifecycles.
 func (s *Store) Clock(context.Context) (buckets.Moment, error) { return clock(), nil }
 
-// clock is that of the database, which is that of the machine.
+// clock is the database time, here the machine's.
 func clock() buckets.Moment { return buckets.At(time.Now()) }

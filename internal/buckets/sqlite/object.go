@@ -16,7 +16,7 @@ const (
 	oneObject     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
 
 	sqlObject = `SELECT ` + objectColumns + `, ` + sumColumns + `, body` + oneObject
-	// Without the body: large rows cost more to read.
+	// Without the body, because large rows are slow to read.
 	sqlHead      = `SELECT ` + objectColumns + oneObject
 	sqlPutObject = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + objectColumns + `, content_crc64nvme, content_frames, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -58,7 +58,6 @@ func scanListed(r *sqlite.Stmt) (o buckets.Object, err error) {
 	return o, err
 }
 
-// object reads an object with sqlObject or sqlHead.
 func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, found bool, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
 		found = true
@@ -71,7 +70,6 @@ func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.Bucke
 	return o, found, err
 }
 
-// values returns an object's JSON columns.
 func values(headers map[string]string, roles, sharks []string, p buckets.Properties) (h, r, s, properties any, err error) {
 	h, err1 := jsonOrNull(headers, len(headers))
 	r, err2 := jsonOrNull(roles, len(roles))
@@ -83,22 +81,22 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 	return h, r, s, properties, errors.Join(err1, err2, err3, err4)
 }
 
-// write changes one object: the existing state and the consequences.
+// write changes one object.
 type write struct {
 	owner buckets.AccountID
 	ref   buckets.BucketRef
 	kind  // found by ref
 	name  string
 	now   buckets.Moment
-	past  buckets.Moment // when written at the import source; 0: not imported
+	past  buckets.Moment // source time of an import; 0: not imported
 
 	old   buckets.Object // the current object
 	found bool
-	null  *kept // replaced noncurrent null version or null delete marker
+	null  *kept // noncurrent null version or null delete marker to replace
 	delta buckets.Usage
 }
 
-// check reads the object and runs the checks common to all writes. With a nil condition the caller checks it.
+// check reads the object and runs the checks common to all writes. If condition is nil, the caller checks it.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
 	if w.kind, err = findBucket(c, w.owner, w.ref); err != nil {
@@ -128,7 +126,7 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	return condition.CheckWrite(nil)
 }
 
-// checkNull returns *LockedError if the write would replace a locked null version.
+// checkNull returns a *LockedError if the write would replace a locked null version.
 func (w *write) checkNull() error {
 	switch {
 	case !w.replacesNull():
@@ -141,7 +139,7 @@ func (w *write) checkNull() error {
 	return nil
 }
 
-// locks checks the locks on the replaced object and applies the bucket's default retention.
+// locks checks the locks on the replaced object and applies the default retention.
 func (w *write) locks(o *buckets.Object) (err error) {
 	if err := w.checkNull(); err != nil {
 		return err
@@ -150,14 +148,12 @@ func (w *write) locks(o *buckets.Object) (err error) {
 	return err
 }
 
-// adds checks the quotas for the added or replacing object.
 func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	w.delta = w.delta.Plus(u)
 	return count(c, w.owner, w.bucket, w.delta)
 }
 
-// replace turns the old object into garbage or a noncurrent version, updates the counters, and assigns the new
-// version.
+// replace makes the old object garbage or noncurrent, updates the counters, and assigns the new version.
 func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	o.Version = ""
 	if w.versioning != buckets.VersioningOff {
@@ -173,7 +169,7 @@ func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	return w.bury(c)
 }
 
-// bury turns the old object into garbage and updates the counters.
+// bury makes the old object garbage and updates the counters.
 func (w *write) bury(c *sqlite.Conn) error {
 	if w.found {
 		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now); err != nil {
@@ -258,7 +254,7 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	if b, err = s.Bucket(ctx, owner, bucket); err != nil {
 		return b, o, err
 	}
-	// If the bucket is deleted meanwhile, it was empty before, and the result is from then.
+	// If the bucket is deleted now, it was empty before, so the result dates from then.
 	o, err = s.Get(ctx, owner, b.ID, name)
 	return b, o, err
 }
@@ -349,8 +345,8 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, err
 }
 
-// deleters is how many objects DeleteAll deletes at once. Their commits are grouped with other writes, which a single
-// large write would delay.
+// deleters limits DeleteAll's concurrency. Its commits are grouped with other writes, which one large write would
+// delay.
 const deleters = 16
 
 // DeleteAll implements buckets.Store.
@@ -386,8 +382,8 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return page, err
 }
 
-// listGroups feeds names to a Lister while they belong to groups and no rows are needed. more is false when the page
-// is complete; otherwise rows are needed from next on.
+// listGroups feeds names to a Lister while they belong to groups and need no rows. more is false when the page is
+// complete; otherwise rows are needed from next on.
 func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	stmt, err := sqlitedb.Bind(c, sqlNextName, owner, b, "")
 	if err != nil {
@@ -421,7 +417,7 @@ type objects struct {
 	buckets.Query
 }
 
-// listFrom feeds rows to a Lister until it skips; more is false when the page is complete.
+// listFrom feeds rows to a Lister until it skips. more is false when the page is complete.
 func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {

@@ -2,7 +2,7 @@
 // which serves as the lock that package buckets requires: the step reads the current state, checks the rules, and
 // writes. A read is one snapshot.
 //
-// Statements use LIMIT +? because SQLite would prepare LIMIT ? again for every bound value.
+// Statements use LIMIT +? because SQLite re-prepares LIMIT ? for every bound value.
 package sqlite
 
 import (
@@ -51,20 +51,18 @@ var (
 	_ buckets.Events     = (*Store)(nil)
 )
 
-// New returns a store on a file. Apply Migrations before first use.
+// New returns a store on a file. Apply Migrations first.
 func New(db *sqlitedb.DB) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
 }
 
-// Ping implements buckets.Store. It reads the migrations each time: a newer release may migrate the tables while this
-// server runs.
+// Ping implements buckets.Store. It reads the migrations each time: a newer release may migrate the tables meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations")
 }
 
 var errStop = errcode.New(errcode.Internal, "the reader stopped")
 
-// orNull maps the zero value to NULL.
 func orNull[T comparable](v T) any {
 	var zero T
 	if v == zero {
@@ -100,7 +98,7 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
-// sumColumns are the checksums for readers of bodies on storage nodes, read by sums.
+// sumColumns are the checksums of bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 // sums reads sumColumns, starting at column i.
@@ -113,7 +111,6 @@ func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 	}
 }
 
-// orNulls maps missing frames to NULL.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	if !f.Set {
 		return nil, nil
@@ -121,7 +118,6 @@ func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
 	return int64(f.Value.CRC64NVME), int64(f.Value.ID)
 }
 
-// blob copies a column; nil for NULL.
 func blob(r *sqlite.Stmt, i int) []byte {
 	if r.ColumnIsNull(i) {
 		return nil

@@ -17,7 +17,7 @@ const (
 	sqlUpload    = `SELECT ` + uploadColumns + oneUpload
 	sqlAddUpload = `INSERT INTO manta_bucket_upload (owner, bucket_id, ` + uploadColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEndUpload = `DELETE` + oneUpload
-	// One row of garbage for all parts of the upload.
+	// One garbage row for all parts.
 	sqlBuryUpload = `INSERT INTO manta_bucket_deleted_object
 		(owner, bucket_id, id, name, created, modified, creator, content_length, content_type, properties, deleted_at)
 		SELECT owner, bucket_id, id, name, created, created AS modified, creator, ?7, content_type, ?6, ?5` + oneUpload
@@ -68,7 +68,7 @@ func parts(c *sqlite.Conn, sql string, args ...any) (all []buckets.Part, err err
 	return all, err
 }
 
-// segments runs a statement of partColumns, sumColumns and the body.
+// segments reads partColumns, sumColumns and the body.
 func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		p, err := scanPart(r)
@@ -80,7 +80,6 @@ func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, e
 	return all, err
 }
 
-// upload reads an upload, or returns ErrNoUpload.
 func upload(c *sqlite.Conn, k buckets.UploadKey) (u buckets.Upload, err error) {
 	err = sqlitedb.ForEach(c, sqlUpload, func(r *sqlite.Stmt) error {
 		u, err = scanUpload(r)
@@ -276,7 +275,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 	return r, err
 }
 
-// completed reads the object that an upload has become, or returns ErrNoUpload.
+// completed reads a completed upload's object, or returns ErrNoUpload.
 func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 	o, found, err := object(c, sqlHead, k.Owner, k.Bucket.ID, k.Name)
 	if err == nil && (!found || o.Upload != k.ID) {
@@ -285,7 +284,6 @@ func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 	return o, err
 }
 
-// complete stores the object that an upload becomes.
 func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly, o *buckets.Object) error {
 	if err := w.replace(c, o); err != nil {
 		return err
@@ -328,7 +326,6 @@ func scanUploadKey(r *sqlite.Stmt) buckets.UploadKey {
 	}
 }
 
-// abort makes an upload garbage.
 func abort(c *sqlite.Conn, k buckets.UploadKey, now buckets.Moment) error {
 	n, _, err := sqlitedb.QueryRow(c, sqlUploadBytes, func(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }, k.Owner, k.ID)
 	if err != nil {

@@ -45,7 +45,6 @@ const (
 		WHERE owner = ?1 AND bucket_id = ?2 AND (name, version) > (?3, ?4) ORDER BY name, version LIMIT +?5`
 )
 
-// kept is a row of manta_bucket_version.
 type kept struct {
 	buckets.Version
 	key buckets.VersionID // sort key
@@ -58,7 +57,7 @@ func scanKept(r *sqlite.Stmt) (k kept, err error) {
 	return k, err
 }
 
-// readKept reads a row of manta_bucket_version, or returns nil.
+// readKept returns nil if there is no row.
 func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
@@ -125,7 +124,7 @@ func findKept(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name 
 		return readKept(c, sqlNull, owner, b, name)
 	}
 	if k, err = readKept(c, sqlVersion, owner, b, name, id); k != nil && k.VersionID() != id {
-		return nil, err // clients know a null version under another ID
+		return nil, err // clients know a null version by another ID
 	}
 	return k, err
 }
@@ -160,13 +159,10 @@ func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID
 	return buckets.NewVersionID(w.now, last, id), err
 }
 
-// moment returns the time of the write.
 func (w *write) moment() buckets.Moment { return cmp.Or(w.past, w.now) }
 
-// replacesNull reports whether the write replaces the null version.
 func (w *write) replacesNull() bool { return w.versioning == buckets.VersioningSuspended }
 
-// drop deletes a row of manta_bucket_version.
 func (w *write) drop(c *sqlite.Conn, k *kept) error {
 	if !k.Marker {
 		if err := sqlitedb.Exec(c, sqlBuryVersion, w.owner, w.bucket, w.name, k.key, w.now); err != nil {
@@ -202,7 +198,7 @@ func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	)
 }
 
-// reveal makes the newest noncurrent version current after the current version was deleted.
+// reveal makes the newest noncurrent version current after a deletion.
 func (w *write) reveal(c *sqlite.Conn) error {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	switch {
@@ -264,7 +260,6 @@ func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b bu
 	return done, nil
 }
 
-// checkDelete checks whether a version may be deleted.
 func checkDelete(d *buckets.Delete, o *buckets.Object) error {
 	if err := d.Condition.CheckWrite(o); err != nil {
 		return err

@@ -72,7 +72,7 @@ func createAccountRace(t *testing.T, u *user) {
 	equal(t, "winners", suite.Winners(t, errs, is(buckets.ErrAccountExists)), 1)
 }
 
-// deleteAccountRace: no account is deleted while a bucket is created in it.
+// deleteAccountRace: an account cannot be deleted while a bucket is created.
 func deleteAccountRace(t *testing.T, u *user) {
 	for range 20 {
 		a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start}
@@ -100,7 +100,7 @@ func deleteAccountRace(t *testing.T, u *user) {
 func accessKeys(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	one := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("\x00\xff secret"), Created: start, KeyTerms: keyTerms()}
-	// An account is created with its keys, or not at all.
+	// CreateAccount creates the account and its keys, or nothing.
 	with := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "with keys", Created: start}
 	first := buckets.Key{ID: "HF1", Account: with.ID, Secret: []byte("first"), Created: start}
 	must(t, "CreateAccount", s.CreateAccount(ctx, with, first))
@@ -158,7 +158,7 @@ func accessKeys(t *testing.T, u *user) {
 	equal(t, "keys of the other account", all, nil)
 }
 
-// keyTerms returns terms with every field.
+// keyTerms sets every field.
 func keyTerms() buckets.KeyTerms {
 	return buckets.KeyTerms{Name: "upload «ü»", Expires: start + 7*second, Limits: buckets.KeyLimits{
 		Buckets: []string{"photos", "logs-*"}, Prefix: `a/"ü"\`, Rights: []buckets.Right{buckets.RightRead, buckets.RightList},
@@ -192,7 +192,7 @@ func changeKey(t *testing.T, u *user) {
 	equal(t, "the revoked key", got, k)
 }
 
-// changeKeyRace: one of several changes wins, and none makes a key work again that is revoked meanwhile.
+// changeKeyRace: one concurrent change wins, and none reactivates a revoked key.
 func changeKeyRace(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	for i := range 20 {

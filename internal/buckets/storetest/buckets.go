@@ -32,7 +32,7 @@ func bucketChecks() []check {
 	}
 }
 
-// findBuckets: buckets of all accounts are found by the beginning of their names.
+// findBuckets: a name prefix finds buckets of all accounts.
 func findBuckets(t *testing.T, u *user) {
 	other := u.other()
 	unique := "f" + ident.New()
@@ -76,7 +76,7 @@ func createBucket(t *testing.T, u *user) {
 	wantError(t, "another name", err, buckets.ErrNoBucket)
 }
 
-// createBucketRace: one caller creates the bucket, and all get the same.
+// createBucketRace: one caller creates the bucket, and all callers get it.
 func createBucketRace(t *testing.T, u *user) {
 	got := make([]buckets.Bucket, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -90,7 +90,7 @@ func createBucketRace(t *testing.T, u *user) {
 }
 
 func listBuckets(t *testing.T, u *user) {
-	all := []string{"a--", "a-b", "a.b", "a0b", "aaa", "bucket", "zzz"} // by bytes, not by a language
+	all := []string{"a--", "a-b", "a.b", "a0b", "aaa", "bucket", "zzz"} // in byte order
 	for _, i := range []int{3, 0, 6, 1, 4, 2} {
 		u.createBucket(all[i])
 	}
@@ -130,8 +130,7 @@ func listBuckets(t *testing.T, u *user) {
 
 var publicRead = buckets.SettingsChange{PublicRead: new(true)}
 
-// settingsAtOnce: every read after a change has the new settings, in this process and in
-// another one, also while others read all the time.
+// settingsAtOnce: every read after a change returns the new settings, in every process, even during concurrent reads.
 func settingsAtOnce(t *testing.T, u *user) {
 	name := "n" + buckets.NewUUID()
 	b := u.createBucket(name)
@@ -184,8 +183,7 @@ func settingsAtOnce(t *testing.T, u *user) {
 	}
 }
 
-// changeSettingsRace: changes of different settings at once are all stored, and each
-// replaces its setting.
+// changeSettingsRace: concurrent changes of different settings are all stored.
 func changeSettingsRace(t *testing.T, u *user) {
 	for i := range 5 {
 		want := u.bucket
@@ -207,7 +205,7 @@ func changeSettingsRace(t *testing.T, u *user) {
 	}
 }
 
-// replaceRules: lifecycle rules that have changed since they were read are not replaced, so of changes at once each is stored.
+// replaceRules: lifecycle rules are replaced only if unchanged since they were read, so no concurrent change is lost.
 func replaceRules(t *testing.T, u *user) {
 	changed := func() buckets.Moment {
 		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
@@ -311,8 +309,7 @@ func deleteBucket(t *testing.T, u *user) {
 	equal(t, "usage", u.usage(), buckets.AccountUsage{})
 }
 
-// staleRefs: a write to an incarnation of a bucket that was deleted is ErrNoBucket,
-// also if there is another one with its name.
+// staleRefs: writes to a deleted bucket return ErrNoBucket, even if its name is in use again.
 func staleRefs(t *testing.T, u *user) {
 	old := u.bucket
 	id := u.createUpload("up", u.now)
@@ -334,7 +331,7 @@ func staleRefs(t *testing.T, u *user) {
 	wantError(t, "Get by the old ID", err, buckets.ErrNoObject)
 }
 
-// writesTo are all writes to a bucket.
+// writesTo returns all bucket writes.
 func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]func() error {
 	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
 	text := "text/html"
@@ -374,8 +371,7 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 	}
 }
 
-// putsAgainstDelete: either an object or the deletion of its bucket wins, and no object
-// is left in a bucket that is deleted.
+// putsAgainstDelete: either a put or the bucket deletion wins. No object remains in a deleted bucket.
 func putsAgainstDelete(t *testing.T, u *user) {
 	const puts = 50
 	for range 5 {
@@ -412,7 +408,6 @@ func putsAgainstDelete(t *testing.T, u *user) {
 	}
 }
 
-// is returns a function that reports whether an error is the one given.
 func is(want error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, want) }
 }

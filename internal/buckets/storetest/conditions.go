@@ -9,22 +9,21 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The object used by the Condition cases.
+// The object of the Condition cases.
 const (
 	CaseID       buckets.ObjectID = "6f2a2e8c-5f8e-4d3a-9f0b-0c4b8f6a1d22"
 	CaseETag                      = "0cc175b9c0f1b6a831c399e269772661"
-	CaseModified                  = start // includes a fraction of a second
+	CaseModified                  = start // not a whole second
 )
 
 // ConditionCase is a line of the table that defines Condition.
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
-	Read      error // when reading the object
-	Absent    error // when writing without an object; a failed write of the object returns ErrPrecondition
+	Read      error // of a read
+	Absent    error // of a write without an object; a refused overwrite returns ErrPrecondition
 }
 
-// Shorthands for ConditionCases.
 var (
 	pre    error = buckets.ErrPrecondition
 	not    error = buckets.ErrNotModified
@@ -38,7 +37,7 @@ func tags(all ...string) buckets.Tags { return buckets.Tags{Tags: all} }
 // ConditionCases returns the table.
 func ConditionCases() []ConditionCase {
 	const (
-		whole  = CaseModified / second * second // sent by a client that echoes Last-Modified
+		whole  = CaseModified / second * second // as a client echoes Last-Modified
 		before = whole - second
 		later  = whole + second
 	)
@@ -79,7 +78,7 @@ func ConditionCases() []ConditionCase {
 	}
 }
 
-// CaseObject returns the object of the cases, with body "a".
+// CaseObject returns the object of the cases. Its body is "a".
 func CaseObject() buckets.Object {
 	b := inline("a")
 	b.ID = CaseID
@@ -106,7 +105,7 @@ func conditionChecks() []check {
 	)
 }
 
-// conditionCase checks a line with each conditional operation.
+// conditionCase checks a case with each conditional operation.
 func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 	text := "text/html"
 	calls := map[string]func() error{
@@ -169,7 +168,6 @@ func multipartCondition(t *testing.T, u *user) {
 	must(t, "Delete", err)
 }
 
-// metadataChanges changes each part of an object's metadata.
 func metadataChanges() map[string]buckets.Update {
 	kind, none := "text/html", json.RawMessage("null")
 	return map[string]buckets.Update{
@@ -178,7 +176,7 @@ func metadataChanges() map[string]buckets.Update {
 	}
 }
 
-// fullObject is an object with all kinds of metadata.
+// fullObject returns an object with all metadata.
 func fullObject(name string) buckets.Object {
 	o := object(name)
 	o.Headers, o.Roles = map[string]string{"m-a": "1", "cache-control": "no-store"}, []string{buckets.NewUUID()}
@@ -186,7 +184,7 @@ func fullObject(name string) buckets.Object {
 	return o
 }
 
-// deleteUnchanged: an object is deleted only if body and metadata are as read.
+// deleteUnchanged: an object is deleted only if its body and metadata are as read.
 func deleteUnchanged(t *testing.T, u *user) {
 	remove := func(was buckets.Object, c buckets.Condition) error {
 		_, err := u.h.Store.Delete(t.Context(), u.owner, u.ref(), buckets.Delete{Name: was.Name, Condition: c, Now: u.now, Unchanged: &was})
@@ -216,7 +214,7 @@ func deleteUnchanged(t *testing.T, u *user) {
 	wantError(t, "of another bucket", err, buckets.ErrNoBucket)
 }
 
-// deleteWhileChanged: of a concurrent delete and tag change, one fails.
+// deleteWhileChanged: a concurrent delete or tag change fails.
 func deleteWhileChanged(t *testing.T, u *user) {
 	for range 20 {
 		was := u.putObject(fullObject("a"))

@@ -10,7 +10,7 @@ func damageChecks() []check {
 	return []check{{"Marks", marks}, {"Attempts", attempts}, {"SeenAgain", seenAgain}, {"Scrubs", scrubs}}
 }
 
-// damaged marks copies as a read does, without their rows.
+// damaged marks copies as a read does, without row data.
 func (u *user) damaged(copies ...buckets.Copy) (all []buckets.Damage) {
 	u.t.Helper()
 	for _, c := range copies {
@@ -27,13 +27,11 @@ func (u *user) wantMarks(what string, q buckets.DamageQuery, want ...buckets.Dam
 	equal(u.t, what, got, want)
 }
 
-// copyOf is a copy of the body of an object.
 func (u *user) copyOf(node string, o buckets.Object) buckets.Copy {
 	return buckets.Copy{Node: node, Path: buckets.BodyPath(u.owner, u.bucket.ID, o.ID, o.Name)}
 }
 
-// marks: a copy that is reported often is one mark, which keeps when it was seen first, and
-// its row once that is known.
+// marks: a copy that is reported repeatedly has one mark, with the first time and, once known, its row.
 func marks(t *testing.T, u *user) {
 	all := buckets.DamageQuery{Limit: 10}
 	u.wantMarks("no marks", all)
@@ -66,7 +64,7 @@ func marks(t *testing.T, u *user) {
 	must(t, "Mark of nothing", u.h.Damages.Mark(t.Context(), nil))
 }
 
-// attempts: a failed attempt delays the next one, and its state is counted.
+// attempts: a failed attempt delays the next one and is counted.
 func attempts(t *testing.T, u *user) {
 	o := u.put("a")
 	east, west := u.copyOf("east:1.stor", o), u.copyOf("west:2.stor", o)
@@ -115,7 +113,7 @@ func attempts(t *testing.T, u *user) {
 	equal(t, "the longest pause", pause.Next-u.now, hour)
 }
 
-// seenAgain: a copy that was found bad again after it was repaired keeps its mark.
+// seenAgain: a repaired copy that is found damaged again keeps its mark.
 func seenAgain(t *testing.T, u *user) {
 	c := u.copyOf("east:1.stor", u.put("a"))
 	read := u.damaged(c)
@@ -128,7 +126,6 @@ func seenAgain(t *testing.T, u *user) {
 	u.wantMarks("not seen again", buckets.DamageQuery{Limit: 9})
 }
 
-// scrubs: the progress on a node is replaced.
 func scrubs(t *testing.T, u *user) {
 	want := func(want ...buckets.Scrub) {
 		t.Helper()

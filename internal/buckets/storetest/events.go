@@ -27,7 +27,7 @@ func eventChecks() []check {
 	}
 }
 
-// Appended is an event as a backend stores it.
+// Appended is a stored event.
 type Appended struct {
 	Destination, Stream, Key string
 	Seq                      int64
@@ -44,7 +44,7 @@ func (u *user) notices(created buckets.EventName, expired bool) *buckets.Notice 
 	return &buckets.Notice{Owner: u.owner, Bucket: u.ref(), Rules: rules, Created: created, Expired: expired}
 }
 
-// appended returns the user's events in their order, each as its name, its key and its version.
+// appended returns the user's events in order, as name, key and version.
 func (u *user) appended() (all []string) {
 	u.t.Helper()
 	last := map[string]int64{}
@@ -71,7 +71,7 @@ func (u *user) noticedDelete(d buckets.Delete) (buckets.Deleted, error) {
 	return u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), d)
 }
 
-// eventsOfWrites: each write has its event, in order, and a name without a rule has none.
+// eventsOfWrites: each write to a name with a rule has one event, in order.
 func eventsOfWrites(t *testing.T, u *user) {
 	var want []string
 	for range 2 {
@@ -89,7 +89,7 @@ func eventsOfWrites(t *testing.T, u *user) {
 	equal(t, "the events", u.appended(), append(want, "ObjectRemoved:Delete a.jpg"))
 }
 
-// noEventsOfFailures: a write that fails has no event.
+// noEventsOfFailures: a failed write has no event.
 func noEventsOfFailures(t *testing.T, u *user) {
 	_, err := u.noticedPut(object("a.jpg"), buckets.Condition{Match: buckets.Tags{Any: true}})
 	if err == nil {
@@ -111,7 +111,7 @@ func noEventsOfFailures(t *testing.T, u *user) {
 	u.get("a.jpg")
 }
 
-// eventsOfVersions: events name the version that was written, the delete marker that was made, and the version that was deleted.
+// eventsOfVersions: events name the version or delete marker that was created or deleted.
 func eventsOfVersions(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	w, err := u.noticedPut(object("a.jpg"), buckets.Condition{})
@@ -129,7 +129,7 @@ func eventsOfVersions(t *testing.T, u *user) {
 	})
 }
 
-// eventsOfUploads: a completed upload has one event, also if its client completes it again.
+// eventsOfUploads: completing an upload twice makes one event.
 func eventsOfUploads(t *testing.T, u *user) {
 	id := buckets.NewUploadID(u.now)
 	up := buckets.Upload{ID: id, Name: "a.jpg", Created: u.now}
@@ -148,7 +148,7 @@ func eventsOfUploads(t *testing.T, u *user) {
 	equal(t, "the events", u.appended(), []string{"ObjectCreated:CompleteMultipartUpload a.jpg " + etag})
 }
 
-// eventsOfExpiry: what a lifecycle rule deletes has events of its own, and what it leaves has none.
+// eventsOfExpiry: objects deleted by lifecycle rules have their own events.
 func eventsOfExpiry(t *testing.T, u *user) {
 	expire := func(n int) (read []*buckets.Object) {
 		for i := range n {
@@ -179,7 +179,7 @@ func eventsOfExpiry(t *testing.T, u *user) {
 	}
 }
 
-// eventsOfBatches: each object that DeleteAll deletes has an event, and what it leaves has none.
+// eventsOfBatches: DeleteAll makes an event for each object that it deletes.
 func eventsOfBatches(t *testing.T, u *user) {
 	remove := func(all ...buckets.Deletion) []buckets.Deleted {
 		u.tick()
@@ -208,7 +208,7 @@ func eventsOfBatches(t *testing.T, u *user) {
 	equal(t, "events of versions", u.appended()[4:], []string{fmt.Sprintf("ObjectRemoved:Delete a.jpg  %s", w.Version)})
 }
 
-// eventsInOrder: events of an object are in the order of its writes, also with concurrent writers.
+// eventsInOrder: the events of an object are in write order, even with concurrent writers.
 func eventsInOrder(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	stores := []buckets.Store{u.h.Store}
@@ -235,7 +235,7 @@ func eventsInOrder(t *testing.T, u *user) {
 	page, err := u.h.Versions.ListVersions(t.Context(), u.owner, u.bucket.ID, buckets.VersionQuery{Limit: 100})
 	must(t, "ListVersions", err)
 	var want []string
-	for _, v := range slices.Backward(page.Versions) { // the oldest first
+	for _, v := range slices.Backward(page.Versions) { // oldest first
 		want = append(want, string(v.VersionID()))
 	}
 	var got []string
@@ -246,7 +246,7 @@ func eventsInOrder(t *testing.T, u *user) {
 	equal(t, "the order of the events", got, want)
 }
 
-// eventsAscend: the numbers ascend if a clock is set back, and after the earlier events were published.
+// eventsAscend: numbers ascend even if the clock is set back or earlier events were published.
 func eventsAscend(t *testing.T, u *user) {
 	last := int64(0)
 	for i := range 5 {
@@ -266,7 +266,7 @@ func eventsAscend(t *testing.T, u *user) {
 	}
 }
 
-// dropEvents: old events are dropped, and the oldest of too many.
+// dropEvents drops old events, and the oldest of too many.
 func dropEvents(t *testing.T, u *user) {
 	began := u.now
 	for range 10 {
@@ -293,7 +293,7 @@ func dropEvents(t *testing.T, u *user) {
 	equal(t, "dead events", int(n), 0)
 }
 
-// eventsOfSettings: a change of settings appends its events, and a change that is refused appends none.
+// eventsOfSettings: changed settings append events, refused changes do not.
 func eventsOfSettings(t *testing.T, u *user) {
 	stream := buckets.NewUUID()
 	set := func(b buckets.BucketRef, was *buckets.Moment) error {

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// fixture is what a write that fails finds.
+// fixture is the data for a failing write.
 type fixture struct {
 	*user
 	upload buckets.UploadID
@@ -22,7 +22,7 @@ type fixture struct {
 func newFixture(u *user) *fixture {
 	u = u.other()
 	f := &fixture{user: u}
-	// Nothing of the fixtures before this one is left to be collected.
+	// Remove the garbage of earlier fixtures.
 	for {
 		claim, all := u.claim(1000)
 		if u.remove(claim, all); len(all) == 0 {
@@ -44,7 +44,7 @@ func newFixture(u *user) *fixture {
 	return f
 }
 
-// writes are the writes of all interfaces on a fixture.
+// writes returns the writes of all interfaces.
 func (f *fixture) writes() map[string]func() error {
 	ctx := f.t.Context()
 	calls := f.writesTo(f.ref(), f.upload)
@@ -98,8 +98,7 @@ func faultChecks() []check {
 	return all
 }
 
-// failingWrite fails a write at each of its points: nothing of it is stored, and the
-// same write works afterwards.
+// failingWrite: a write that fails at any point stores nothing, and succeeds when retried.
 func failingWrite(t *testing.T, u *user, name string) {
 	if u.h.Faulty == nil {
 		t.Skip("the backend has no Faulty in its Harness")

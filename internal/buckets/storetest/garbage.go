@@ -23,7 +23,7 @@ func garbageChecks() []check {
 	}
 }
 
-// claim claims everything deleted until now, for an hour.
+// claim claims all garbage for an hour.
 func (u *user) claim(limit int) (id string, all []buckets.Garbage) {
 	u.t.Helper()
 	id = buckets.NewUUID()
@@ -53,7 +53,7 @@ func (u *user) wantBacklog(rows, bytes int64, oldest buckets.Moment) {
 	equal(u.t, "backlog", []int64{r, b, int64(o)}, []int64{rows, bytes, int64(oldest)})
 }
 
-// claimAndRemove: garbage is claimed once, in order of deletion, and removed once.
+// claimAndRemove: garbage is claimed once, oldest first, and removed once.
 func claimAndRemove(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 	var want []buckets.Garbage
@@ -99,7 +99,7 @@ func importedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(1, 10, u.now)
 }
 
-// claimObjects: a claim returns the deleted versions completely, if requested.
+// claimObjects: a claim returns complete versions on request.
 func claimObjects(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	u.tick()
@@ -119,7 +119,7 @@ func claimObjects(t *testing.T, u *user) {
 			t.Fatalf("%s: %+v", what, all)
 		}
 		for i, want := range []buckets.Object{first, second} {
-			want.Frames, want.CRC32C = all[i].Object.Frames, all[i].Object.CRC32C // nobody reads the body
+			want.Frames, want.CRC32C = all[i].Object.Frames, all[i].Object.CRC32C // the body is not read
 			wantObject(t, what, *all[i].Object, want)
 		}
 	}
@@ -128,7 +128,7 @@ func claimObjects(t *testing.T, u *user) {
 	}
 }
 
-// claimExpires: another worker takes over the rest, and the first has lost it.
+// claimExpires: another worker takes over the rest, and the first worker cannot remove it.
 func claimExpires(t *testing.T, u *user) {
 	u.put("a")
 	u.delete("a")
@@ -145,7 +145,7 @@ func claimExpires(t *testing.T, u *user) {
 	equal(t, "removed by the second", u.remove(second, all), 1)
 }
 
-// unclaim: the next worker claims released garbage at once, and the first has lost it. Other claims stay.
+// unclaim: released garbage can be claimed at once. Other claims stay.
 func unclaim(t *testing.T, u *user) {
 	for _, name := range []string{"a", "b", "c"} {
 		u.put(name)
@@ -167,7 +167,7 @@ func unclaim(t *testing.T, u *user) {
 	must(t, "Unclaim of an unknown claim", u.h.Collector.Unclaim(t.Context(), buckets.NewUUID()))
 }
 
-// waitingGarbage: garbage remains because it is young, claimed, or not yet collected.
+// waitingGarbage: garbage is too young, claimed, or not yet collected.
 func waitingGarbage(t *testing.T, u *user) {
 	want := func(what string, before buckets.Moment, want buckets.Waiting) {
 		t.Helper()
@@ -195,7 +195,7 @@ func waitingGarbage(t *testing.T, u *user) {
 	must(t, "Unclaim", u.h.Collector.Unclaim(t.Context(), claim))
 }
 
-// holdGarbage: a hold prevents claims and expires by itself.
+// holdGarbage: a hold prevents claims until it expires.
 func holdGarbage(t *testing.T, u *user) {
 	c := u.h.Collector
 	held := func(want buckets.Moment) {
@@ -232,7 +232,7 @@ func holdGarbage(t *testing.T, u *user) {
 	must(t, "Release again", c.Release(t.Context(), "one"))
 }
 
-// claimRace: no two workers get the same garbage.
+// claimRace: two workers never get the same garbage.
 func claimRace(t *testing.T, u *user) {
 	for range parallel {
 		u.put("a")
@@ -264,7 +264,7 @@ func claimRace(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// garbageOfUploads: an aborted upload, or a deleted multipart object, is one row whose parts go with it.
+// garbageOfUploads: an aborted upload or a deleted multipart object is one row, removed with its parts.
 func garbageOfUploads(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted"} {
 		id := u.createUpload(name, u.now)
@@ -323,7 +323,7 @@ func abortOldUploads(t *testing.T, u *user) {
 	u.wantBacklog(2, 10, u.now)
 }
 
-// collectDeletedBucket: a deleted bucket is removed after its uploads are aborted and its garbage is gone.
+// collectDeletedBucket: a bucket is removed after its uploads are aborted and its garbage is removed.
 func collectDeletedBucket(t *testing.T, u *user) {
 	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	for _, name := range []string{"a", "b", "c"} {

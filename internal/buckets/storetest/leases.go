@@ -13,7 +13,7 @@ func leaseChecks() []check {
 	return []check{{"Lease", lease}, {"Expired", expiredLease}, {"Race", leaseRace}}
 }
 
-// lease asks for a lease that belongs to the case alone.
+// lease requests a lease that no other case uses.
 func (u *user) lease(holder string, length time.Duration) buckets.Lease {
 	u.t.Helper()
 	l, err := u.h.Leases.Lease(u.t.Context(), buckets.Lease{Name: string(u.owner), Holder: holder, Process: "process of " + holder, Left: length})
@@ -26,8 +26,7 @@ func (u *user) endLease(holder string) {
 	must(u.t, "EndLease", u.h.Leases.EndLease(u.t.Context(), string(u.owner), holder))
 }
 
-// lease: one holder has a lease, extends it and ends it; a lease with another name is
-// another lease.
+// lease: one holder gets, extends and ends a lease. Leases with different names are independent.
 func lease(t *testing.T, u *user) {
 	equal(t, "a new lease", u.lease("a", time.Hour).Holder, "a")
 	equal(t, "the same again", u.lease("a", 2*time.Hour).Holder, "a")
@@ -44,8 +43,7 @@ func lease(t *testing.T, u *user) {
 	equal(t, "after the end", u.lease("b", time.Hour).Holder, "b")
 }
 
-// expiredLease: a lease that was not extended belongs to the next that asks, and so does
-// one from before the clock was set back.
+// expiredLease: the next caller gets an expired lease, or one from before the clock was set back.
 func expiredLease(t *testing.T, u *user) {
 	u.lease("a", time.Microsecond)
 	for u.lease("b", time.Hour).Holder != "b" { // until the clock has ticked
@@ -56,7 +54,7 @@ func expiredLease(t *testing.T, u *user) {
 	equal(t, "of c", u.lease("b", time.Hour).Holder, "c")
 }
 
-// leaseRace: of those that ask at the same time, one gets the lease, and all agree which.
+// leaseRace: one of several concurrent callers gets the lease, and all agree which.
 func leaseRace(t *testing.T, u *user) {
 	const callers = 20
 	var got [callers]string

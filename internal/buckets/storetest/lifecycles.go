@@ -35,7 +35,7 @@ func (u *user) setLifecycle(b buckets.BucketRef, l buckets.Lifecycle) {
 	must(u.t, "SetBucket", u.h.Store.SetBucket(u.t.Context(), u.owner, b, buckets.SettingsChange{Lifecycle: &l}))
 }
 
-// due returns the names of due buckets, read in pages.
+// due returns the names of due buckets from all pages.
 func (u *user) due(now buckets.Moment, limit int) (names []string) {
 	u.t.Helper()
 	for after := (buckets.BucketKey{}); ; {
@@ -59,8 +59,7 @@ func (u *user) setRun(b buckets.BucketRef, run buckets.LifecycleRun) {
 	must(u.t, "SetLifecycleRun", u.h.Lifecycles.SetLifecycleRun(u.t.Context(), buckets.BucketKey{Owner: u.owner, Bucket: b.ID}, run))
 }
 
-// dueLifecycles: a bucket with rules is due before its first run, when its run is due, and after rule changes; a
-// bucket without rules, or removed, never is.
+// dueLifecycles: a bucket with rules is due before its first run, at its next run, and after rule changes.
 func dueLifecycles(t *testing.T, u *user) {
 	all := []buckets.BucketRef{u.ref()}
 	for _, name := range []string{"b-1", "b-2", "b-3"} {
@@ -132,7 +131,6 @@ func lifecycleRun(t *testing.T, u *user) {
 	}
 }
 
-// page returns the user's objects as listed.
 func (u *user) page() (all []*buckets.Object) {
 	for _, e := range u.list(buckets.Query{Limit: buckets.MaxPage}).Entries {
 		all = append(all, e.Object)
@@ -147,7 +145,7 @@ func (u *user) expire(all ...*buckets.Object) []bool {
 	return deleted
 }
 
-// expire: expired objects become garbage as if deleted by clients, and counters stay right.
+// expire: expired objects become garbage like deleted ones, and the counters stay right.
 func expire(t *testing.T, u *user) {
 	equal(t, "nothing", len(u.expire()), 0)
 	u.put("a")
@@ -173,7 +171,7 @@ func expire(t *testing.T, u *user) {
 	_, garbage := u.claim(9)
 	for _, g := range garbage {
 		if len(g.Sharks) == 0 && g.Upload == "" {
-			continue // an inline body leaves nothing to remove, so a backend need not record it
+			continue // a backend need not record an inline body: there is nothing to remove
 		}
 		names = append(names, fmt.Sprintf("%s %v %d %v", g.Name, g.Deleted == u.now, len(g.Sharks), g.Upload == id))
 	}
@@ -186,7 +184,7 @@ func expire(t *testing.T, u *user) {
 	equal(t, "names", u.listed(buckets.Query{Limit: 9}), []string{"kept"})
 }
 
-// expireChanged: an object stays if its body, time or tags changed since it was read.
+// expireChanged: an object whose body, time or tags changed since it was read is not deleted.
 func expireChanged(t *testing.T, u *user) {
 	names := []string{"body", "deleted", "other", "same", "tags", "tags removed", "touched"}
 	for _, name := range names {
@@ -197,7 +195,7 @@ func expireChanged(t *testing.T, u *user) {
 		u.putObject(o)
 	}
 	all := u.page()
-	u.put("body") // at the same time
+	u.put("body") // with an equal time
 	u.delete("deleted")
 	update := func(w buckets.Update) {
 		w.Now = u.now

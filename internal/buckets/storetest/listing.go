@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// NaiveList is the definition of a listing: the entries of all names, as text, and
-// whether more follow than the query's limit. A group ends with the delimiter.
+// NaiveList defines a listing: the entries of all names, and whether more follow than the query's limit. A group ends
+// with the delimiter.
 func NaiveList(names []string, q buckets.Query) (entries []string, more bool) {
 	for _, name := range sorted(names) {
 		if !strings.HasPrefix(name, q.Prefix) || name < q.Start.Name || name == q.Start.Name && !q.Start.Inclusive {
@@ -40,7 +40,7 @@ func sorted(names []string) []string {
 	return names
 }
 
-// DrawQuery draws a query with parts of names that DrawNames draws.
+// DrawQuery draws a query that fits DrawNames.
 func DrawQuery(rt *rapid.T) buckets.Query {
 	q := buckets.Query{
 		Prefix:    drawText(rt, "prefix", 3),
@@ -79,7 +79,7 @@ func listingChecks() []check {
 	}
 }
 
-// listEntries: an entry has what a listing of S3 shows.
+// listEntries: an entry contains everything that S3 lists.
 func listEntries(t *testing.T, u *user) {
 	want := u.putObject(full("a"))
 	id := u.createUpload("b", u.now)
@@ -92,8 +92,8 @@ func listEntries(t *testing.T, u *user) {
 	equal(t, "length", p.Entries[1].Object.Length, 10)
 }
 
-// listBytes: pages that end by their memory have the same entries, and at most one after the
-// limit is reached. Later rows do not move the position of the next page.
+// listBytes: a page ends at most one entry after its byte limit, and no entry is lost. Later rows do not move the
+// next page's start.
 func listBytes(t *testing.T, u *user) {
 	long := strings.Repeat("n", 900)
 	for i := range 12 {
@@ -159,7 +159,7 @@ func listDelimiters(t *testing.T, u *user) {
 	}
 }
 
-// listMarkers: a page starts after what a client sends back.
+// listMarkers: a page starts after the marker that a client sends.
 func listMarkers(t *testing.T, u *user) {
 	for _, name := range []string{"a", "b/1", "b/2", "b0", "c"} {
 		u.put(name)
@@ -175,7 +175,6 @@ func listMarkers(t *testing.T, u *user) {
 	equal(t, "marker after the prefix", u.listed(buckets.Query{Prefix: "b/", Limit: 2}.Starting("c")), nil)
 }
 
-// listLargeGroup: a group of many objects is one entry.
 func listLargeGroup(t *testing.T, u *user) {
 	for i := range 3000 {
 		u.putObject(buckets.Object{Name: fmt.Sprintf("g%d/%04d", i%2, i), Body: inline("")})
@@ -185,8 +184,8 @@ func listLargeGroup(t *testing.T, u *user) {
 	equal(t, "objects", len(u.listed(buckets.Query{Limit: buckets.MaxPage})), 3000)
 }
 
-// listOneSnapshot: a page never shows half of a change: one of two objects always
-// exists, because a writer creates one before it deletes the other.
+// listOneSnapshot: a page never shows half of a change. The writer creates an object before it deletes the other one,
+// so there is always one.
 func listOneSnapshot(t *testing.T, u *user) {
 	u.put("a")
 	done := make(chan struct{})

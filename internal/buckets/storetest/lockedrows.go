@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// attacks try to delete or change locked versions by each method of the stores that changes rows.
+// attacks try to delete or change locked versions with each writing store method.
 var attacks = map[string]func(*attack){
 	"CreateBucket": func(a *attack) {
 		_, _ = a.h.Store.CreateBucket(a.t.Context(), a.owner, buckets.BucketRef{Name: a.bucket.Name, ID: newRef("").ID}, a.now)
@@ -104,7 +104,7 @@ var attacks = map[string]func(*attack){
 	"RemoveBucket": func(a *attack) {
 		_, _ = a.h.Collector.RemoveBucket(a.t.Context(), buckets.DeletedBucket{Bucket: a.bucket, Deleted: a.now}, a.now, 1000)
 	},
-	"SetSharks": func(a *attack) { // a drain moves bodies; the versions stay
+	"SetSharks": func(a *attack) { // a drain moves bodies, not versions
 		for _, r := range a.references() {
 			was := r.Sharks
 			set, err := a.h.References.SetSharks(a.t.Context(), r, []string{"north:3.stor"})
@@ -119,7 +119,7 @@ var attacks = map[string]func(*attack){
 		for _, r := range a.references() {
 			_, _ = a.h.References.SetFrames(a.t.Context(), r, buckets.Frames{ID: 1, CRC64NVME: 2})
 		}
-		for i := range a.locked { // frames say how a body is read
+		for i := range a.locked { // frames describe the stored body
 			v, err := a.version(a.locked[i].Name, a.locked[i].VersionID())
 			must(a.t, "Version", err)
 			a.locked[i].Frames = v.Frames
@@ -192,19 +192,19 @@ var attacks = map[string]func(*attack){
 	},
 }
 
-// readers are the methods that change nothing.
+// readers are the read-only methods.
 var readers = []string{
 	"Bucket", "Buckets", "FindBuckets", "Namesakes", "Find", "Get", "Segments", "List", "Ping", "Version", "ListVersions", "Upload", "Parts", "ListUploads",
 	"Claimed", "Waiting", "UploadBodies", "DeletedBuckets", "Backlog", "Held", "References", "Usage", "Totals", "BucketTotals", "Account", "AccountByID",
 	"ListAccounts", "Key", "Keys", "ListKeys", "Nodes", "CheckUnused", "Marked", "DueMarks", "CountMarks", "Scrubs", "DueLifecycles", "LifecycleRun", "Clock", "Backlogs",
 }
 
-// attack is a bucket with locked versions in every place that a version can be in.
+// attack is a bucket with a locked version in every possible place.
 type attack struct {
 	*user
 	locked []buckets.Version
 	bodies []buckets.ObjectID // on storage nodes
-	upload buckets.UploadID   // that has become a locked version
+	upload buckets.UploadID   // now a locked version
 }
 
 func (a *attack) each(fn func(v buckets.Version)) {
@@ -214,7 +214,7 @@ func (a *attack) each(fn func(v buckets.Version)) {
 	}
 }
 
-// collect removes all garbage, and what a worker with a wrong claim takes for garbage.
+// collect removes all garbage and, like a worker with a wrong claim, tries to remove the locked versions.
 func (a *attack) collect() {
 	must(a.t, "Hold", a.h.Collector.Hold(a.t.Context(), "h", a.now, a.now+1))
 	must(a.t, "Release", a.h.Collector.Release(a.t.Context(), "h"))
@@ -260,7 +260,7 @@ func newAttack(t *testing.T, u *user) *attack {
 	return a
 }
 
-// check finds every locked version and its body unchanged.
+// check finds every locked version and body unchanged.
 func (a *attack) check(after string) {
 	a.t.Helper()
 	for _, want := range a.locked {
@@ -277,7 +277,7 @@ func (a *attack) check(after string) {
 	}
 }
 
-// lockedRows: no method of a store deletes or changes a locked version. A new method must be in one of the lists.
+// lockedRows: no store method deletes or changes a locked version. A new method must be in one of the lists.
 func lockedRows(t *testing.T, u *user) {
 	a := newAttack(t, u)
 	a.check("the preparation")
@@ -308,7 +308,7 @@ func lockedRows(t *testing.T, u *user) {
 	}
 	a.collect()
 	a.check("the garbage was removed")
-	for _, v := range a.locked { // what it takes
+	for _, v := range a.locked { // its argument
 		if v.Lock.Mode == buckets.Compliance {
 			continue
 		}

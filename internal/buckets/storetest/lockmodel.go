@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The clock of the database is not that of the machine, so locks end a day before or after it.
+// Retention ends at least a day before or after the database clock, which may differ from the machine's.
 var untils = []buckets.Moment{-day, day, 2 * day}
 
 func (m *versionMachine) drawRetention(rt *rapid.T) buckets.Retention {
@@ -16,7 +16,6 @@ func (m *versionMachine) drawRetention(rt *rapid.T) buckets.Retention {
 	}
 }
 
-// drawLock returns the lock of a new object.
 func (m *versionMachine) drawLock(rt *rapid.T) (l buckets.Lock) {
 	if !m.lock.Enabled && rapid.IntRange(0, 9).Draw(rt, "unlocked") > 0 {
 		return l
@@ -29,7 +28,6 @@ func (m *versionMachine) drawLock(rt *rapid.T) (l buckets.Lock) {
 	return l
 }
 
-// stepBucketLock enables object lock, or changes the default retention.
 func (m *versionMachine) stepBucketLock(rt *rapid.T) {
 	m.t = rt
 	l := rapid.SampledFrom([]buckets.BucketLock{{Enabled: true}, {Enabled: true, Mode: buckets.Governance, Days: 30}}).Draw(rt, "object lock")
@@ -42,7 +40,7 @@ func (m *versionMachine) stepBucketLock(rt *rapid.T) {
 	m.lock = l
 }
 
-// wantWritten checks the lock of a new object, which is o.Lock or has the default of the bucket, and returns the object with it.
+// wantWritten checks that a new object has o.Lock or the bucket's default, and returns it with the lock.
 func (m *versionMachine) wantWritten(rt *rapid.T, o buckets.Object) buckets.Object {
 	v, err := m.version(o.Name, o.VersionID())
 	must(rt, "Version", err)
@@ -58,7 +56,6 @@ func (m *versionMachine) wantWritten(rt *rapid.T, o buckets.Object) buckets.Obje
 	return o
 }
 
-// stepLock changes the lock of a version.
 func (m *versionMachine) stepLock(rt *rapid.T) {
 	name, id := m.draw(rt)
 	i := m.index(name, id)
@@ -91,7 +88,7 @@ func (m *versionMachine) stepLock(rt *rapid.T) {
 	}
 }
 
-// changed is how a lock changes, in the words of the documentation.
+// changed is the documented result of a lock change.
 func changed(l buckets.Lock, c buckets.LockChange, now buckets.Moment) (to buckets.Lock, forbidden bool) {
 	to = l
 	if c.Hold != "" {
@@ -113,7 +110,6 @@ func changed(l buckets.Lock, c buckets.LockChange, now buckets.Moment) (to bucke
 	return to, false
 }
 
-// isLocked reports whether a lock forbids a deletion.
 func isLocked(l buckets.Lock, bypass bool, now buckets.Moment) bool {
 	if l.Hold == buckets.HoldOn {
 		return true
@@ -121,7 +117,8 @@ func isLocked(l buckets.Lock, bypass bool, now buckets.Moment) bool {
 	return l.Until > now && (l.Mode == buckets.Compliance || !bypass)
 }
 
-// tryEraseAny deletes a version, sometimes with a bypass, and with a clock that may be wrong by a century. It reports whether a lock of the model forbids that.
+// tryEraseAny deletes a version, sometimes with a bypass, at a random time that locks must ignore. forbidden is the
+// model's answer.
 func (m *versionMachine) tryEraseAny(rt *rapid.T, name string, id buckets.VersionID) (d buckets.Deleted, forbidden bool, err error) {
 	del := buckets.Delete{Name: name, Version: id, Now: m.now, Bypass: rapid.Bool().Draw(rt, "bypass")}
 	if i := m.index(name, id); i >= 0 && isLocked(m.names[name][i].Lock, del.Bypass, m.began) {

@@ -22,21 +22,20 @@ const (
 	year = 365 * day
 )
 
-// lockBucket enables object lock.
 func (u *user) lockBucket(l buckets.BucketLock) {
 	u.t.Helper()
 	l.Enabled = true
 	must(u.t, "SetBucketLock", u.h.Versions.SetBucketLock(u.t.Context(), u.owner, u.ref(), l))
 }
 
-// locking makes the user's bucket one with versions and object lock.
+// locking enables versioning and object lock in the user's bucket.
 func (u *user) locking() {
 	u.t.Helper()
 	u.setVersioning(buckets.VersioningEnabled)
 	u.lockBucket(buckets.BucketLock{})
 }
 
-// clock is that of the database, which ends retention.
+// clock returns the database time, which ends retention.
 func (u *user) clock() buckets.Moment {
 	u.t.Helper()
 	now, err := u.h.Lifecycles.Clock(u.t.Context())
@@ -51,7 +50,6 @@ func (u *user) putLocked(name string, l buckets.Lock) buckets.Object {
 	return u.putObject(o)
 }
 
-// tryLock changes the lock of a version.
 func (u *user) tryLock(o buckets.Object, c buckets.LockChange) (buckets.Object, error) {
 	return u.h.Store.Update(u.t.Context(), u.owner, u.ref(), buckets.Update{Name: o.Name, Version: o.VersionID(), Lock: &c, Now: u.now})
 }
@@ -72,13 +70,12 @@ func (u *user) hold(o buckets.Object, s buckets.HoldStatus) {
 	must(u.t, "Update", err)
 }
 
-// tryErase deletes a version with or without the right to ignore governance.
+// tryErase deletes a version; bypass ignores governance.
 func (u *user) tryErase(o buckets.Object, bypass bool) error {
 	_, err := u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), buckets.Delete{Name: o.Name, Version: o.VersionID(), Now: u.now, Bypass: bypass})
 	return err
 }
 
-// wantLocked checks that an error is that of a lock.
 func wantLocked(t tb, what string, err error, l buckets.Lock) {
 	t.Helper()
 	locked, ok := errors.AsType[*buckets.LockedError](err)
@@ -147,7 +144,7 @@ func lockSettings(t *testing.T, u *user) {
 	wantError(t, "no account", u.h.Versions.SetBucketLock(t.Context(), "", u.ref(), on), buckets.ErrNoAccountID)
 }
 
-// governance can be extended by everybody, and shortened, removed and ignored only with a bypass.
+// governance: anyone may extend it; only a bypass shortens, removes or ignores it.
 func governance(t *testing.T, u *user) {
 	u.locking()
 	until := u.clock() + day
@@ -180,7 +177,7 @@ func governance(t *testing.T, u *user) {
 	wantError(t, "an unknown mode", u.tryRetain(u.put("b"), "OTHER", until, true), buckets.ErrRetention)
 }
 
-// compliance can only be extended.
+// compliance: it can only be extended.
 func compliance(t *testing.T, u *user) {
 	u.locking()
 	until := u.clock() + day
@@ -205,7 +202,7 @@ func compliance(t *testing.T, u *user) {
 	wantError(t, "DeleteAccount", u.h.Accounts.DeleteAccount(t.Context(), u.owner), buckets.ErrAccountHasBucket)
 }
 
-// legalHold is independent of retention.
+// legalHold: it is independent of retention.
 func legalHold(t *testing.T, u *user) {
 	u.locking()
 	o := u.putLocked("a", buckets.Lock{Hold: buckets.HoldOn})
@@ -224,7 +221,7 @@ func legalHold(t *testing.T, u *user) {
 	wantError(t, "hold of a delete marker", err, buckets.ErrMarker)
 }
 
-// defaultRetention is that of the bucket when the object is written, also by an upload that began before.
+// defaultRetention: the bucket's default when the object is written applies, even if its upload began earlier.
 func defaultRetention(t *testing.T, u *user) {
 	u.locking()
 	id := u.createUpload("upload", u.now)
@@ -253,7 +250,7 @@ func defaultRetention(t *testing.T, u *user) {
 	u.wantLock(before, buckets.Lock{})
 }
 
-// lockedMetadata: tags of a locked version can be changed, its metadata cannot.
+// lockedMetadata: a lock protects metadata but not tags.
 func lockedMetadata(t *testing.T, u *user) {
 	u.locking()
 	lock := buckets.Lock{Mode: buckets.Governance, Until: u.clock() + day}
@@ -279,7 +276,7 @@ func lockedMetadata(t *testing.T, u *user) {
 	wantObject(t, "a", v.Object, o)
 }
 
-// lockedNull: the null version can be locked, too, and nothing replaces it.
+// lockedNull: a locked null version is not replaced.
 func lockedNull(t *testing.T, u *user) {
 	o := u.put("a")
 	u.locking()
@@ -292,7 +289,7 @@ func lockedNull(t *testing.T, u *user) {
 	must(t, "Delete", u.tryErase(o, false))
 }
 
-// lockClock: the clock of a process neither ends a retention nor extends it.
+// lockClock: the process clock neither ends nor extends a retention.
 func lockClock(t *testing.T, u *user) {
 	u.locking()
 	lock := buckets.Lock{Mode: buckets.Compliance, Until: u.clock() + day}
@@ -318,7 +315,7 @@ func lockClock(t *testing.T, u *user) {
 	}
 }
 
-// lockRace: of a lock and a deletion at the same time one succeeds, and the other finds it.
+// lockRace: a concurrent lock or deletion succeeds, and the other one fails.
 func lockRace(t *testing.T, u *user) {
 	u.locking()
 	until := u.clock() + day
@@ -326,7 +323,7 @@ func lockRace(t *testing.T, u *user) {
 		o := u.put("a")
 		if round%2 == 1 {
 			u.tick()
-			u.put("a") // o is noncurrent
+			u.put("a") // makes o noncurrent
 		}
 		errs := testdb.Concurrently(8, func(i int) error {
 			if i%2 == 0 {

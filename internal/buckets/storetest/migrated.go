@@ -59,7 +59,6 @@ func Migrated(t *testing.T, h Harness) {
 	migratedWrites(u, then)
 }
 
-// numbered returns an ID in the migrated data.
 func numbered(letter, n byte) string {
 	return string(letter) + "0000000-0000-4000-8000-00000000000" + string('0'+n)
 }
@@ -119,6 +118,6 @@ func migratedWrites(u *user, then buckets.Moment) {
 	}
 	u.deleteBucket(u.ref())
 	_, all = u.claim(9)
-	equal(t, "garbage", len(all), 6) // five deleted, one overwritten
+	equal(t, "garbage", len(all), 6) // 5 deleted, 1 overwritten
 	u.wantUsage(0, 0)
 }

@@ -13,17 +13,16 @@ import (
 
 func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 
-// machine takes random steps on a store and on a model of it, and compares after each
-// step everything that can be seen: objects, parts, usage, and where every body is that
-// was ever written.
+// machine takes random steps on a store and a model. After each step it compares all visible state: objects, parts,
+// usage, and the place of every body ever written.
 type machine struct {
 	*user
 	objects  map[string]buckets.Object
-	lengths  map[string]int64 // of the objects, parts included
+	lengths  map[string]int64 // includes parts
 	bodies   map[string][]buckets.ObjectID
 	uploads  map[buckets.UploadID]string
 	parts    map[buckets.UploadID]map[int]buckets.Part
-	garbage  map[buckets.ObjectID]bool // with a row of its own
+	garbage  map[buckets.ObjectID]bool // in its own row
 	unburied map[buckets.ObjectID]bool // parts of garbage
 	quota    buckets.Quota
 }
@@ -40,7 +39,7 @@ func randomSteps(t *testing.T, u *user) {
 		}
 		if last != nil {
 			last.t = rt
-			last.empty() // the model reads all bodies of the store after each step
+			last.empty() // the model reads the whole store after each step
 		}
 		last = m
 		m.collect(1000)
@@ -52,8 +51,7 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// empty deletes everything. A walk that failed may have left another state than that of the
-// model, so errors do not matter.
+// empty deletes everything. After a failed walk the store may differ from the model, so it ignores errors.
 func (m *machine) empty() {
 	for name := range m.objects {
 		_, _ = m.tryDelete(name, buckets.Condition{})
@@ -95,7 +93,7 @@ func (m *machine) drawCondition(rt *rapid.T, name string) buckets.Condition {
 	return buckets.Condition{}
 }
 
-// wanted is the error of a write that changes usage by delta.
+// wanted is the expected error of a write that changes usage by delta.
 func (m *machine) wanted(name string, c buckets.Condition, delta buckets.Usage) error {
 	old, found := m.objects[name]
 	current := &old
@@ -111,7 +109,7 @@ func (m *machine) wanted(name string, c buckets.Condition, delta buckets.Usage) 
 	return nil
 }
 
-// agree compares the error of a store with that of the model.
+// agree compares the errors of store and model.
 func agree(rt *rapid.T, what string, got, want error) bool {
 	if _, quota := want.(*buckets.QuotaError); quota && got != nil {
 		wantQuota(rt, what, got, false)
@@ -121,7 +119,6 @@ func agree(rt *rapid.T, what string, got, want error) bool {
 	return got == nil && want == nil
 }
 
-// drop removes an object from the model.
 func (m *machine) drop(name string) {
 	o, found := m.objects[name]
 	if !found {
@@ -249,7 +246,7 @@ func (m *machine) stepAbort(rt *rapid.T) {
 	delete(m.parts, id)
 }
 
-// collect removes all garbage by claims of a limit.
+// collect removes all garbage with claims of at most limit.
 func (m *machine) collect(limit int) {
 	for {
 		claim, all := m.claim(limit)
@@ -292,7 +289,7 @@ func (m *machine) compare(rt *rapid.T) {
 			live = append(live, p.ID)
 		}
 	}
-	garbage = slices.AppendSeq(garbage, maps.Keys(m.unburied)) // found by the parts of their upload
+	garbage = slices.AppendSeq(garbage, maps.Keys(m.unburied)) // found through their upload
 	garbage = slices.AppendSeq(garbage, maps.Keys(m.garbage))
 	m.wantBodies(live, garbage)
 	u := m.usageNow()

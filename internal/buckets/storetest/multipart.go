@@ -29,7 +29,7 @@ func uploadChecks() []check {
 	}
 }
 
-// uploadValues: the object has the metadata of its upload.
+// uploadValues: an object gets its upload's metadata.
 func uploadValues(t *testing.T, u *user) {
 	o := full("a")
 	up := buckets.Upload{
@@ -59,7 +59,7 @@ func uploadValues(t *testing.T, u *user) {
 	wantObject(t, "read", u.get("a"), o)
 }
 
-// uploadParts: parts are read in order and in pages, whatever the order of writes.
+// uploadParts: parts are paged in number order, not in write order.
 func uploadParts(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	parts := map[int]buckets.Part{}
@@ -104,7 +104,7 @@ func replacedPart(t *testing.T, u *user) {
 	u.wantUsage(1, 20)
 }
 
-// unlistedParts become garbage, those before, between and after the listed ones.
+// unlistedParts: a part that is not listed becomes garbage.
 func unlistedParts(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	var refs []buckets.PartRef
@@ -127,7 +127,7 @@ func unlistedParts(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// refusedComplete: a refused list changes nothing.
+// refusedComplete: a refused parts list changes nothing.
 func refusedComplete(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	one := u.putPart("a", id, part(1, 10, u.now))
@@ -158,7 +158,7 @@ func refusedComplete(t *testing.T, u *user) {
 	u.complete("a", id, one, two)
 }
 
-// uploadSegments: a reader of a range gets the segments from the one that has it.
+// uploadSegments: a range read gets the segments from the one that contains its start.
 func uploadSegments(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	small := buckets.Part{Number: 4, Body: inline("abc"), Created: u.now}
@@ -207,8 +207,7 @@ func completeOverwrites(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// repeatedComplete: the client that did not get the answer gets it, until the object is
-// another one.
+// repeatedComplete: a repeated completion returns the same answer until the object is replaced.
 func repeatedComplete(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	ref := u.putPart("a", id, part(1, 10, u.now))
@@ -245,8 +244,8 @@ func completeRace(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// partsAgainstComplete: a part that is written while the upload is completed or aborted
-// belongs to the object, or is garbage, or was refused.
+// partsAgainstComplete: a part written while its upload is completed or aborted is in the object, garbage, or
+// refused.
 func partsAgainstComplete(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	first := part(1, 10, u.now)
@@ -311,7 +310,7 @@ func noUpload(t *testing.T, u *user) {
 	u.complete("a", id, ref)
 }
 
-// listUploads: uploads are in order of name and ID; groups count as entries.
+// listUploads: uploads are sorted by name and ID; groups count as entries.
 func listUploads(t *testing.T, u *user) {
 	all := map[buckets.UploadID]string{}
 	for i, name := range []string{"b", "a/2", "a/1", "b", "a0", "b", "é%"} {

@@ -19,7 +19,7 @@ func nodeChecks() []check {
 	}
 }
 
-// westNode is a node that the bodies of the suite are on.
+// westNode is a node with bodies of the suite.
 func (u *user) westNode(state buckets.NodeState) buckets.Node {
 	u.t.Helper()
 	n := buckets.Node{ID: "west:2.stor", URL: "s3://bucket?region=x", State: state, Added: start}
@@ -34,7 +34,7 @@ func (u *user) wantNodes(want ...buckets.Node) {
 	equal(u.t, "nodes", got, want)
 }
 
-// nodes: a node is removed only if no object, part or garbage is on it.
+// nodes: only an unused node can be removed: no object, part or garbage is on it.
 func nodes(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Nodes
 	service := buckets.NewNodeService(s)
@@ -73,8 +73,7 @@ func nodes(t *testing.T, u *user) {
 	}
 }
 
-// removedNode: nothing is written to a node that is removed, or being removed, until it
-// is added again.
+// removedNode: a removed node, or one that is being removed, refuses writes until it is added again.
 func removedNode(t *testing.T, u *user) {
 	ctx := t.Context()
 	u.westNode(buckets.NodeActive)
@@ -93,7 +92,7 @@ func removedNode(t *testing.T, u *user) {
 		equal(t, "afterwards", u.everything(), before)
 		u.putObject(buckets.Object{Name: "inline", Body: inline("abc")})
 		u.delete("inline")
-		kept := []string{"west:2.stor", "north:3.stor"} // the row may keep a node that it has
+		kept := []string{"west:2.stor", "north:3.stor"} // a row may keep its nodes
 		set, err := u.h.References.SetSharks(ctx, ref, kept)
 		must(t, "SetSharks", err)
 		equal(t, "set", set, true)
@@ -115,7 +114,7 @@ func removedNode(t *testing.T, u *user) {
 	u.putPart("up", id, part(1, 10, u.now))
 }
 
-// removeNodeRace: writes during RemoveNode either keep the node, or fail.
+// removeNodeRace: writes during RemoveNode keep the node in use or fail.
 func removeNodeRace(t *testing.T, u *user) {
 	const writers = 20
 	service := buckets.NewNodeService(u.h.Nodes)
@@ -147,8 +146,8 @@ func removeNodeRace(t *testing.T, u *user) {
 	}
 }
 
-// claimOfMovedGarbage: a worker that has claimed garbage does not remove its row after
-// the body was moved, because it has removed it from the old nodes only.
+// claimOfMovedGarbage: a worker does not remove the row of garbage that was moved after its claim, because it removed
+// the body from the old nodes only.
 func claimOfMovedGarbage(t *testing.T, u *user) {
 	o := u.put("a")
 	u.delete("a")
@@ -173,7 +172,7 @@ func claimOfMovedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 }
 
-// claimOfMovedParts: so it is with the parts of garbage.
+// claimOfMovedParts is the same for the parts of garbage.
 func claimOfMovedParts(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	p := part(1, 10, u.now)

@@ -38,7 +38,7 @@ func objectChecks() []check {
 	}
 }
 
-// full returns an object with every field set.
+// full sets every field.
 func full(name string) buckets.Object {
 	return buckets.Object{
 		Name: name, Creator: "5b3e8f6e-0d5e-4c56-8a7e-2f4d1c9b8a70", ContentType: `text/plain; charset="utf-8"`,
@@ -122,7 +122,7 @@ func importObjects(t *testing.T, u *user) {
 	equal(t, "overwritten by a client", u.put("a").Imported, 0)
 }
 
-// hostileNames are object names that a store may confuse.
+// hostileNames are easily confused.
 func hostileNames() []string {
 	names := []string{
 		"a", "A", "á", "a\u0301", "日本語", "\U0010ffff", "\U0001f600", "\uffff", "\ue000", "\ud7ff",
@@ -136,7 +136,7 @@ func hostileNames() []string {
 	return names
 }
 
-// objectNames: every name is a separate object, listed in byte order.
+// objectNames: every name is a separate object. Lists are in byte order.
 func objectNames(t *testing.T, u *user) {
 	made := map[string]buckets.ObjectID{}
 	for _, name := range hostileNames() {
@@ -197,7 +197,7 @@ func findObject(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// objectFrames: frames survive metadata changes and end with the body.
+// objectFrames: frames survive metadata changes, but not a new body.
 func objectFrames(t *testing.T, u *user) {
 	for _, f := range []buckets.Frames{{}, {ID: 1, CRC64NVME: 1<<63 - 1}, {ID: 1 << 63, CRC64NVME: 1}, {ID: 1<<64 - 1, CRC64NVME: 1<<64 - 1}} {
 		body := stored(10)
@@ -215,7 +215,7 @@ func objectFrames(t *testing.T, u *user) {
 	}
 }
 
-// setFrames: a body without frames gets them once, if it is still in its row.
+// setFrames: a body gets frames once, if its row still has that body.
 func setFrames(t *testing.T, u *user) {
 	id := u.createUpload("parts", u.now)
 	one := u.putPart("parts", id, part(1, 10, u.now))
@@ -252,7 +252,7 @@ func setFrames(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// overwrite: nothing is left of the old object.
+// overwrite: nothing remains of the old object.
 func overwrite(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	u.tick()
@@ -281,7 +281,7 @@ func updateObject(t *testing.T, u *user) {
 		want = up.Apply(want)
 		got, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), up)
 		must(t, "Update", err)
-		got.Inline = want.Inline // may be left out
+		got.Inline = want.Inline // optional
 		wantObject(t, what+": returned", got, want)
 		wantObject(t, what+": read", u.get("a"), want)
 	}
@@ -337,7 +337,7 @@ func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	return errs
 }
 
-// deleteAll: every object is deleted separately, under its own condition. Names may repeat.
+// deleteAll: every deletion has its own condition. Names may repeat.
 func deleteAll(t *testing.T, u *user) {
 	a, b, c, d := u.putObject(full("a")), u.put("b"), u.put("c"), u.put("é")
 	cases := []struct {
@@ -379,7 +379,7 @@ func deleteAll(t *testing.T, u *user) {
 	equal(t, "errors of none", len(none), 0)
 }
 
-// deleteMany: as many objects as an S3 request allows.
+// deleteMany deletes as many objects as S3 allows per request.
 func deleteMany(t *testing.T, u *user) {
 	const n = 1000
 	all, objects := make([]buckets.Deletion, n), make([]buckets.Object, n)
@@ -399,7 +399,7 @@ func deleteMany(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// deleteAllRace: objects deleted together during writes become garbage once each.
+// deleteAllRace: objects deleted during writes become garbage once.
 func deleteAllRace(t *testing.T, u *user) {
 	names := []string{"a", "b", "c"}
 	objects := make([]buckets.Object, parallel)
@@ -434,7 +434,7 @@ func deleteAllRace(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// noBucket: a missing bucket, and a bucket ID with the wrong name.
+// noBucket: the bucket is missing, or its ID has another name.
 func noBucket(t *testing.T, u *user) {
 	u.createBucket("other")
 	for _, ref := range []buckets.BucketRef{newRef("none"), newRef("bucket"), {Name: "other", ID: u.bucket.ID}} {
@@ -489,7 +489,7 @@ func bucketByName(t *testing.T, u *user) {
 	u.wantUsage(1, 5)
 }
 
-// isolation: an account that knows every ID of another account can neither read nor change anything.
+// isolation: an account that knows all IDs of another account can neither read nor change its data.
 func isolation(t *testing.T, u *user) {
 	o := u.put("a")
 	id := u.createUpload("up", u.now)
@@ -527,7 +527,7 @@ func isolation(t *testing.T, u *user) {
 		equal(t, "moved", moved, false)
 	}
 
-	// In the thief's bucket the same names are other objects, even with the same upload ID.
+	// The thief's bucket has its own objects with these names, even with the same upload ID.
 	thief.bucket = own
 	thief.put("a")
 	thief.delete("a")
@@ -541,7 +541,7 @@ func isolation(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// noAccountID: no operation accepts an invalid account.
+// noAccountID: every operation refuses an invalid account.
 func noAccountID(t *testing.T, u *user) {
 	id := buckets.NewUploadID(u.now)
 	for _, owner := range []buckets.AccountID{"", "00000000-0000-0000-0000-000000000000", buckets.AccountID(strings.ToUpper(string(u.owner))), u.owner + " "} {
@@ -555,7 +555,6 @@ func noAccountID(t *testing.T, u *user) {
 	}
 }
 
-// accountCalls are the other operations that take an account.
 func (u *user) accountCalls(id buckets.UploadID) map[string]func() error {
 	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
 	return map[string]func() error{

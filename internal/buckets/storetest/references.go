@@ -16,7 +16,7 @@ func referenceChecks() []check {
 	}
 }
 
-// reference returns the reference of a name that has one body.
+// reference returns a name's only reference.
 func (u *user) reference(name string) (found buckets.Reference) {
 	u.t.Helper()
 	n := 0
@@ -30,7 +30,7 @@ func (u *user) reference(name string) (found buckets.Reference) {
 	return found
 }
 
-// allReferences: a body on storage nodes has one reference with all that its path needs.
+// allReferences: a body on storage nodes has one reference, with all parts of its path.
 func allReferences(t *testing.T, u *user) {
 	live, old := u.put("live"), u.put("old")
 	u.delete("old")
@@ -48,7 +48,7 @@ func allReferences(t *testing.T, u *user) {
 	equal(t, "of a complete upload", u.references()[p.ID], buckets.Reference{Owner: u.owner, Bucket: bucket, Name: "up", Upload: id, Number: 7, Body: p.Body})
 }
 
-// referencesOfGarbage: parts of an aborted upload and of a deleted object are garbage.
+// referencesOfGarbage: parts of aborted uploads and deleted objects are garbage.
 func referencesOfGarbage(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted", "live"} {
 		id := u.createUpload(name, u.now)
@@ -70,7 +70,7 @@ func referencesOfGarbage(t *testing.T, u *user) {
 	}
 }
 
-// setSharks: the nodes of a body change only if they are still those that were read.
+// setSharks: a body's nodes change only if they are as read.
 func setSharks(t *testing.T, u *user) {
 	live, old := u.putObject(full("live")), u.put("old")
 	u.delete("old")
@@ -106,7 +106,7 @@ func setSharks(t *testing.T, u *user) {
 	equal(t, "nodes of the garbage", u.references()[live.ID].Sharks, moved)
 }
 
-// referencesStopped: the error of the callback is returned.
+// referencesStopped: a callback error is returned.
 func referencesStopped(t *testing.T, u *user) {
 	u.put("a")
 	u.put("b")

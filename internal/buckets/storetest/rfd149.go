@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// rfd149Checks are the defects of the statements in RFD 149, each of which must not be
-// here.
+// rfd149Checks check for the defects of the SQL statements in RFD 149.
 func rfd149Checks() []check {
 	return []check{
 		{"ContentTypeOnOverwrite", contentTypeOnOverwrite},
@@ -27,7 +26,7 @@ func rfd149Checks() []check {
 	}
 }
 
-// contentTypeOnOverwrite: the second write set the content type to the MD5.
+// contentTypeOnOverwrite: the second write stored the MD5 as the content type.
 func contentTypeOnOverwrite(t *testing.T, u *user) {
 	o := object("a")
 	u.putObject(o)
@@ -37,7 +36,7 @@ func contentTypeOnOverwrite(t *testing.T, u *user) {
 	equal(t, "MD5", u.get("a").MD5, o.MD5)
 }
 
-// creatorAndProperties: the first write lost both, and the second kept an old creator.
+// creatorAndProperties: the first write lost both; the second kept an old creator.
 func creatorAndProperties(t *testing.T, u *user) {
 	o := full("a")
 	for _, creator := range []buckets.AccountID{o.Creator, "", buckets.AccountID(buckets.NewUUID())} {
@@ -56,8 +55,7 @@ func creatorAndProperties(t *testing.T, u *user) {
 	equal(t, "properties of another object", u.get("a").Properties, buckets.Properties{})
 }
 
-// noLostGarbage: of versions that overwrite each other all but one become garbage, each
-// once; also if there was none before.
+// noLostGarbage: all overwritten versions become garbage once, even if the first write creates the object.
 func noLostGarbage(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -80,7 +78,7 @@ func noLostGarbage(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// noLostGarbageOnDelete: the same of overwrites and deletions.
+// noLostGarbageOnDelete is the same for overwrites and deletions.
 func noLostGarbageOnDelete(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel/2)
 	for i := range objects {
@@ -112,8 +110,7 @@ func noLostGarbageOnDelete(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// oneCreates: of many writes with If-None-Match: * one creates the object, and the
-// others change nothing.
+// oneCreates: only one of many writes with If-None-Match: * succeeds.
 func oneCreates(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -133,7 +130,7 @@ func oneCreates(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// oneReplaces: of many writes with the entity tag that they have read one wins.
+// oneReplaces: only one of many writes with the current entity tag succeeds.
 func oneReplaces(t *testing.T, u *user) {
 	first := u.put("a")
 	errs := testdb.Concurrently(parallel, func(int) error {
@@ -145,7 +142,7 @@ func oneReplaces(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// listFromLiveObjects: the statement listed deleted objects.
+// listFromLiveObjects: deleted objects were listed.
 func listFromLiveObjects(t *testing.T, u *user) {
 	u.put("deleted")
 	u.delete("deleted")
@@ -153,7 +150,7 @@ func listFromLiveObjects(t *testing.T, u *user) {
 	equal(t, "listed", u.listed(buckets.Query{Limit: 10}), []string{"live"})
 }
 
-// listInByteOrder: the order was that of the database's language.
+// listInByteOrder: the database locale determined the order.
 func listInByteOrder(t *testing.T, u *user) {
 	names := []string{"_", "-a", "B", "Z", "a", "a b", "a-b", "ab", "b", "z", "ä", "é", "z\u0301", "ﬀ", "\U0001f600", "\uffff", "\ue000"}
 	for _, name := range names {
@@ -181,8 +178,7 @@ func prefixIsNoPattern(t *testing.T, u *user) {
 	}
 }
 
-// nameEqualToSkipMarker: the name after a group's last possible one was lost where a
-// page begins with it.
+// nameEqualToSkipMarker: a name directly after a group was lost at the start of a page.
 func nameEqualToSkipMarker(t *testing.T, u *user) {
 	for _, name := range []string{"a/1", "a/2", "a0", "a0/x", "b\U0010ffff1", "c"} {
 		u.put(name)
@@ -194,7 +190,7 @@ func nameEqualToSkipMarker(t *testing.T, u *user) {
 	equal(t, "after the group", entryNames(u.list(buckets.Query{Delimiter: "/", Limit: 9}.Starting("a/"))), []string{"a0", "a0/", "b\U0010ffff1", "c"})
 }
 
-// internalNames: names of uploads in progress were hidden in the bucket.
+// internalNames: names of uploads in progress were hidden.
 func internalNames(t *testing.T, u *user) {
 	for _, name := range []string{".mpu-locks/a", ".mpu-parts/a", ".mpu-uploads/a"} {
 		u.put(name)

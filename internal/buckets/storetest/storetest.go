@@ -1,10 +1,10 @@
-// Package storetest is the contract of the bucket stores as tests: Store, Uploads, Collector, References, Counters,
-// Accounts, Nodes, Leases, Damages, Scrubs, Lifecycles and Events. Backends call Run from a test; callers must not
-// rely on anything that the suite does not cover.
+// Package storetest defines the contract of the bucket stores as tests: Store, Uploads, Collector, References,
+// Counters, Accounts, Nodes, Leases, Damages, Scrubs, Lifecycles and Events. A backend's test calls Run; callers must
+// not rely on anything untested.
 //
-// Cases run in parallel, each with a new account on a shared database, except for cases that see every account.
-// Operations get their time from the suite. The Condition cases are exported, so that package buckets and the
-// backends are tested against the same table. NaiveList defines a listing.
+// Cases run in parallel, each with a new account on a shared database, unless they need to see every account. The
+// suite provides the time. Condition cases are exported, so that package buckets shares the table. NaiveList defines
+// a listing.
 package storetest
 
 import (
@@ -33,24 +33,24 @@ type Harness struct {
 	// Appended returns an account's unpublished events in order.
 	Appended func(t suite.TB, owner buckets.AccountID) []Appended
 
-	// Damage runs a statement that no store would, on the tables common to all backends. Backends with counters
-	// outside manta_bucket_usage translate it.
+	// Damage runs a statement that no store would, on the tables common to all backends. A backend with other
+	// counters than manta_bucket_usage translates it.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on its own database, whose engine calls fault wherever it can fail and returns its
-	// error; nil skips the Faults cases.
+	// Faulty opens another Harness on its own database, whose engine fails with fault's error at each possible point.
+	// If nil, the Faults cases are skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
-	// Second opens another store on the same database, like another process; nil: a database has one process.
+	// Second opens another store on the same database, like another process; nil if only one process may use it.
 	Second func(t testing.TB) buckets.Store
 
-	// Exempt maps cases ("Group/Case") that the backend fails to the reason.
+	// Exempt maps known failing cases ("Group/Case") to a reason.
 	Exempt map[string]string
 
 	Soak suite.Soak
 }
 
-// Run runs the suite. open registers its own cleanup with t.
+// Run runs the suite. open must register its own cleanup.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -64,13 +64,12 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 	}.Run(t)
 }
 
-// Names returns all case names, as "Group/Case".
+// Names returns all case names as "Group/Case".
 func Names() []string { return suite.Names(groups()) }
 
-// check is a case with a new user.
 type check = suite.Case[*user]
 
-// groups is the contract. A group with Own sees every account's data.
+// groups is the contract. A group with Own sees every account.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Buckets", Cases: bucketChecks()},
@@ -95,7 +94,7 @@ func groups() []suite.Group[*user] {
 	}
 }
 
-// Short names for what every suite has.
+// Common names of all suites.
 type tb = suite.TB
 
 var must = suite.Must

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// createUpload begins an upload that began at a time.
 func (u *user) createUpload(name string, created buckets.Moment) buckets.UploadID {
 	u.t.Helper()
 	id := buckets.NewUploadID(created)
@@ -34,7 +33,7 @@ func (u *user) tryComplete(name string, id buckets.UploadID, parts []buckets.Par
 	})
 }
 
-// complete completes an upload with parts of any size.
+// complete allows parts of any size.
 func (u *user) complete(name string, id buckets.UploadID, parts ...buckets.PartRef) buckets.Object {
 	u.t.Helper()
 	w, err := u.tryComplete(name, id, parts, buckets.Condition{})
@@ -42,7 +41,7 @@ func (u *user) complete(name string, id buckets.UploadID, parts ...buckets.PartR
 	return w.Object
 }
 
-// everything is all that a store shows of an account.
+// everything is an account's visible state.
 type everything struct {
 	Buckets    []buckets.Bucket
 	Objects    map[string]buckets.Object

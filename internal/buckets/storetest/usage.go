@@ -29,7 +29,6 @@ func (u *user) setQuota(b buckets.BucketRef, q buckets.Quota) {
 	must(u.t, "SetQuota", u.h.Counters.SetQuota(u.t.Context(), u.owner, b, q))
 }
 
-// wantQuota checks for a QuotaError of the account or the bucket.
 func wantQuota(t tb, what string, err error, account bool) {
 	t.Helper()
 	if q, ok := errors.AsType[*buckets.QuotaError](err); !ok || q.Account != account {
@@ -69,7 +68,7 @@ func usageDeltas(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// quotaIsExact: the last place is used, and not one more.
+// quotaIsExact: exactly the quota can be used.
 func quotaIsExact(t *testing.T, u *user, b buckets.BucketRef) {
 	account := b == buckets.BucketRef{}
 	u.setQuota(b, buckets.Quota{Objects: 2, Bytes: 25})
@@ -92,7 +91,7 @@ func quotaIsExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.wantUsage(3, 35)
 }
 
-// bytesAreExact: of 100 objects at the same time as many fit as the quota allows.
+// bytesAreExact: exactly the quota fits when 100 objects are written concurrently.
 func bytesAreExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.setQuota(b, buckets.Quota{Bytes: 375})
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -104,8 +103,8 @@ func bytesAreExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.wantUsage(37, 370)
 }
 
-// quotaUnderChurn: writers that together never have more than the quotas allow are never
-// refused, although the quotas are used up again and again. Then not one object more fits.
+// quotaUnderChurn: writers that together stay within the quotas are never refused, although they use them up
+// repeatedly. Then no more objects fit.
 func quotaUnderChurn(t *testing.T, u *user) {
 	const writers, each, rounds = 20, 3, 4
 	quota := buckets.Quota{Objects: writers * each, Bytes: 10 * writers * each}
@@ -159,7 +158,7 @@ func quotaOfParts(t *testing.T, u *user) {
 	u.wantUsage(1, 20)
 }
 
-// loweredQuota: what reduces usage is allowed above a quota.
+// loweredQuota: writes that reduce usage are allowed above the quota.
 func loweredQuota(t *testing.T, u *user) {
 	u.put("a")
 	u.put("b")
@@ -171,7 +170,7 @@ func loweredQuota(t *testing.T, u *user) {
 	u.wantUsage(1, 9)
 }
 
-// auditRepairs: damage to the counters is found and repaired.
+// auditRepairs: damaged counters are found and repaired.
 func auditRepairs(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	u.putPart("up", id, part(1, 5, u.now))

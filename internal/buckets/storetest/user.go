@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Times of the suite.
 const (
 	second = buckets.Moment(1e6)
 	hour   = 3600 * second
@@ -19,8 +18,7 @@ const (
 // parallel is the number of callers in concurrency cases.
 const parallel = 100
 
-// user is an account with a bucket on a harness. Its operations end the test on failure, except those beginning with
-// "try".
+// user is an account with a bucket. Its operations end the test on failure, unless their names begin with "try".
 type user struct {
 	t      suite.TB
 	h      Harness
@@ -37,7 +35,7 @@ func newUser(t suite.TB, h Harness) *user {
 	return u
 }
 
-// other returns another account on the same harness.
+// other creates another account on the same harness.
 func (u *user) other() *user { return newUser(u.t, u.h) }
 
 // tick advances the clock by a second.
@@ -48,7 +46,6 @@ func (u *user) tick() buckets.Moment {
 
 func (u *user) ref() buckets.BucketRef { return u.bucket.BucketRef }
 
-// key returns an upload key in the user's bucket.
 func (u *user) key(name string, id buckets.UploadID) buckets.UploadKey {
 	return buckets.UploadKey{Owner: u.owner, Bucket: u.ref(), Name: name, ID: id}
 }
@@ -76,7 +73,7 @@ func inline(text string) buckets.Body {
 	return buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: int64(len(text)), MD5: sum[:], Inline: []byte(text)}
 }
 
-// object is an object of 10 bytes on storage nodes.
+// object has 10 bytes on storage nodes.
 func object(name string) buckets.Object {
 	return buckets.Object{Name: name, ContentType: "text/plain", Body: stored(10)}
 }
@@ -161,7 +158,7 @@ func entryNames(p buckets.Page) (all []string) {
 	return all
 }
 
-// references returns the account's bodies on storage nodes by ID, each in exactly one row.
+// references returns the account's bodies on storage nodes by ID. Each must be in exactly one row.
 func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	u.t.Helper()
 	all := map[buckets.ObjectID]buckets.Reference{}
@@ -178,7 +175,7 @@ func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	return all
 }
 
-// wantBodies checks that exactly these bodies are on storage nodes: live (objects or parts) and garbage.
+// wantBodies checks that exactly these bodies are on storage nodes. live are objects or parts.
 func (u *user) wantBodies(live, garbage []buckets.ObjectID) {
 	u.t.Helper()
 	var gotLive, gotGarbage []buckets.ObjectID

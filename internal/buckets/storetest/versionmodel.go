@@ -12,16 +12,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// versionMachine takes random steps on a store and on a model of the versions of its objects.
+// versionMachine takes random steps on a store and a model of its versions.
 type versionMachine struct {
 	*user
 	state   buckets.Versioning
-	names   map[string][]buckets.Version // the newest first, as they should be
+	names   map[string][]buckets.Version // newest first, as expected
 	garbage map[buckets.ObjectID]bool
-	parts   map[buckets.ObjectID]buckets.ObjectID // the body of an object that was uploaded in one part
-	buried  map[buckets.ObjectID]bool             // such bodies as garbage
+	parts   map[buckets.ObjectID]buckets.ObjectID // body by object that was uploaded in one part
+	buried  map[buckets.ObjectID]bool             // of these bodies, those that are garbage
 	lock    buckets.BucketLock
-	began   buckets.Moment // by the clock of the database
+	began   buckets.Moment // database time
 }
 
 func randomVersions(t *testing.T, u *user) {
@@ -55,7 +55,7 @@ func randomVersions(t *testing.T, u *user) {
 func (m *versionMachine) empty() {
 	for _, all := range m.names {
 		for i := range all {
-			_ = m.tryErase(all[i].Object, true) // what is locked stays
+			_ = m.tryErase(all[i].Object, true) // locked versions stay
 		}
 	}
 	for {
@@ -67,7 +67,7 @@ func (m *versionMachine) empty() {
 	}
 }
 
-// tickAny lets some time pass, or the clock jumps back.
+// tickAny advances the clock or sets it back.
 func (m *versionMachine) tickAny(rt *rapid.T) {
 	m.t = rt
 	m.now += rapid.SampledFrom([]buckets.Moment{0, 1, second, second, -second, -hour}).Draw(rt, "clock")
@@ -80,7 +80,6 @@ func (m *versionMachine) current(name string) *buckets.Object {
 	return nil
 }
 
-// leave removes a version from the model.
 func (m *versionMachine) leave(name string, i int) {
 	if v := m.names[name][i]; !v.Marker {
 		if body, ok := m.parts[v.ID]; ok {
@@ -96,7 +95,7 @@ func (m *versionMachine) leave(name string, i int) {
 	}
 }
 
-// add puts a version on top, in place of those that it replaces.
+// add makes v current. It replaces a null version unless versioning is enabled.
 func (m *versionMachine) add(name string, v buckets.Version) {
 	if m.state != buckets.VersioningEnabled {
 		for i := range m.names[name] {
@@ -104,7 +103,7 @@ func (m *versionMachine) add(name string, v buckets.Version) {
 				first := i == 0
 				m.leave(name, i)
 				if first && len(m.names[name]) > 0 {
-					m.names[name][0].Superseded = -1 // it was superseded before
+					m.names[name][0].Superseded = -1 // already superseded
 				}
 				break
 			}
@@ -208,7 +207,7 @@ func (m *versionMachine) stepDelete(rt *rapid.T) {
 	}
 }
 
-// deleted is what a deletion without a version does.
+// deleted models a deletion without a version.
 func (m *versionMachine) deleted(rt *rapid.T, name string, d buckets.Deleted) {
 	if m.state == buckets.VersioningOff {
 		equal(rt, "no version", d.Version, "")
@@ -228,7 +227,7 @@ func (m *versionMachine) stepDeleteAll(rt *rapid.T) {
 	m.tickAny(rt)
 	a, b := drawName(rt), drawName(rt)
 	all := []buckets.Deletion{{Name: a}}
-	if a != b { // otherwise the order is not known
+	if a != b { // otherwise the order is unknown
 		d := buckets.Deletion{Name: b, Bypass: rapid.Bool().Draw(rt, "bypass")}
 		if versions := m.names[b]; len(versions) > 0 && rapid.Bool().Draw(rt, "version") {
 			d.Version = versions[rapid.IntRange(0, len(versions)-1).Draw(rt, "index")].VersionID()
@@ -257,7 +256,7 @@ func (m *versionMachine) index(name string, id buckets.VersionID) int {
 	return slices.IndexFunc(m.names[name], func(v buckets.Version) bool { return v.VersionID() == id })
 }
 
-// draw returns a version of the model, or one that may not exist.
+// draw returns a version of the model, or a random one.
 func (m *versionMachine) draw(rt *rapid.T) (name string, id buckets.VersionID) {
 	m.tickAny(rt)
 	if len(m.names) == 0 || rapid.IntRange(0, 9).Draw(rt, "none") == 0 {
@@ -304,7 +303,7 @@ func (m *versionMachine) stepUpdate(rt *rapid.T) {
 	}
 }
 
-// all are the versions of the model in order.
+// all returns the model's versions in order.
 func (m *versionMachine) all() (all []buckets.Version) {
 	for _, name := range slices.Sorted(maps.Keys(m.names)) {
 		for i, v := range m.names[name] {
@@ -404,7 +403,7 @@ func (m *versionMachine) compare(rt *rapid.T) {
 	equal(rt, "order of versions", got, order)
 	refs := m.references()
 	for id := range m.garbage {
-		if _, ok := refs[id]; ok { // a body in the row has no reference
+		if _, ok := refs[id]; ok { // inline bodies have no reference
 			garbage = append(garbage, id)
 		}
 	}

@@ -41,7 +41,7 @@ func (u *user) versions(q buckets.VersionQuery) buckets.VersionPage {
 	return p
 }
 
-// history: what is overwritten and deleted stays, can be read, and comes back when what is newer is deleted.
+// history: overwritten and deleted versions stay readable, and become current when newer ones are deleted.
 func history(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	equal(t, "version without versions", first.VersionID(), buckets.NullVersion)
@@ -80,7 +80,7 @@ func history(t *testing.T, u *user) {
 	_, err = u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", Version: marker.Version, Tags: &tagged, Now: u.now})
 	wantError(t, "Update of a marker", err, buckets.ErrMarker)
 
-	// An index finds each; one that does not exist changes nothing.
+	// Unknown versions change nothing.
 	_, err = u.version("a", buckets.NewVersionID(u.now, "", first.ID))
 	wantError(t, "Version", err, buckets.ErrNoVersion)
 	_, err = u.version("b", "")
@@ -197,7 +197,7 @@ func versionPlacement(t *testing.T, u *user) {
 	equal(t, "set after the deletion", set, false)
 }
 
-// quotaOfVersions: every version and every delete marker counts.
+// quotaOfVersions: every version and delete marker counts.
 func quotaOfVersions(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	u.setQuota(u.ref(), buckets.Quota{Objects: 2})
@@ -214,7 +214,7 @@ func quotaOfVersions(t *testing.T, u *user) {
 	u.wantUsage(2, 10)
 }
 
-// writesDuringChange: after SetVersioning has returned, no write loses a version, also one that has begun before.
+// writesDuringChange: after SetVersioning has returned, no write loses a version, even if it began before.
 func writesDuringChange(t *testing.T, u *user) {
 	u.put("a")
 	written := make([]buckets.Object, parallel)
@@ -246,7 +246,7 @@ func writesDuringChange(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// versionRace: versions that are written and deleted at once are all there, or garbage once each.
+// versionRace: versions that are written and deleted concurrently exist, or are garbage once.
 func versionRace(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	objects := make([]buckets.Object, parallel)
@@ -287,7 +287,7 @@ func versionRace(t *testing.T, u *user) {
 	}
 }
 
-// expireVersions: what expires in a bucket with versions gets a delete marker, if it is unchanged and the quota has place.
+// expireVersions: an expired object gets a delete marker, if it is unchanged and the quota allows the marker.
 func expireVersions(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	a, b, c := u.put("a"), u.put("b"), u.put("c")
@@ -308,7 +308,8 @@ func expireVersions(t *testing.T, u *user) {
 	equal(t, "the expired version", old.ID, a.ID)
 }
 
-// importVersions: imported versions and delete markers have the times of the other server, and the order in which they are written.
+// importVersions: imported versions and delete markers keep their source times, and the order in which they are
+// written.
 func importVersions(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	past := u.now - 365*24*hour
