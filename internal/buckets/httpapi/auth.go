@@ -9,12 +9,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Audience is the claim aud of the tokens, so that no token for something else is
-// accepted.
+// Audience is the aud claim of the tokens, which rejects tokens for other services.
 const Audience = "holdfast buckets"
 
-// Claims are the claims of a token for an account. With gc it may also claim and free
-// deleted objects of all accounts.
+// Claims returns the claims of an account's token. With gc it may also claim and free deleted objects of all
+// accounts.
 func Claims(a buckets.Account, gc bool) map[string]any {
 	c := map[string]any{"sub": a.ID, "account": a.Name}
 	if gc {
@@ -23,8 +22,7 @@ func Claims(a buckets.Account, gc bool) map[string]any {
 	return c
 }
 
-// authenticate verifies the token in the request's only Authorization header, and
-// whether it allows the path.
+// authenticate verifies the only Authorization header's token, and that it allows the path.
 func (x *exchange) authenticate() error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -35,7 +33,7 @@ func (x *exchange) authenticate() error {
 		return unauthenticated(err)
 	}
 	x.owner = buckets.AccountID(c.Subject)
-	var members map[string]json.RawMessage // a struct would match names case-insensitively
+	var members map[string]json.RawMessage // a struct would ignore case
 	var account string
 	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["account"], &account) != nil || x.owner.Check() != nil {
 		return unauthenticated(bearer.ErrMalformed)
@@ -59,7 +57,6 @@ var (
 	errOperator = web.Refuse(http.StatusForbidden, codeForbidden, "deleted objects need a token that was created with --gc")
 )
 
-// unauthenticated returns a 401 for a request without a valid token.
 func unauthenticated(cause error) error {
 	return web.RefuseFor(cause, http.StatusUnauthorized, codeCredentials, cause.Error())
 }

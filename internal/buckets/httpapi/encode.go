@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// bucketJSON is a bucket in a response.
 type bucketJSON struct {
 	ID      buckets.BucketID  `json:"id"`
 	Name    string            `json:"name"`
@@ -28,10 +27,10 @@ type entryJSON struct {
 	Type string `json:"type"` // object or group
 	Name string `json:"name"`
 	*versionJSON
-	*metadataJSON // nil: not asked for
+	*metadataJSON // nil if not requested
 }
 
-// metadataJSON is what a page has of an object on request, and a batch of garbage.
+// metadataJSON is listed on request, and for garbage.
 type metadataJSON struct {
 	Creator    buckets.AccountID `json:"creator,omitempty"`
 	Headers    map[string]string `json:"headers"`
@@ -40,7 +39,6 @@ type metadataJSON struct {
 	Properties json.RawMessage   `json:"properties"`
 }
 
-// versionJSON is what a page has of an object.
 type versionJSON struct {
 	ID            buckets.ObjectID `json:"id"`
 	EntityTag     string           `json:"entity_tag"` // S3's
@@ -59,10 +57,10 @@ type checksumJSON struct {
 	Composite bool   `json:"composite"`
 }
 
-// objectJSON is all metadata of an object.
+// objectJSON is an object with all metadata.
 type objectJSON struct {
 	Name    string            `json:"name"`
-	Version buckets.VersionID `json:"version,omitempty"` // missing: the bucket has no versions
+	Version buckets.VersionID `json:"version,omitempty"` // missing without versioning
 	versionJSON
 	Owner      buckets.AccountID `json:"owner"`
 	BucketID   buckets.BucketID  `json:"bucket_id"`
@@ -73,21 +71,20 @@ type objectJSON struct {
 	Properties json.RawMessage   `json:"properties"`
 }
 
-// sharkJSON is a storage node that has a copy of a body.
 type sharkJSON struct {
 	Datacenter string `json:"datacenter"`
 	StorageID  string `json:"manta_storage_id"`
 }
 
-// garbageJSON is a deleted object of a batch, with all metadata of the version.
+// garbageJSON is a deleted version with all metadata.
 type garbageJSON struct {
 	Name string `json:"name"`
 	versionJSON
 	Owner    buckets.AccountID `json:"owner"`
 	BucketID buckets.BucketID  `json:"bucket_id"`
 	metadataJSON
-	Path      string           `json:"path,omitempty"`   // of the body on these nodes
-	Upload    buckets.UploadID `json:"upload,omitempty"` // whose parts are the body
+	Path      string           `json:"path,omitempty"`   // on the storage nodes
+	Upload    buckets.UploadID `json:"upload,omitempty"` // contains the body's parts
 	DeletedAt string           `json:"deleted_at"`
 }
 
@@ -134,7 +131,7 @@ func propertiesOf(o *buckets.Object) json.RawMessage {
 	return o.Extra
 }
 
-// metadataBytes is the size of what a page shows of an object on request.
+// metadataBytes is the size of metadataJSON.
 func metadataBytes(o *buckets.Object) (n int) {
 	for name, value := range o.Headers {
 		n += len(name) + len(value)
@@ -165,16 +162,14 @@ func ofGarbage(g *buckets.Garbage) garbageJSON {
 	return v
 }
 
-// formatMoment formats a time with microseconds.
 func formatMoment(m buckets.Moment) string { return m.Time().Format("2006-01-02T15:04:05.000000Z") }
 
-// send writes a complete response.
 func (x *exchange) send(status int, body []byte) error {
 	web.SendJSONLine(x.out, status, body)
 	return nil
 }
 
-// answer writes a complete response with a value as JSON.
+// answer writes v as JSON.
 func (x *exchange) answer(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Codes of several errors. Those that Manta has are spelled as there.
+// Codes of several errors, spelled as in Manta if they exist there.
 const (
 	codeInvalid     = "InvalidArgument"
 	codeCredentials = "InvalidCredentials"
@@ -28,7 +28,6 @@ const (
 	codeNoObject    = "ObjectNotFound"
 )
 
-// invalid rejects a part of the request.
 func invalid(message string) error { return web.Refuse(http.StatusBadRequest, codeInvalid, message) }
 
 var (
@@ -45,14 +44,14 @@ var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, T
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
-// methodNotAllowed rejects a method, and sets the header Allow.
+// methodNotAllowed also sets the Allow header.
 func methodNotAllowed(w http.ResponseWriter, methods []string) error {
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
 	return web.Refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "method not allowed: this path supports "+allowed)
 }
 
-// known are the errors of package buckets.
+// known maps errors of package buckets.
 var known = []struct {
 	err    error
 	status int
@@ -74,7 +73,6 @@ var known = []struct {
 	{buckets.ErrNotEnoughSpace, http.StatusInsufficientStorage, "NotEnoughSpace"},
 }
 
-// asRefusal returns the refusal for an error.
 func asRefusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
@@ -115,7 +113,7 @@ func asRefusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusServiceUnavailable, codeUnavailable, message)
 }
 
-// ofBody returns the refusal of a body that is not as the client declared it.
+// ofBody refuses a body that contradicts its headers.
 func ofBody(e *sigv4.Error) *web.Refusal {
 	switch e.Kind {
 	case sigv4.InvalidMD5, sigv4.DigestMismatch:
@@ -127,7 +125,7 @@ func ofBody(e *sigv4.Error) *web.Refusal {
 	}
 }
 
-// problem is the body of an error.
+// problem is an error body.
 type problem struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
@@ -135,8 +133,7 @@ type problem struct {
 	RequestID string `json:"requestId"`
 }
 
-// WriteError is the service's web.ErrorWriter. It also writes errors of the listener,
-// such as panics and load shedding.
+// WriteError is the service's web.ErrorWriter. It also writes listener errors, such as panics and load shedding.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	e := asRefusal(err)
 	h := w.Header()
@@ -153,11 +150,10 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	body, err := json.Marshal(map[string]problem{"error": {e.Code, e.Message, retryable, h.Get("X-Request-Id")}})
 	if err != nil {
-		body = []byte(`{}`) // not possible: it has only texts
+		body = []byte(`{}`) // impossible: all fields are text
 	}
 	web.SendJSONLine(w, e.Status, body)
 }
 
-// retryAfter is the delay in seconds that clients are asked for when the server is not
-// available.
+// retryAfter is in seconds.
 const retryAfter = 10

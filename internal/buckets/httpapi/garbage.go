@@ -10,15 +10,15 @@ import (
 	"holdfast/internal/web"
 )
 
-// batchJSON is a batch of deleted objects.
+// batchJSON is a claimed batch of garbage.
 type batchJSON struct {
-	ID      *string       `json:"batch_id"`          // null: there is no garbage
-	Expires string        `json:"expires,omitempty"` // of a new batch
+	ID      *string       `json:"batch_id"`          // null without garbage
+	Expires string        `json:"expires,omitempty"` // set for a new batch
 	Garbage []garbageJSON `json:"garbage"`
 }
 
-// LargestRequest returns the maximum memory of one request in bytes, except for bodies of objects:
-// a batch of deleted objects with their metadata.
+// LargestRequest returns the maximum memory of a request in bytes, without object bodies: a batch of deleted objects
+// with their metadata.
 func LargestRequest() int64 {
 	return buckets.MaxPage*batchMemory + textMemory*batchMemory + web.BlockBytes
 }
@@ -56,8 +56,8 @@ func (x *exchange) readBatch() error {
 	return x.sendBatch(http.StatusOK, &batchJSON{ID: &id}, all, buckets.MaxPage)
 }
 
-// sendBatch writes a batch, for which limit entries are charged. It keeps what the entries take,
-// and the JSON of one.
+// sendBatch writes a batch that was charged for limit entries. It adjusts the charge to the actual entries and the
+// JSON of one entry.
 func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, limit int) error {
 	need := int64(textMemory * batchMemory)
 	for i := range all {
@@ -83,8 +83,8 @@ func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, li
 	return d.finish(end)
 }
 
-// freeBatch removes what is left of a batch. It succeeds for one that does not exist any
-// more: the client that repeats the request has not received the response.
+// freeBatch removes the rest of a batch. An unknown batch is no error: a client that missed the response repeats the
+// request.
 func (x *exchange) freeBatch() error {
 	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*(entryMemory+buckets.MaxObjectName)); err != nil {
 		return err

@@ -22,12 +22,11 @@ type Handler struct {
 	Service *buckets.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
-	Cores   *sigv4.Cores // compute the MD5 of bodies while they arrive; may be nil
+	Cores   *sigv4.Cores // compute MD5s of arriving bodies; may be nil
 
 	policies policy.Cache
 }
 
-// exchange is a request and its response.
 type exchange struct {
 	*Handler
 	in  *http.Request
@@ -38,7 +37,7 @@ type exchange struct {
 	query     url.Values
 	condition buckets.Condition
 	owner     buckets.AccountID // from the token
-	bucket    buckets.Bucket    // zero for paths without a bucket and for createBucket
+	bucket    buckets.Bucket    // zero for createBucket and paths without a bucket
 }
 
 // noCache is the default Cache-Control.
@@ -87,7 +86,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return act.serve(x)
 }
 
-// parse reads the query and the conditional headers.
 func (x *exchange) parse(act *action) (err error) {
 	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
 		return err
@@ -108,7 +106,7 @@ func (x *exchange) parse(act *action) (err error) {
 	return err
 }
 
-// resolve reads the token's account, which may have been deleted, and the bucket.
+// resolve reads the token's account, which may be deleted, and the bucket.
 func (x *exchange) resolve() (err error) {
 	if _, err := x.Service.AccountByID(x.ctx(), x.owner); err != nil {
 		return err
@@ -117,13 +115,13 @@ func (x *exchange) resolve() (err error) {
 		return nil
 	}
 	if buckets.CheckBucketName(x.route.bucket) != nil {
-		return buckets.ErrNoBucket // the database may be unable to store it
+		return buckets.ErrNoBucket // the database may reject the name
 	}
 	x.bucket, err = x.Service.Bucket(x.ctx(), x.owner, x.route.bucket)
 	return err
 }
 
-// bodiless rejects a body that the operation ignores: its client expects an effect.
+// bodiless rejects a body that would be ignored, because the client expects an effect.
 func (x *exchange) bodiless() error {
 	switch n, err := x.in.Body.Read(make([]byte, 1)); {
 	case n > 0:
@@ -136,7 +134,7 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// writing returns the context for a write. Events name its client.
+// writing returns the context of a write, which names the client for events.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)
@@ -144,7 +142,7 @@ func (x *exchange) writing() context.Context {
 	})
 }
 
-// ready acquires the slot of a request after its body is read.
+// ready acquires the request's slot after its body is read.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 
 // withSlot holds a slot while fn uses the database before the body is read.

@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// stored are the headers that are stored with an object and returned with it, besides
-// Content-Type and user metadata. Manta has the headers for CORS; those of S3 are here,
-// too, because an update replaces all.
+// stored are the headers that are stored and returned with an object, besides Content-Type and user metadata. Manta
+// has the CORS headers; the S3 headers are included because an update replaces all headers.
 var stored = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",
@@ -22,16 +21,15 @@ var stored = []string{
 }
 
 const (
-	userHeader  = "M-" // of user metadata, as net/http spells it
-	userPrefix  = "m-" // as it is stored
+	userHeader  = "M-" // as net/http spells it
+	userPrefix  = "m-" // as stored
 	defaultType = "application/octet-stream"
 
-	maxHeaders = 4 << 10 // bytes of the names and values of user metadata; and of the other stored headers
+	maxHeaders = 4 << 10 // bytes of user metadata, and of the other stored headers
 	maxRoles   = 32
 	maxCopies  = 9
 )
 
-// Headers of the API.
 const (
 	durabilityHeader = "Durability-Level"
 	rolesHeader      = "Object-Roles"
@@ -41,7 +39,6 @@ const (
 	createdHeader    = "Object-Created"
 )
 
-// newObject reads the headers of a PUT.
 func (x *exchange) newObject() (o buckets.Object, err error) {
 	h := x.in.Header
 	o.Name, o.Creator = x.route.object, x.owner
@@ -71,7 +68,7 @@ func (x *exchange) newObject() (o buckets.Object, err error) {
 	return o, err
 }
 
-// checkHeaders rejects headers of an object that cannot be stored or returned.
+// checkHeaders rejects headers that cannot be stored or returned.
 func checkHeaders(all map[string]string) error {
 	user, other := 0, 0
 	for name, value := range all {
@@ -93,7 +90,7 @@ func checkHeaders(all map[string]string) error {
 	return nil
 }
 
-// parseRoles reads the roles of an object, UUIDs.
+// parseRoles parses UUIDs.
 func parseRoles(list []string) ([]string, error) {
 	var roles []string
 	for _, s := range list {
@@ -113,7 +110,7 @@ func parseRoles(list []string) ([]string, error) {
 
 var errDurability = web.Refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
 
-// durability reads the number of copies; 0 if the header is absent.
+// durability returns the number of copies; 0 without the header.
 func durability(h http.Header) (int, error) {
 	values := h.Values(durabilityHeader)
 	if len(values) == 0 {
@@ -126,7 +123,7 @@ func durability(h http.Header) (int, error) {
 	return n, nil
 }
 
-// digests reads Content-MD5 and Object-Checksum as fields for sigv4.NewFormBody.
+// digests returns Content-MD5 and Object-Checksum as fields for sigv4.NewFormBody.
 func digests(h http.Header) (fields map[string]string, err error) {
 	fields = map[string]string{}
 	if values := h.Values("Content-Md5"); len(values) > 0 {
@@ -148,8 +145,7 @@ func digests(h http.Header) (fields map[string]string, err error) {
 	return fields, nil
 }
 
-// text returns the value of a header as UTF-8. What is not UTF-8 is Latin-1, the
-// encoding of headers in older versions of HTTP.
+// text decodes a header that is not UTF-8 as Latin-1, as older HTTP versions do.
 func text(s string) string {
 	s = strings.TrimSpace(s)
 	if utf8.ValidString(s) {
@@ -164,7 +160,6 @@ func text(s string) string {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// writeObject sets the headers of a response with an object.
 func (x *exchange) writeObject(o *buckets.Object) {
 	h := x.out.Header()
 	x.writeVersion(o)
@@ -188,7 +183,7 @@ func (x *exchange) writeObject(o *buckets.Object) {
 	}
 }
 
-// writeVersion sets the headers that conditions compare.
+// writeVersion sets the headers that conditions use.
 func (x *exchange) writeVersion(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+string(o.ID)+`"`)

@@ -3,22 +3,21 @@ package httpapi
 import "holdfast/internal/buckets"
 
 const (
-	// entryMemory is charged for an entry of a batch besides its texts.
+	// entryMemory is charged per batch entry, without its texts.
 	entryMemory = 512
 
-	// batchMemory is charged for an entry of a batch until its size is known.
+	// batchMemory is charged per batch entry until its size is known.
 	batchMemory = entryMemory + buckets.MaxObjectName + mostMetadata
 
-	// textMemory is charged for each byte of a text: for the text, and for its JSON, in which a
-	// byte may be \u0001.
+	// textMemory is charged per byte of text: the text and its JSON, where a byte may become \u0001.
 	textMemory = 7
 
-	metadataSlice = 16 // entries of a slice with metadata
+	metadataSlice = 16 // entries per slice with metadata
 
-	// sliceMemory is charged for a slice, and for the JSON of an entry.
+	// sliceMemory is charged for a slice and the JSON of an entry.
 	sliceMemory = buckets.SliceMemory + textMemory*(buckets.MaxObjectName+mostMetadata)
 
-	// mostSettings is more than the settings take that are read with a bucket.
+	// mostSettings exceeds the settings that are read with a bucket.
 	mostSettings = 64 << 10
 )
 
@@ -60,7 +59,7 @@ func (x *exchange) listObjects() error {
 	q := buckets.Query{Metadata: metadata, Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Bytes: buckets.SliceBytes}
 	q = q.Starting(x.query.Get("marker"))
 	memory := int64(sliceMemory)
-	if metadata { // which the store reads after it has ended the slice
+	if metadata { // read after the slice ends
 		memory += metadataSlice * mostMetadata
 	}
 	d := x.newPage()
@@ -99,10 +98,9 @@ func (x *exchange) listObjects() error {
 // Limits of a page with metadata.
 const (
 	metadataPage = 100
-	mostMetadata = 2*maxHeaders + maxRoles*36 + buckets.MaxExtra // bytes of an object's
+	mostMetadata = 2*maxHeaders + maxRoles*36 + buckets.MaxExtra // bytes per object
 )
 
-// objectLimit reads the parameters limit and metadata.
 func (x *exchange) objectLimit() (limit int, metadata bool, err error) {
 	switch x.query.Get("metadata") {
 	case "", "false":

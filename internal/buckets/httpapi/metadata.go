@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// maxUpdate is the largest size of an update in canonical JSON, in bytes.
+// maxUpdate limits an update in canonical JSON, in bytes.
 const maxUpdate = 4*maxHeaders + buckets.MaxExtra
 
 func (x *exchange) getMetadata() error {
@@ -22,7 +22,7 @@ func (x *exchange) getMetadata() error {
 	return x.answer(http.StatusOK, x.ofObject(&o))
 }
 
-// readUpdate reads a body in JSON, without the slot of the request.
+// readUpdate reads a JSON body without holding the slot.
 func (x *exchange) readUpdate() ([]byte, error) {
 	web.ReleaseSlot(x.out)
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
@@ -32,7 +32,7 @@ func (x *exchange) readUpdate() ([]byte, error) {
 	return web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
 }
 
-// updateMetadata replaces the members of the metadata that the body has.
+// updateMetadata replaces the members that the body contains.
 func (x *exchange) updateMetadata() error {
 	body, err := x.readUpdate()
 	if err != nil {
@@ -53,7 +53,6 @@ func (x *exchange) updateMetadata() error {
 	return x.answer(http.StatusOK, x.ofObject(&o))
 }
 
-// parseUpdate reads the body of an update.
 func parseUpdate(body []byte) (u buckets.Update, err error) {
 	u.Touch = true
 	v, err := canonjson.Parse(body, maxUpdate)

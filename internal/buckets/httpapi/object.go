@@ -14,10 +14,9 @@ import (
 
 const maxObject = 5 << 30 // bytes, as in S3
 
-// source is a buckets.Source on the body of a request.
+// source reads a request body as a buckets.Source.
 type source struct{ *sigv4.Body }
 
-// Sums implements buckets.Source.
 func (s source) Sums() buckets.Sums {
 	r, ok := s.Result()
 	if !ok {
@@ -30,12 +29,12 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// input is the body of a request with the errors of the API.
+// input is a request body with API errors.
 type input struct{ io.Reader }
 
 func (b input) Read(p []byte) (int, error) { return bodyErrors.Read(b.Reader, p) }
 
-// source returns the body of a PUT, which is verified as it is read.
+// source returns the body of a PUT, verified as it is read.
 func (x *exchange) source() (s source, err error) {
 	if x.in.ContentLength > maxObject {
 		return s, errTooLarge

@@ -12,8 +12,8 @@ import (
 
 var errPolicy = web.Refuse(http.StatusForbidden, codeForbidden, "the policy of the bucket denies this")
 
-// checkPolicy refuses an action that the policy of the bucket denies its owner. A token is for an account's own buckets, so
-// nothing else of a policy matters.
+// checkPolicy refuses an action that the bucket policy denies its owner. A token is for an account's own buckets, so
+// the rest of the policy does not apply.
 func (x *exchange) checkPolicy(a policy.Action) error {
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
@@ -26,7 +26,7 @@ func (x *exchange) checkPolicy(a policy.Action) error {
 	return err
 }
 
-// Value implements policy.Context. Requests have no signature, tags or headers of S3.
+// Value implements policy.Context. Requests have no S3 signature, tags or headers.
 func (x *exchange) Value(k policy.Key, name string) ([]string, error) {
 	switch k {
 	case policy.ExistingObjectTag:

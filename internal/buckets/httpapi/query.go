@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// parseQuery rejects unknown and duplicate parameters, and texts that no name has.
+// parseQuery rejects unknown and duplicate parameters, and text that no name contains.
 func parseQuery(raw string, params []string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -38,7 +38,6 @@ func unknownParameter(params []string) error {
 	return invalid("unknown parameter in the query: expected " + strings.Join(params, ", "))
 }
 
-// limit reads the parameter limit.
 func (x *exchange) limit() (int, error) {
 	if !x.query.Has("limit") {
 		return buckets.MaxPage, nil
@@ -50,11 +49,10 @@ func (x *exchange) limit() (int, error) {
 	return n, nil
 }
 
-// conditional are the conditional headers of HTTP (RFC 9110, section 13.1).
+// conditional lists the headers of RFC 9110, section 13.1.
 var conditional = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
 
-// noCondition rejects conditional headers of a write that does not support them, because
-// its client believes that they protect something.
+// noCondition rejects conditional headers of a write that does not support them, because the client relies on them.
 func noCondition(h http.Header) error {
 	for _, name := range conditional {
 		if len(h.Values(name)) > 0 {
@@ -64,7 +62,6 @@ func noCondition(h http.Header) error {
 	return nil
 }
 
-// parseCondition reads the conditional headers.
 func parseCondition(h http.Header) (c buckets.Condition, err error) {
 	if c.Match, err = buckets.ParseTags(h.Values("If-Match")); err != nil {
 		return c, err
@@ -79,9 +76,8 @@ func parseCondition(h http.Header) (c buckets.Condition, err error) {
 	return c, err
 }
 
-// date reads a date in one of the formats of HTTP, or as in JSON. It is 0 if the header
-// is absent. Unlike HTTP requires, a malformed one is an error: if it were ignored, the
-// write would be unconditional.
+// date parses a date in an HTTP format or as in JSON; 0 if absent. Contrary to HTTP, a malformed date is an error,
+// because ignoring it would make the write unconditional.
 func date(h http.Header, name string) (buckets.Moment, error) {
 	values := h.Values(name)
 	if len(values) == 0 {

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is the kind of a path's target.
 type resource uint8
 
 const (
@@ -32,7 +31,7 @@ func (r resource) String() string {
 	}[r]
 }
 
-// route is a parsed path. Names are unescaped but not validated yet.
+// route is a parsed path. Names are unescaped but not yet validated.
 type route struct {
 	resource resource
 	account  string
@@ -41,14 +40,13 @@ type route struct {
 	batch    string
 }
 
-// Owns reports whether a raw path on the main listener belongs to this service.
+// Owns reports whether this service handles a raw path on the main listener.
 func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
 
 // Routes returns all routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
-// Label returns the route of a raw path for metrics and logs, without client-chosen
-// parts.
+// Label returns the route of a raw path for metrics and logs, without client-chosen parts.
 func Label(path string) string {
 	rt, err := parseRoute(path)
 	if err != nil {
@@ -57,9 +55,8 @@ func Label(path string) string {
 	return rt.resource.String()
 }
 
-// parseRoute parses the raw path of the request line. The name of an object is
-// everything after objects/ or metadata/, decoded once and not cleaned: "a/b" and
-// "a%2Fb" are the same name, and ".." is one.
+// parseRoute parses the raw request path. The object name is everything after objects/ or metadata/, decoded once and
+// not cleaned: "a/b" and "a%2Fb" are the same name, and ".." is a valid one.
 func parseRoute(path string) (rt route, err error) {
 	s := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 8)
 	for i := range s {
@@ -104,19 +101,17 @@ func inAccount(account string, s []string) (rt route) {
 	return rt
 }
 
-// action is the handler for a method of a resource.
 type action struct {
 	serve      func(*exchange) error
-	needs      policy.Action // that a policy must not deny
-	versioned  policy.Action // instead, for a version
-	params     []string      // in the query
-	conditions bool          // it supports the conditional headers
-	body       bool          // it reads a body
+	needs      policy.Action // a policy must not deny it
+	versioned  policy.Action // replaces needs for a version
+	params     []string      // of the query
+	conditions bool          // accepts conditional headers
+	body       bool          // accepts a body
 }
 
 const getVersion policy.Action = "s3:GetObjectVersion"
 
-// ofVersions are the parameters of operations on versions.
 var ofVersions = []string{"version"}
 
 // actions maps each resource to its methods.

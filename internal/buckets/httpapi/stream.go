@@ -8,24 +8,22 @@ import (
 	"holdfast/internal/web"
 )
 
-// listStream is an answer of any length with a list, such as {"items":[...],"next_marker":...}.
+// listStream streams a response with a list, e.g. {"items":[...],"next_marker":...}.
 type listStream struct {
 	blocks *web.Blocks
-	b      []byte // the block that is written
-	count  int    // items that were written
+	b      []byte // current block
+	count  int    // written items
 }
 
-// newList begins an answer with what precedes its list.
+// newList begins a response with the text before its list.
 func (x *exchange) newList(status int, before string) *listStream {
 	s := &listStream{blocks: web.NewBlocks(x.out, x.in, status, "application/json"), b: make([]byte, 0, web.FirstBlock)}
 	s.b = append(s.b, before...)
 	return s
 }
 
-// newPage begins a page.
 func (x *exchange) newPage() *listStream { return x.newList(http.StatusOK, `{"items":[`) }
 
-// add writes an item.
 func (s *listStream) add(item any) error {
 	text, err := json.Marshal(item)
 	if err != nil {
@@ -45,7 +43,7 @@ func (s *listStream) text(t string) (err error) {
 	return err
 }
 
-// finish ends the answer with what follows its list.
+// finish writes the text after the list.
 func (s *listStream) finish(after string) error {
 	if err := s.text(after + "\n"); err != nil {
 		return err
@@ -54,8 +52,7 @@ func (s *listStream) finish(after string) error {
 	return nil
 }
 
-// finishPage ends a page. The next one begins after marker if there are more items; null is the
-// last page.
+// finishPage ends a page. The next page begins after marker if there are more items; null marks the last page.
 func (s *listStream) finishPage(more bool, marker string) error {
 	end := []byte("null")
 	if more {

@@ -16,13 +16,11 @@ const (
 	markerHeader  = "Object-Delete-Marker"
 )
 
-// versioningStates are the values of versioning, by their numbers.
 var versioningStates = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
 
 // errMarker refuses to read a delete marker.
 var errMarker = web.Refuse(http.StatusNotFound, codeNoObject, "the version is a delete marker")
 
-// updateBucket changes whether a bucket keeps versions.
 func (x *exchange) updateBucket() error {
 	body, err := x.readUpdate()
 	if err != nil {
@@ -42,7 +40,6 @@ func (x *exchange) updateBucket() error {
 	return x.answer(http.StatusOK, ofBucket(&x.bucket))
 }
 
-// parseVersioning reads the body of an update of a bucket.
 func parseVersioning(body []byte) (buckets.Versioning, error) {
 	v, err := canonjson.Parse(body, maxUpdate)
 	if err != nil {
@@ -60,7 +57,7 @@ func parseVersioning(body []byte) (buckets.Versioning, error) {
 	return buckets.Versioning(at), nil
 }
 
-// version returns the version that the request names, or "".
+// version returns the requested version, or "".
 func (x *exchange) version() (buckets.VersionID, error) {
 	if !x.query.Has("version") {
 		return "", nil
@@ -68,7 +65,7 @@ func (x *exchange) version() (buckets.VersionID, error) {
 	return buckets.ParseVersionID(x.query.Get("version"))
 }
 
-// read reads the object of the request, or the version of it that the request names.
+// read reads the requested object or version.
 func (x *exchange) read() (o buckets.Object, err error) {
 	id, err := x.version()
 	if err != nil {
@@ -84,7 +81,7 @@ func (x *exchange) read() (o buckets.Object, err error) {
 	return v.Object, err
 }
 
-// versionOf returns the version of an object for an answer: "" if the bucket has no versions.
+// versionOf returns "" for a bucket without versions.
 func (x *exchange) versionOf(o *buckets.Object) buckets.VersionID {
 	if x.bucket.Versioning == buckets.VersioningOff {
 		return ""
@@ -92,14 +89,13 @@ func (x *exchange) versionOf(o *buckets.Object) buckets.VersionID {
 	return o.VersionID()
 }
 
-// writeVersionID sets the header with the version.
 func (x *exchange) writeVersionID(id buckets.VersionID) {
 	if id != "" {
 		x.out.Header().Set(versionHeader, string(id))
 	}
 }
 
-// versionEntryJSON is a version of an object in a list, or a delete marker.
+// versionEntryJSON is a listed version or delete marker.
 type versionEntryJSON struct {
 	Type     string            `json:"type"` // version or delete_marker
 	Name     string            `json:"name"`
@@ -118,7 +114,7 @@ func ofVersionEntry(v *buckets.Version) versionEntryJSON {
 	return e
 }
 
-// listVersions lists versions by the names of their objects, the newest first. A marker is a version, a slash, and the name.
+// listVersions lists versions by object name, newest first. A marker is VERSION/NAME.
 func (x *exchange) listVersions() error {
 	limit, err := x.limit()
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// accounts runs a statement that returns accounts.
 func (s *Store) accounts(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Account, err error) {
 	var id string
 	var a buckets.Account
@@ -22,7 +21,7 @@ func (s *Store) accounts(ctx context.Context, st pgdb.Statement, args ...any) (a
 	return all, err
 }
 
-// oneAccount reads an account, or returns ErrNoAccount.
+// oneAccount returns ErrNoAccount if there is no row.
 func (s *Store) oneAccount(ctx context.Context, st pgdb.Statement, arg string) (buckets.Account, error) {
 	all, err := s.accounts(ctx, st, arg)
 	if err != nil {
@@ -71,8 +70,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]bu
 	return s.accounts(ctx, sqlListAccounts, after, limit)
 }
 
-// DeleteAccount implements buckets.Accounts. The counters stay: deleted buckets may still
-// have uploads.
+// DeleteAccount implements buckets.Accounts. The counters stay: deleted buckets may still have uploads.
 func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	if err := id.Check(); err != nil {
 		return err
@@ -100,7 +98,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
-// shareAccount keeps an account from being deleted, or returns ErrNoAccount.
+// shareAccount keeps the account from being deleted, or returns ErrNoAccount.
 func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	var found bool
 	_, err := tx.QueryRow(sqlShareAccount, []any{string(id)}, &found)
@@ -131,7 +129,6 @@ func createKey(tx *pgdb.Tx, k buckets.Key) error {
 	return err
 }
 
-// keys runs a statement that returns keys.
 func (s *Store) keys(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Key, err error) {
 	var id, account, name, limits string
 	var secret []byte
@@ -187,7 +184,7 @@ func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTe
 		return err
 	case k.Revoked != 0:
 		return buckets.ErrNoKey
-	case k.Equal(&to): // the answer to an earlier try was lost
+	case k.Equal(&to): // an earlier attempt succeeded
 		return nil
 	}
 	return buckets.ErrKeyChanged

@@ -52,7 +52,6 @@ func bucketLock(text *string) (l buckets.BucketLock, err error) {
 	return l, nil
 }
 
-// readBuckets runs a statement that returns buckets.
 func (s *Store) readBuckets(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Bucket, err error) {
 	var r bucketRow
 	err = s.db.ForEach(ctx, st, args, func() { all = nil }, func() error {
@@ -88,7 +87,7 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 		if err != nil {
 			return buckets.Bucket{}, err
 		}
-		if len(found) > 0 { // otherwise it was deleted meanwhile
+		if len(found) > 0 { // otherwise deleted concurrently
 			return found[0], buckets.ErrBucketExists
 		}
 	}
@@ -121,7 +120,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 		l, done = buckets.NewBucketLister(q), false
 	}, func() error {
 		if done {
-			return nil // there may be more rows than fit into q.Bytes
+			return nil // more rows than fit into q.Bytes
 		}
 		b, err := r.bucket()
 		if err == nil {
@@ -141,7 +140,7 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) ([]bu
 	return s.readBuckets(ctx, sqlFindBuckets, prefix, prefix+afterNames, limit)
 }
 
-// afterNames is greater than every character of a bucket's name.
+// afterNames sorts after every character of a bucket name.
 const afterNames = "~"
 
 // Namesakes implements buckets.Store.
@@ -163,7 +162,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		_, err = s.run(ctx, sqlSetSettings, args...)
 		return err
 	}
-	// No object has this name. The lock puts the events in the order of their changes.
+	// No object is named "". The lock orders the events like the changes.
 	return s.notifying(ctx, "buckets.set_bucket_in_steps", objectKey{owner, b, ""}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 		var result int64
 		_, err := tx.QueryRow(sqlSetSettings, args, &result)

@@ -57,7 +57,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, nil
 }
 
-// resultOf returns the error of a function whose result begins with a number.
+// resultOf decodes the result code in the first column.
 func resultOf(columns []*string) error {
 	if len(columns) == 0 || columns[0] == nil {
 		return errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
@@ -69,7 +69,6 @@ func resultOf(columns []*string) error {
 	return failed(result)
 }
 
-// scanDeleted reads the result of bucket_delete_v2.
 func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
 	if err := resultOf(columns); err != nil {
 		return done, err
@@ -84,12 +83,12 @@ func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
 	return done, err
 }
 
-// deletion has the arguments of bucket_delete_v2.
+// deletion holds the arguments of bucket_delete_v2.
 type deletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
 	buckets.Delete
-	marker buckets.ObjectID // of the delete marker, in a bucket with versions
+	marker buckets.ObjectID // ID of the delete marker in a versioned bucket
 	all    bool
 }
 
@@ -108,7 +107,6 @@ func (d deletion) args() []pgdb.Arg {
 	)
 }
 
-// conditionArgs are the arguments of a condition.
 func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "p_flags integer", Value: flags(c)},
@@ -119,7 +117,7 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 	}
 }
 
-// deleters is how many objects of DeleteAll are deleted at once in a bucket with versions.
+// deleters limits DeleteAll's concurrency in a versioned bucket.
 const deleters = 8
 
 // DeleteAll implements buckets.Store.
@@ -172,7 +170,7 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 	return done, nil
 }
 
-// batch is a call of a function that deletes many objects of a bucket without versions.
+// batch is a call that deletes many objects of an unversioned bucket.
 type batch struct {
 	pgdb.Statement
 	args   []any
@@ -180,8 +178,8 @@ type batch struct {
 	notice *buckets.Notice
 }
 
-// deleteBatch calls a function, and appends the events of the objects that it has deleted: names returns them from its results. Their
-// rows are locked until the commit, so later writes have later events.
+// deleteBatch runs a call and appends the events of the objects that names returns as deleted. Their rows are locked
+// until the commit, so later writes have later events.
 func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batch, names func(results []int64) []string) (results []int64, err error) {
 	if b.notice == nil {
 		_, err = s.db.QueryRow(ctx, b.Statement, b.args, &results)
@@ -204,7 +202,7 @@ func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batc
 	return results, err
 }
 
-// deletions has the arguments of bucket_delete_objects_v2.
+// deletions holds the arguments of bucket_delete_objects_v2.
 type deletions struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef

@@ -15,20 +15,20 @@ import (
 var (
 	sqlAppendEvents = pgdb.NewNamed(pgdb.Statement{Name: "buckets.append_events", Key: 1, SQL: `SELECT bucket_append_events_v1(...)`}, appending.args)
 	sqlBacklogs     = pgdb.Statement{Name: "buckets.event_backlogs", Wide: true, SQL: `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`}
-	// Events after the excess have this time or a later one.
+	// The time of the first event after the excess.
 	sqlEventCutoff = pgdb.Statement{Name: "buckets.event_cutoff", Wide: true, SQL: `
 		SELECT created_at FROM manta_bucket_event WHERE topic = $1::text ORDER BY created_at OFFSET $2::bigint LIMIT 1`}
 	sqlDropEvents = pgdb.Statement{Name: "buckets.drop_events", Wide: true, SQL: `DELETE FROM manta_bucket_event WHERE topic = $1::text AND created_at < $2::timestamptz`}
 	sqlDropDead   = pgdb.Statement{Name: "buckets.drop_dead_events", Wide: true, SQL: `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < $1::timestamptz`}
 )
 
-// eventTable is the table of events. Its topics are destinations.
+// Topics are destinations.
 var eventTable = outboxpg.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", Type: "uuid", ByTopic: true})
 
-// OnEvents sets the function that is called after a commit with events, before the store is used.
+// OnEvents sets the function called after each commit with events. Call it before the store is used.
 func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.wake = wake }
 
-// Outbox returns the events for a destination.
+// Outbox returns a destination's events.
 func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, destination)
 }
@@ -36,7 +36,7 @@ func (s *Store) Outbox(destination string) outbox.Box {
 // DeadEvents returns the events that were set aside.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db) }
 
-// appending has the arguments of bucket_append_events_v1.
+// appending holds the arguments of bucket_append_events_v1.
 type appending struct {
 	owner                           buckets.AccountID
 	streams, topics, keys, payloads []string
@@ -56,7 +56,7 @@ func (a appending) args() []pgdb.Arg {
 	}
 }
 
-// appendEvents appends the events of a write whose names are locked.
+// appendEvents requires a lock on the object name.
 func appendEvents(tx *pgdb.Tx, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	}
 }
 
-// notifying runs a write of an object and appends the events that it returns, in one transaction.
+// notifying runs an object write and appends its events in one transaction.
 func (s *Store) notifying(ctx context.Context, name string, k objectKey, write func(tx *pgdb.Tx) ([]buckets.Event, error)) error {
 	var events []buckets.Event
 	err := s.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
@@ -97,7 +97,6 @@ func (s *Store) notifying(ctx context.Context, name string, k objectKey, write f
 	return err
 }
 
-// objectKey names an object.
 type objectKey struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -125,7 +124,7 @@ func (s *Store) DropEvents(ctx context.Context, destination string, before bucke
 			return 0, err
 		}
 		if !found {
-			cutoff.Time = time.Now().Add(time.Hour) // all of them, fewer than were counted
+			cutoff.Time = time.Now().Add(time.Hour) // after all events, as there are fewer by now
 		}
 		before = max(before, buckets.At(cutoff.Time))
 	}

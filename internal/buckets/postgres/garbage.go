@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Claim implements buckets.Collector. Claims are made one after another, so no two choose
-// the same rows.
+// Claim implements buckets.Collector. Claims are serialized, so no two choose the same rows.
 func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garbage, err error) {
 	err = s.db.Tx(ctx, "buckets.claim_garbage", func(tx *pgdb.Tx) error {
 		all = nil
@@ -61,7 +60,7 @@ type scanGarbage struct {
 	length                          int64
 	sharks                          []string
 	deleted                         pgtype.Timestamptz
-	object                          []*string // nil: not asked for
+	object                          []*string // nil if not requested
 }
 
 func (g *scanGarbage) dest() []any {
@@ -83,7 +82,6 @@ func (g *scanGarbage) add() error {
 	return err
 }
 
-// deletedObject decodes deletedColumns.
 func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, error) {
 	r := row{columns: columns}
 	o := &buckets.Object{
@@ -166,7 +164,7 @@ func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garb
 	return n, err
 }
 
-// removal has the arguments of bucket_remove_garbage_v1.
+// removal holds the arguments of bucket_remove_garbage_v1.
 type removal struct {
 	owner                        buckets.AccountID
 	claim                        string
@@ -214,8 +212,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 	return rows, bytes, momentOf(first), err
 }
 
-// References implements buckets.References. On Citus the bodies of an account are from
-// one snapshot.
+// References implements buckets.References. On Citus only the bodies of one account are a snapshot.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	rows, err := s.db.Patient(longestScan).Stream(ctx, sqlReferences)
 	if err != nil {
@@ -252,7 +249,7 @@ func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []str
 	return n == 1, err
 }
 
-// placement has the arguments of bucket_set_sharks_v1.
+// placement holds the arguments of bucket_set_sharks_v1.
 type placement struct {
 	buckets.Reference
 	is []string

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// longestScan limits a statement that reads all rows.
+// longestScan limits a full table scan.
 const longestScan = 6 * time.Hour
 
 // Nodes implements buckets.Nodes.
@@ -33,8 +33,8 @@ func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	return err
 }
 
-// CheckUnused implements buckets.Nodes. First it waits for writes that may have begun before: they have locked one of the tables before
-// they read the node's state. Others wait for that, at most for 2 s.
+// CheckUnused implements buckets.Nodes. First it waits for writes that may have read an older node state, because
+// they lock one of these tables before they read it. Other writes wait for that, at most 2 s.
 func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	for _, table := range []string{"manta_bucket_object", "manta_bucket_version", "manta_bucket_part", "manta_bucket_deleted_object"} {
 		err := s.db.Tx(ctx, "buckets.await_writes", func(tx *pgdb.Tx) error {

@@ -25,7 +25,7 @@ func scanObject(columns []*string) (buckets.Object, error) {
 	return o, r.err
 }
 
-// Condition flags for the functions.
+// Condition flags of the functions.
 const (
 	conditionSet = 1 << iota
 	matchAny
@@ -57,7 +57,6 @@ type put struct {
 	all        bool
 }
 
-// encode sets the properties.
 func (p *put) encode() (err error) {
 	p.properties, err = p.object.Properties.Encode()
 	return err
@@ -93,7 +92,6 @@ func (p put) write(a *pgdb.Args) {
 	a.Boolean("p_all", p.all)
 }
 
-// written sets the result of a successful call.
 func written(w *buckets.Written, result []int64) error {
 	if len(result) != 1 && len(result) != 3 {
 		return errcode.Newf(errcode.Internal, "the database of buckets returned %v for an object that was stored", result)
@@ -133,8 +131,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return done, err
 }
 
-// putInSteps stores an object with events or an imported modification time, which the function for other writes does
-// not support.
+// putInSteps stores an object with events or an imported time, which sqlPut alone does not support.
 func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done *buckets.Written) error {
 	return s.notifying(ctx, "buckets.put_in_steps", objectKey{p.owner, p.bucket, p.object.Name}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 		result, err := tx.Call(sqlPut.Statement, sqlPut.Args(*p))
@@ -151,7 +148,7 @@ func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done 
 	})
 }
 
-// moved is a write imported from another server.
+// moved is an imported write.
 type moved struct {
 	owner    buckets.AccountID
 	bucket   buckets.BucketID
@@ -314,12 +311,12 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 		if page.Entries, err = s.withMetadata(ctx, owner, b, page.Entries); err != nil || len(page.Entries) > 0 || !page.More {
 			return page, err
 		}
-		q.Start = page.Next // all objects on the page were deleted meanwhile
+		q.Start = page.Next // all objects on the page were deleted concurrently
 	}
 }
 
-// withMetadata rereads a page's objects with all metadata, which the listing function omits because most pages do not
-// need it. Objects deleted meanwhile are dropped.
+// withMetadata rereads a page's objects with all metadata, which bucket_list_v2 omits because most pages do not need
+// it. It drops objects deleted meanwhile.
 func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, entries []buckets.Entry) (kept []buckets.Entry, err error) {
 	var names []string
 	for i := range entries {
@@ -354,9 +351,9 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	var e entries
 	err := s.db.CallEach(ctx, sqlList.Statement, sqlList.Args(listing{owner, b, q, l.From()}), func() { l = buckets.NewLister(q) }, func(r *pgdb.Row) error {
 		if l.IsComplete() {
-			return nil // the query may return more rows than Query.Bytes allows
+			return nil // more rows than fit into Query.Bytes
 		}
-		// The function has skipped the rest of a group.
+		// The function skipped the rest of a group.
 		if r.IsNull(entryID) {
 			l.AddGroup(string(r.Raw(entryName)))
 			return nil
@@ -409,8 +406,8 @@ var entryColumns = strings.Join([]string{
 	entryID: "id", entryCreated: "created", entryCreator: "creator", entryType: "content_type",
 }, ", ")
 
-// entries decodes rows of bucket_list_v2. Most objects share creator and type with the object before, so entries
-// reuses those strings.
+// entries decodes rows of bucket_list_v2. Most objects share creator and type with the previous one, so it reuses
+// those strings.
 type entries struct {
 	creator     buckets.AccountID
 	creatorID   []byte

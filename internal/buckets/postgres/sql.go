@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// micros returns a time column as text in microseconds.
+// micros selects a time column as microseconds.
 func micros(column string) string {
 	return `(extract(epoch FROM ` + column + `) * 1000000)::bigint::text`
 }
@@ -27,7 +27,7 @@ const (
 	objectProperties
 )
 
-// objectColumns is a row of manta_bucket_object o for scanObject. bucket_delete_v2 returns the same.
+// objectColumns is a row of manta_bucket_object o for scanObject, as bucket_delete_v2 returns it.
 var objectColumns = array([]string{
 	objectID: `o.id::text`, objectName: `o.name`, objectCreated: micros(`o.created`), objectModified: micros(`o.modified`), objectCreator: `o.creator::text`,
 	objectLength: `o.content_length::text`, objectMD5: `encode(o.content_md5, 'hex')`, objectType: `o.content_type`,
@@ -37,7 +37,7 @@ var objectColumns = array([]string{
 
 func array(columns []string) string { return `ARRAY[` + strings.Join(columns, `, `) + `]` }
 
-// sumColumns are the checksums for readers of bodies on storage nodes, scanned by sums.
+// sumColumns are the checksums of bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 const (
@@ -63,14 +63,13 @@ var (
 	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v2(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_now => $4::timestamptz)`}
 	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", Key: 1, SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
 
-	// Locks a bucket and a name for a transaction that then computes. If its process stops, the lock is released.
+	// Locks a bucket and a name for a transaction that computes in Go. The lock ends with the connection.
 	sqlLock = pgdb.Statement{Name: "buckets.lock", Key: 1, SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '10s', true) IS NOT NULL
 			AND bucket_lock_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_name => $4::text)`}
 )
 
-// Objects. Citus delegates a function call to the owner's node only if it is alone in the SELECT or in the FROM
-// clause.
+// Objects. Citus delegates a function call to the owner's node only if it is alone in the SELECT or FROM clause.
 var (
 	sqlPut           = pgdb.NewCall(pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `SELECT bucket_put_v3(...)`}, put.write)
 	sqlDelete        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `SELECT bucket_delete_v2(...)`}, deletion.args)
@@ -79,7 +78,7 @@ var (
 	sqlListed        = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
 		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
 	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
-	// One row if the bucket exists, with NULLs without the object.
+	// One row if the bucket exists; NULLs if the object does not.
 	sqlFind = pgdb.Statement{Name: "buckets.find", Key: 1, SQL: `
 		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, b.object_lock::text, ` + objectColumns + `, o.body, ` + sumColumns + `
 		FROM manta_bucket b
@@ -102,7 +101,7 @@ var (
 		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name`}, updated.args)
 )
 
-// Versions. Null versions are stored with a version too, for their order.
+// Versions. Null versions are stored with a version, too, for their order.
 var (
 	ofName         = ` FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
 	versionColumns = objectColumns + `, o.version::text AS key, o.marker, o.superseded`
@@ -115,12 +114,12 @@ var (
 		SELECT object_lock::text, clock_timestamp() FROM manta_bucket WHERE owner = $1::uuid AND name = $2::text`}
 	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v1(...)`}, versionDeletion.args)
 	sqlNull          = pgdb.Statement{Name: "buckets.null_version", Key: 1, SQL: `SELECT version::text` + ofName + ` AND null_version`}
-	// The current object first, then the newest version; at most two rows.
+	// The current object, then the newest version.
 	sqlCurrent = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `)
 		UNION ALL
 		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` ORDER BY o.version LIMIT 1)`}
-	// The version known to clients as $4; NULL means the null version.
+	// $4 is the version known to clients; NULL is the null version.
 	sqlVersion = pgdb.Statement{Name: "buckets.version", Key: 1, SQL: `
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `
 			AND properties #>> '{s3,version}' IS NOT DISTINCT FROM $4::uuid::text)
@@ -136,7 +135,7 @@ var (
 		UPDATE manta_bucket_version SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),
 			roles = @roles, properties = @properties
 		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name AND version = @version`}, updatedVersion.args)
-	// Rows from both tables, the current object of a name first.
+	// Rows from both tables, a name's current object first.
 	sqlListVersions = pgdb.Statement{Name: "buckets.list_versions", Key: 1, SQL: `
 		SELECT columns, key, marker, superseded FROM (
 			(SELECT ` + objectColumns + ` AS columns, NULL::text AS key, false AS marker, NULL::timestamptz AS superseded, name, '00000000-0000-0000-0000-000000000000'::uuid AS version
@@ -222,7 +221,7 @@ const (
 )
 
 // Garbage. A claim takes three statements under a lock: on Citus no statement locks rows on several shards in order,
-// and no statement that changes rows returns them through functions such as to_json.
+// and no writing statement returns rows through functions such as to_json.
 var (
 	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", Wide: true, SQL: `
 		SELECT id::text, garbage_id::text FROM manta_bucket_deleted_object
@@ -298,7 +297,7 @@ var (
 
 // Usage. The nil UUID in bucket_id is the account.
 var (
-	// The account's row comes first: its name is empty.
+	// The account has an empty name and comes first.
 	sqlUsage = pgdb.Statement{Name: "buckets.usage", Key: 1, SQL: `
 		SELECT coalesce(b.name, ''), u.bucket_id::text, u.objects, u.bytes, u.max_objects, u.max_bytes
 		FROM (
@@ -320,7 +319,7 @@ var (
 		SELECT bucket_set_quota_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_objects => $4::bigint, p_bytes => $5::bigint)`}
 	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", Wide: true, SQL: `
 		UPDATE manta_bucket_account SET max_objects = $2::bigint, max_bytes = $3::bigint WHERE id = $1::uuid`}
-	// Counts the rows per bucket, including deleted buckets with uploads, and reads the slots in the same snapshot.
+	// Counts rows per bucket, including deleted buckets with uploads, and reads the slots in the same snapshot.
 	sqlCount = pgdb.Statement{Name: "buckets.count", Key: 1, SQL: `
 		SELECT counted, bucket_id::text, sum(objects)::bigint, sum(bytes)::bigint FROM (
 			SELECT true AS counted, bucket_id, objects, bytes FROM manta_bucket_usage WHERE owner = $1::uuid

@@ -1,10 +1,9 @@
 // Package postgres stores bucket metadata in PostgreSQL, on one server or distributed by Citus.
 //
-// A frequent write is one call to a PL/pgSQL function from the migrations, in one round trip and one transaction: it
-// locks the bucket against deletion and the object name, applies the rules of package buckets, and writes. Update
-// computes here, between lock and write; Complete computes from data read without a lock. A listing page is also one
-// call and so one snapshot. The owner is the distribution column on Citus and occurs in every statement except those
-// that find work for the sweep.
+// A frequent write is one call of a PL/pgSQL function: one round trip and one transaction. The function locks the
+// bucket against deletion and the object name, applies the rules of package buckets, and writes. Update computes in
+// Go between lock and write; Complete computes from data read without a lock. A listing page is also one call and so
+// one snapshot. On Citus the owner is the distribution column; only the sweep's searches omit it.
 package postgres
 
 import (
@@ -59,8 +58,8 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations), wake: func(string, string, string) {}}
 }
 
-// Ping implements buckets.Store. It reads the migrations each time, because a newer release may migrate the database
-// while this server runs.
+// Ping implements buckets.Store. It reads the migrations each time: a newer release may migrate the database
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations: run holdfast migrate")
 }
@@ -84,10 +83,9 @@ const (
 	noLock       = -15
 )
 
-// errAll means that the function must be called again with p_all.
+// errAll requests another call with p_all.
 var errAll = errcode.New(errcode.Internal, "all slots must be locked")
 
-// failed returns the error for a result.
 func failed(result int64) error {
 	switch result {
 	case noBucket:
@@ -132,7 +130,6 @@ func twice(fn func(all bool) error) error {
 	return err
 }
 
-// run calls a function that returns a result.
 func (s *Store) run(ctx context.Context, st pgdb.Statement, args ...any) (result int64, err error) {
 	if _, err = s.db.QueryRow(ctx, st, args, &result); err != nil {
 		return 0, err
@@ -142,12 +139,10 @@ func (s *Store) run(ctx context.Context, st pgdb.Statement, args ...any) (result
 
 func at(m buckets.Moment) time.Time { return m.Time() }
 
-// atOrNull maps 0 to NULL.
 func atOrNull(m buckets.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
-// momentOf maps NULL to 0.
 func momentOf(t pgtype.Timestamptz) buckets.Moment {
 	if !t.Valid {
 		return 0
@@ -155,7 +150,6 @@ func momentOf(t pgtype.Timestamptz) buckets.Moment {
 	return buckets.At(t.Time)
 }
 
-// orNull maps the empty value to NULL.
 func orNull[T ~string](v T) *string {
 	if v == "" {
 		return nil
@@ -164,7 +158,6 @@ func orNull[T ~string](v T) *string {
 	return &text
 }
 
-// orNulls maps missing frames to NULL.
 func orNulls(f optional.Of[buckets.Frames]) (crc64, id pgtype.Int8) {
 	return pgtype.Int8{Int64: int64(f.Value.CRC64NVME), Valid: f.Set}, pgtype.Int8{Int64: int64(f.Value.ID), Valid: f.Set}
 }
@@ -174,8 +167,7 @@ type sums struct{ crc32c, crc64, id *int64 }
 
 func (s *sums) dest(before ...any) []any { return append(before, &s.crc32c, &s.crc64, &s.id) }
 
-// set fills in the checksums to verify. An earlier release that replaces a body leaves the old frames but sets a
-// CRC32C.
+// set sets the checksums to verify. An earlier release that replaces a body keeps the old frames but sets a CRC32C.
 func (s *sums) set(b *buckets.Body) {
 	switch {
 	case s.crc32c != nil:
@@ -185,7 +177,6 @@ func (s *sums) set(b *buckets.Body) {
 	}
 }
 
-// listOrNil maps an empty list to NULL.
 func listOrNil(list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -193,7 +184,6 @@ func listOrNil(list []string) []string {
 	return list
 }
 
-// pairs returns header names and values, nil without headers.
 func pairs(headers map[string]string) (names, values []string) {
 	for name, value := range headers {
 		names, values = append(names, name), append(values, value)
@@ -239,7 +229,7 @@ func (r *row) number(i int) int64 {
 	return n
 }
 
-// bytes decodes hexadecimal and maps NULL to nil.
+// bytes decodes hexadecimal; NULL is nil.
 func (r *row) bytes(i int) []byte {
 	if r.columns[i] == nil {
 		return nil
@@ -249,7 +239,7 @@ func (r *row) bytes(i int) []byte {
 	return b
 }
 
-// json decodes a column into v unless it is NULL.
+// json leaves v alone for NULL.
 func (r *row) json(i int, v any) {
 	if r.columns[i] != nil {
 		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// scanUpload decodes a row of uploadColumns.
 func scanUpload(columns []*string) (buckets.Upload, error) {
 	r := row{columns: columns}
 	u := buckets.Upload{
@@ -25,7 +24,6 @@ func scanUpload(columns []*string) (buckets.Upload, error) {
 	return u, r.err
 }
 
-// scanPart decodes a row of partColumns.
 func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
 	r := row{columns: columns}
 	p = buckets.Part{
@@ -76,7 +74,6 @@ func (u newUpload) args() []pgdb.Arg {
 	}
 }
 
-// readUpload reads an upload with st, or returns ErrNoUpload.
 func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Upload, error) {
 	var columns []*string
 	found, err := query(st, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID)}, &columns)
@@ -151,8 +148,8 @@ func (p newPart) args() []pgdb.Arg {
 	}
 }
 
-// Parts implements buckets.Uploads. It reads the parts before the upload, so that parts of an upload that ends
-// meanwhile are not returned.
+// Parts implements buckets.Uploads. It reads the parts before the upload, so that it returns no parts of an upload
+// that ends meanwhile.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -175,7 +172,7 @@ func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int
 	return page, false, nil
 }
 
-// The smallest and the greatest UUID.
+// The smallest and greatest UUID.
 const (
 	nilUUID = "00000000-0000-0000-0000-000000000000"
 	maxUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -210,7 +207,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 const groupBatch = 50
 
 // uploads reads a bucket's uploads after a name and ID, which need not exist. cut means that the rest exceeds most
-// bytes and was left out.
+// bytes.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
@@ -261,7 +258,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Com
 	return w, err
 }
 
-// completeRead completes an upload as read. done is false if the upload was not found or changed since.
+// completeRead completes an upload as read. done is false if it is missing or has changed.
 func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
 	u, stored, err := s.uploadWithParts(ctx, k)
 	if err != nil || u == nil {
@@ -303,7 +300,7 @@ func (c completion) write(a *pgdb.Args) {
 	a.Bigints("p_starts", len(c.used), func(i int) (int64, bool) { return c.used[i].Start, true })
 }
 
-// uploadWithParts reads an upload and its parts in order, or nil if the upload does not exist.
+// uploadWithParts reads an upload and its parts in order, or returns nil.
 func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *buckets.Upload, all []buckets.Part, err error) {
 	var (
 		kind    string
@@ -335,19 +332,19 @@ func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *bu
 	return u, all, nil
 }
 
-// hashOf returns the hash by which bucket_complete_v2 recognizes the parts: each body's ID is unique.
+// hashOf returns the hash by which bucket_complete_v2 recognizes the parts. Body IDs are unique.
 func hashOf(parts []buckets.Part) []byte {
 	h := sha256.New()
 	for i := range parts {
 		if i > 0 {
-			_, _ = io.WriteString(h, ",") // hashes do not fail
+			_, _ = io.WriteString(h, ",") // never fails
 		}
 		_, _ = fmt.Fprintf(h, "%d %s", parts[i].Number, parts[i].ID)
 	}
 	return h.Sum(nil)
 }
 
-// made is an object assembled from an upload.
+// made is the object assembled from an upload.
 type made struct {
 	buckets.Assembly
 	object buckets.Object
@@ -360,13 +357,13 @@ func assemble(u buckets.Upload, stored []buckets.Part, c buckets.Completion) (m 
 	return m, err
 }
 
-// put returns the call that writes the object. Its parts are already counted.
+// put returns the call that writes the object. Its parts already count.
 func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Completion, all bool) (put, error) {
 	p := put{owner: owner, bucket: b, object: m.object, bytes: -m.UnusedBytes(), condition: c.Condition, now: c.Now, all: all}
 	return p, p.encode()
 }
 
-// completeLocked completes an upload whose name is locked. repeated means that it was completed before.
+// completeLocked completes an upload whose name is locked. repeated means that it was already completed.
 func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, repeated bool, err error) {
 	u, err := readUpload(tx.QueryRow, sqlLockUpload, k)
 	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
@@ -444,7 +441,6 @@ func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buc
 	return all, err
 }
 
-// offsets returns the part numbers and offsets of an object.
 func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 	for i := range a.Used {
 		numbers, starts = append(numbers, int32(a.Used[i].Number)), append(starts, a.Used[i].Start)
@@ -509,7 +505,7 @@ func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit 
 	for _, k := range all {
 		err := s.Abort(ctx, buckets.UploadKey{Owner: buckets.AccountID(k.owner), Bucket: buckets.BucketRef{ID: buckets.BucketID(k.bucket)}, Name: k.name, ID: buckets.UploadID(k.id)}, now)
 		if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
-			continue // completed or aborted meanwhile
+			continue // completed or aborted concurrently
 		}
 		if err != nil {
 			return n, err

@@ -98,7 +98,6 @@ func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets
 	})
 }
 
-// setAccountQuota sets the quota in the slots of an account.
 func setAccountQuota(tx *pgdb.Tx, owner buckets.AccountID, q buckets.Quota) error {
 	_, err := tx.QueryRow(sqlSetQuota, []any{string(owner), nil, nilUUID, q.Objects, q.Bytes}, new(int64))
 	return err
@@ -135,7 +134,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 	return wrong, err
 }
 
-// compare returns the counters of an account that differ from its rows.
+// compare returns the account's counters that differ from its rows.
 func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets.Miscount, error) {
 	var t tally
 	dest := t.dest()
@@ -158,7 +157,6 @@ func (t *tally) reset() {
 	t.counted, t.stored = map[buckets.BucketID]buckets.Usage{}, map[buckets.BucketID]buckets.Usage{}
 }
 
-// dest returns where a row is scanned to.
 func (t *tally) dest() []any {
 	t.reset()
 	return []any{&t.isCounter, &t.id, &t.u.Objects, &t.u.Bytes}

@@ -36,7 +36,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	return err
 }
 
-// applyLock is Update.ApplyLock with the clock of the database.
+// applyLock is Update.ApplyLock with the database clock.
 func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buckets.Update, o *buckets.Object) error {
 	if !u.ChecksLock(o) {
 		return nil
@@ -63,7 +63,7 @@ type versionRow struct {
 
 func (r *versionRow) dest() []any { return []any{&r.columns, &r.key, &r.marker, &r.superseded} }
 
-// version decodes the row, and returns the version in the order of versions, "" for the current object.
+// version also returns the sort key, "" for the current object.
 func (r *versionRow) version() (v buckets.Version, key buckets.VersionID, err error) {
 	v.Object, err = scanObject(r.columns)
 	v.Marker, v.Superseded, r.columns = r.marker, momentOf(r.superseded), nil
@@ -73,7 +73,7 @@ func (r *versionRow) version() (v buckets.Version, key buckets.VersionID, err er
 	return v, key, err
 }
 
-// nullOr is an argument for a version; NULL is the null version.
+// nullOr maps the null version to NULL.
 func nullOr(v buckets.VersionID) *string {
 	if v == buckets.NullVersion {
 		return nil
@@ -111,7 +111,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	return v, err
 }
 
-// updateVersion updates a noncurrent version. The name is locked.
+// updateVersion updates a noncurrent version. The name must be locked.
 func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	var r versionRow
 	st, args := sqlLockVersion, []any{string(owner), string(b.ID), u.Name, string(u.Version)}
@@ -147,7 +147,7 @@ func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u 
 	return o, err
 }
 
-// updatedVersion has the arguments of sqlUpdateVersion.
+// updatedVersion holds the arguments of sqlUpdateVersion.
 type updatedVersion struct {
 	updated
 	key buckets.VersionID
@@ -157,7 +157,7 @@ func (u updatedVersion) args() []pgdb.Arg {
 	return append(u.updated.args(), pgdb.Arg{Param: "version uuid", Value: string(u.key)})
 }
 
-// versionDeletion has the arguments of bucket_delete_version_v1.
+// versionDeletion holds the arguments of bucket_delete_version_v1.
 type versionDeletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -179,7 +179,6 @@ func (d versionDeletion) args() []pgdb.Arg {
 	)
 }
 
-// scanDeletedVersion reads the result of bucket_delete_version_v1.
 func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	err = resultOf(columns)
 	if l, ok := errors.AsType[*buckets.LockedError](err); ok && len(columns) == 2 {
