@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sector is the unit that a disk writes atomically.
+// sector is the size of an atomic disk write.
 const sector = 512
 
-// superblock is the number of initial sectors that are never torn. ext4 does not mount with half a superblock, which
+// superblock is the number of initial sectors that are never torn: ext4 does not mount with half a superblock, which
 // its journal does not cover.
 const superblock = 8
 
@@ -70,7 +70,7 @@ func (p *platter) flush() {
 	p.writes = 0
 }
 
-// cut drops unflushed sectors except a random part.
+// cut drops a random part of the unflushed sectors.
 func (p *platter) cut(choose *rand.Rand) {
 	keep := p.survivors(choose)
 	whole := map[int64]bool{} // whether a write's first block survives
@@ -84,7 +84,7 @@ func (p *platter) cut(choose *rand.Rand) {
 	for n := range p.volatile {
 		numbers = append(numbers, n)
 	}
-	slices.Sort(numbers) // so that a seed repeats its choices
+	slices.Sort(numbers) // makes a seed repeat its choices
 	for _, n := range numbers {
 		versions, keep := p.volatile[n], keep
 		if n < superblock {
@@ -124,7 +124,6 @@ func (p *platter) survivors(choose *rand.Rand) func(write int64) bool {
 	}
 }
 
-// node is a disk's file.
 type node struct {
 	fs.Inode
 	machine *Machine
@@ -145,12 +144,12 @@ func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Err
 	return &handle{n.disk}, fuse.FOPEN_DIRECT_IO, 0
 }
 
-// handle is the loop device's or a program's open file.
+// handle is an open file of the loop device or a program.
 type handle struct{ disk *Disk }
 
 var _ fs.FileReleaser = (*handle)(nil)
 
-// Release is called when the loop device is detached.
+// Release runs when the loop device is detached.
 func (h *handle) Release(context.Context) syscall.Errno {
 	h.disk.opened.Done()
 	return 0

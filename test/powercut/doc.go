@@ -1,11 +1,11 @@
 // Package powercut simulates a machine whose disks lose unflushed data in a power failure. It needs Linux, root and
 // /dev/fuse.
 //
-// A disk is a file in this process's FUSE file system, which stores a loop device with ext4. The kernel passes a
-// device flush as an fsync of the file. Until then, written sectors are in a volatile layer. A cut keeps a random
-// part of it: nothing, all, whole writes in another order, or single sectors of 512 bytes. Then the device is
-// detached, and ext4 is remounted and replays its journal.
+// A disk is a file in this process's FUSE file system, which backs a loop device with ext4. The kernel passes a
+// device flush as an fsync of the file. Until then, written sectors are volatile. A cut keeps a random part of them:
+// nothing, all, whole writes in another order, or single sectors of 512 bytes. Then the device is detached, and ext4
+// is remounted and replays its journal.
 //
-// All of a machine's disks lose power at the same moment. From then on, writes and flushes hang, and fail after
-// Release: kill all processes that use the disks in between.
+// All disks of a machine lose power at once. From then on, writes and flushes hang, and fail after Release: kill all
+// processes that use the disks in between.
 package powercut

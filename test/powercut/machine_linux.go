@@ -28,7 +28,7 @@ type Machine struct {
 	released chan struct{} // closed by Release; nil while the power is on
 }
 
-// Disk is a disk with an ext4 file system.
+// Disk is an ext4 disk.
 type Disk struct {
 	Dir string // mount point
 
@@ -61,7 +61,7 @@ func Missing() string {
 }
 
 // New returns a machine with disks of these sizes in bytes, unmounted and detached when the test ends. Run the test
-// in its own mount namespace, so that nothing is left if the process is killed: unmounting a file system detaches its
+// in its own mount namespace, so that a killed process leaves nothing behind: unmounting a file system detaches its
 // loop device.
 func New(t testing.TB, sizes ...int64) *Machine {
 	t.Helper()
@@ -92,7 +92,7 @@ func (m *Machine) Flushes(n int) int64 {
 	return m.disks[n].platter.flushes
 }
 
-// Cut cuts the power, losing unflushed data except a random part. Writes and flushes hang until Release.
+// Cut cuts the power and drops a random part of the unflushed data. Writes and flushes hang until Release.
 func (m *Machine) Cut(choose *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *Machine) Cut(choose *rand.Rand) {
 	}
 }
 
-// Release makes writes and flushes fail. Kill all processes before, so that none sees an error that a power failure
+// Release makes writes and flushes fail. Kill all processes first, so that none sees an error that a power failure
 // would not cause.
 func (m *Machine) Release() {
 	m.mu.Lock()
@@ -177,7 +177,7 @@ func (m *Machine) disk(size int64) *Disk {
 	m.t.Cleanup(func() {
 		m.mu.Lock()
 		if m.released != nil && !isClosed(m.released) {
-			close(m.released) // the test has failed between Cut and Release
+			close(m.released) // the test failed between Cut and Release
 		}
 		m.mu.Unlock()
 		if err := d.unmount(); err != nil {
@@ -190,7 +190,7 @@ func (m *Machine) disk(size int64) *Disk {
 }
 
 // closeOnExec keeps a device from child processes. The kernel ends a FUSE file system when its last process closes
-// the device, so nothing hangs if this one is killed.
+// the device, so nothing hangs if this process is killed.
 func closeOnExec(device string) error {
 	const folder = "/proc/self/fd"
 	all, err := os.ReadDir(folder)
@@ -220,8 +220,8 @@ func isClosed(c <-chan struct{}) bool {
 
 const loopControl = "/dev/loop-control"
 
-// mount attaches and mounts a loop device, which unmounting detaches. Another process mounts: this one, serving the
-// storage, could not be killed while the kernel reads.
+// mount attaches and mounts a loop device, which unmounting detaches. Another process mounts: this process serves the
+// storage and could not be killed while the kernel reads.
 func (d *Disk) mount() error {
 	backing, err := os.OpenFile(d.file, os.O_RDWR, 0)
 	if err != nil {
@@ -240,7 +240,7 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// attach uses a free loop device. Other processes may take devices at the same time.
+// attach uses a free loop device. Other processes may take devices concurrently.
 func attach(backing *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
@@ -279,7 +279,7 @@ func (d *Disk) unmount() error {
 		return nil
 	}
 	var err error
-	for range 100 { // a killed process may still be ending
+	for range 100 { // a killed process may still be exiting
 		if err = runProgram("umount", d.Dir); err == nil {
 			break
 		}
@@ -293,7 +293,7 @@ func (d *Disk) unmount() error {
 	return nil
 }
 
-// check checks the unmounted file system, which has no journal to replay.
+// check checks the unmounted file system, which needs no journal replay.
 func (d *Disk) check() error { return d.run("e2fsck", "-f", "-n", d.file) }
 
 func (d *Disk) run(name string, args ...string) error {

@@ -1,5 +1,5 @@
-// Command prose counts the words that mark noun chains and riddles in comments and guides, and fails if a figure is more than
-// a tenth above the one reached. A figure shows where to look; rewrite the sentence, not the word.
+// Command prose counts words that mark noun chains and riddles in comments and guides, and fails if a figure is more
+// than a tenth above its goal. A figure shows where to look: rewrite the sentence, do not swap the word.
 //
 // usage: go run ./test/prose [-worst N]
 package main
@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// mark is a kind of word, with how often it comes per 1,000 words of comments and of guides.
+// mark is a pattern with its goals per 1,000 words in comments and guides.
 type mark struct {
 	name             string
 	words            *regexp.Regexp
 	comments, guides float64
 }
 
-// marks has the figures reached. Lower them when the text gets better.
+// Lower these figures when the text gets better.
 var marks = []mark{
 	{"of", regexp.MustCompile(`(?i)\bof\b`), 17.8, 12.3},
 	{"what", regexp.MustCompile(`(?i)\bwhat\b`), 0.9, 0.8},
@@ -30,7 +30,7 @@ var marks = []mark{
 	{"has/have", regexp.MustCompile(`(?i)\b(?:has|have)\b`), 4.9, 1.9},
 }
 
-// maxComments is how many words all comments have.
+// maxComments limits the words in all comments.
 const maxComments = 169_024
 
 var (
@@ -42,7 +42,7 @@ var (
 	code    = regexp.MustCompile("`[^`]*`")
 )
 
-// text returns the comments of a Go file, or a guide without its code and tables.
+// text returns the comments in a Go file, or a guide without its code and tables.
 func text(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func countFile(path string) (count, error) {
 	return c, err
 }
 
-// report prints the figures of a kind of text and returns the problems.
+// report prints figures and returns the problems.
 func report(kind string, files []string, reached func(m mark) float64, worst int) (problems []string, words int, err error) {
 	sums := make([]int, len(marks))
 	var all []count

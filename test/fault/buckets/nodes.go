@@ -14,8 +14,7 @@ import (
 // bodyCopies is how many of the three nodes store each body.
 const bodyCopies = 2
 
-// newBuckets returns a harness of buckets alone, with bodies of all sizes on three file nodes in
-// two datacenters, which are in the folders.
+// newBuckets returns a harness of buckets only. Bodies of all sizes are on three file nodes in two datacenters.
 func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*harness.Harness, *Workload) {
 	t.Helper()
 	if only := os.Getenv("FAULT_SERVICE"); only != "" && only != "buckets" {
@@ -33,7 +32,6 @@ func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*h
 	return h, b
 }
 
-// nodeFolders returns the folders of three nodes.
 func nodeFolders(t *testing.T) []string {
 	t.Helper()
 	return []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -47,7 +45,6 @@ func (b *Workload) Configuration(t *testing.T) string {
 	return file
 }
 
-// text returns the configuration of the nodes.
 func (b *Workload) text() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "[buckets]\ncopies = %d\n", b.Copies)
@@ -57,7 +54,7 @@ func (b *Workload) text() string {
 	return text.String()
 }
 
-// applies lets the server apply lifecycle rules and remove garbage while clients write.
+// applies lets the server apply lifecycle rules and collect garbage during writes.
 func (b *Workload) applies(h *harness.Harness) {
 	b.rules = true
 	h.Vars = append(h.Vars, "HOLDFAST_BUCKETS__SWEEP_INTERVAL=100ms")

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// run writes until the fault ends. If an answer is lost, it reads the object.
+// run writes until the fault ends. After a lost answer it reads the object.
 func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 	ask := b.asker(h, l, w.N)
 	h.Drive(l, func() (harness.Result, error) {
@@ -58,7 +58,7 @@ func (b *Workload) get(h *harness.Harness, path string) string {
 	return buckets.MD5Of(a)
 }
 
-// settle finds out whether a write without an answer has happened.
+// settle finds out whether an unanswered write happened.
 func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	h.T.Helper()
 	d := w.Lost

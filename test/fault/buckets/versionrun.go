@@ -21,7 +21,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// openVersions creates the buckets with rules.
 func (b *Workload) openVersions(h *harness.Harness) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -36,7 +35,7 @@ func (b *Workload) openVersions(h *harness.Harness) {
 	b.modes[locking] = "Enabled"
 }
 
-// setRules sets the lifecycle rules, so that they are applied again.
+// setRules sets the lifecycle rules, which makes them due again.
 func (b *Workload) setRules(h *harness.Harness) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -50,7 +49,7 @@ func (b *Workload) setVersioning(h *harness.Harness, bucket, mode string) {
 	b.modes[bucket] = mode
 }
 
-// versionClients returns the clients of a round that write versions.
+// versionClients returns a round's clients that write versions.
 func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness.Client {
 	h.T.Helper()
 	b.setVersioning(h, sometimes, map[bool]string{true: "Suspended", false: "Enabled"}[b.modes[sometimes] == "Enabled"])
@@ -64,7 +63,7 @@ func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness
 	return all
 }
 
-// applyRules sets lifecycle rules again and again, which the server then applies while clients write.
+// applyRules keeps setting lifecycle rules, so that the server applies them during writes.
 func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	ask := b.asker(h, l, 0)
 	h.Drive(l, func() (harness.Result, error) {
@@ -82,7 +81,7 @@ func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	})
 }
 
-// asker returns a function that sends the requests of a client in a round.
+// asker returns a function that sends a client's requests in a round.
 func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask {
 	return func(method, target, body string, headers ...string) (binary.Answer, bool) {
 		return h.Judge(l, method, target, func() (binary.Answer, error) {
@@ -91,7 +90,7 @@ func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask
 	}
 }
 
-// runVersions changes versions until the fault ends. If an answer is lost, it reads the versions of the object.
+// runVersions changes versions until the fault ends. After a lost answer it reads the object's versions.
 func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWriter) {
 	ask := b.asker(h, l, w.n)
 	h.Drive(l, func() (harness.Result, error) {
@@ -119,7 +118,7 @@ func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWr
 	})
 }
 
-// readAny reads a version that the server has, and compares its bytes.
+// readAny reads an existing version and compares its bytes.
 func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter) error {
 	c := &change{}
 	if w.random.IntN(3) > 0 || !w.chooseSource(c) {
@@ -136,7 +135,7 @@ func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter
 	return nil
 }
 
-// found records the versions that were read after the answer to a change was lost.
+// found records the versions read after a lost answer.
 func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 	c := w.lost
 	w.lost = nil
@@ -151,7 +150,7 @@ func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 	return false, fmt.Errorf("%s was not answered; versions before %v and after %v; there are %v", c, c.before, c.after, got)
 }
 
-// versionList is the answer to ListObjectVersions.
+// versionList decodes ListObjectVersions.
 type versionList struct {
 	Entries []struct {
 		XMLName   xml.Name
@@ -162,8 +161,8 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf lists the versions of the object of a change. It reads the null version, which another one may have replaced,
-// and one whose lock may have changed.
+// versionsOf lists the versions of the changed object. It also reads the null version, which may have been replaced,
+// or the version whose lock was changed.
 func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
 	bucket := bucketOf(c.path)
 	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
@@ -182,14 +181,14 @@ func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err erro
 			return nil, false, nil
 		}
 		all[i].md5, all[i].lock = buckets.MD5Of(a), lockOf(a)
-		if all[i].md5 == "" { // a rule has deleted it meanwhile
+		if all[i].md5 == "" { // a rule deleted it meanwhile
 			all = slices.Delete(all, i, i+1)
 		}
 	}
 	return all, true, err
 }
 
-// readVersions reads a list of versions, by path.
+// readVersions decodes a list of versions, by path.
 func readVersions(bucket string, a binary.Answer) (map[string][]kept, error) {
 	var list versionList
 	if err := xml.Unmarshal([]byte(a.Body), &list); a.Status != http.StatusOK || err != nil || list.IsTruncated {
@@ -209,7 +208,7 @@ func readVersions(bucket string, a binary.Answer) (map[string][]kept, error) {
 	return all, nil
 }
 
-// listVersions lists all versions of the buckets with rules.
+// listVersions lists all versions in the buckets with rules.
 func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	h.T.Helper()
 	all := map[string][]kept{}
@@ -221,7 +220,7 @@ func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	return all
 }
 
-// compareLists expects that the objects in a list are those with a current version.
+// compareLists expects an object list to match the current versions.
 func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -240,7 +239,7 @@ func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	}
 }
 
-// checkVersions reads every version. An unanswered change was done as a whole or not at all.
+// checkVersions reads every version. An unanswered change happened completely or not at all.
 func (b *Workload) checkVersions(h *harness.Harness) {
 	h.T.Helper()
 	b.releaseLease(h)
@@ -261,7 +260,7 @@ func (b *Workload) checkVersions(h *harness.Harness) {
 	b.age(h)
 }
 
-// settleVersions finds out whether a change without an answer has happened.
+// settleVersions finds out whether an unanswered change happened.
 func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	h.T.Helper()
 	c := w.lost
@@ -278,7 +277,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// readAll compares the bytes and the lock of every version. The lock is that of one of the possible states.
+// readAll compares the bytes and lock of every version. The lock may come from any possible state.
 func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
 	locks := map[string][]string{}
@@ -290,7 +289,7 @@ func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possib
 	for _, v := range state {
 		a, err := b.send(h, h.Server, http.MethodGet, path+"?versionId="+v.id, "")
 		if b.rules && a.Status == http.StatusNotFound && (v.mayGo || v.marker && isAging(path) || isGone(path) && bucketOf(path) == expiring) {
-			continue // the server has applied the rules meanwhile
+			continue // the server applied the rules meanwhile
 		}
 		switch {
 		case err != nil:
@@ -314,7 +313,7 @@ func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	}
 }
 
-// checkCopiedVersions compares versions with a state that they had at one moment during the copy.
+// checkCopiedVersions compares versions with a state at one moment of the copy.
 func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	h.T.Helper()
 	all := b.listVersions(h)
@@ -334,7 +333,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	}
 }
 
-// readNull adds to a list what the null version is: several states of an object may have one.
+// readNull adds the body and lock of the null version, which several possible states may contain.
 func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
 	h.T.Helper()
 	if i := indexOf(state, "null"); i >= 0 && !state[i].marker {
@@ -344,7 +343,7 @@ func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
 	}
 }
 
-// age makes the noncurrent versions older, so that the rules select them from now on.
+// age backdates the noncurrent versions, so that rules select them.
 func (b *Workload) age(h *harness.Harness) {
 	h.T.Helper()
 	b.script(h, `UPDATE manta_bucket_version SET superseded = superseded - 259200000000 WHERE name LIKE 'old/%'`,
@@ -359,7 +358,7 @@ func (b *Workload) age(h *harness.Harness) {
 	}
 }
 
-// script changes the database: on SQLite and PostgreSQL.
+// script changes the database.
 func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 	h.T.Helper()
 	file := filepath.Join(h.Data, "buckets.db")
@@ -383,7 +382,7 @@ func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 	harness.Must(h.T, conn.Close())
 }
 
-// releaseLease ends the lease of a killed process, which would delay the lifecycle rules for a minute.
+// releaseLease ends a killed process's lease, which would delay the lifecycle rules for a minute.
 func (b *Workload) releaseLease(h *harness.Harness) {
 	h.T.Helper()
 	pids := [2]int{h.Server.Cmd.Process.Pid}
@@ -395,8 +394,8 @@ func (b *Workload) releaseLease(h *harness.Harness) {
 	b.script(h, sql, sql)
 }
 
-// expire lets the rules be applied, expects that nothing is left that they delete, and returns how many bodies of
-// versions are on storage nodes.
+// expire applies the rules until they have nothing left to delete. It returns the number of version bodies on storage
+// nodes.
 func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	b.setRules(h)
@@ -435,7 +434,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	}
 }
 
-// deleteVersions deletes all versions, and returns how many bodies are left, which nobody can delete.
+// deleteVersions deletes all versions. It returns the number of bodies that cannot be deleted.
 func (b *Workload) deleteVersions(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	for _, w := range b.keepers {

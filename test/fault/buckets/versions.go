@@ -16,62 +16,61 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// Buckets with lifecycle rules. The rules depend on the prefix of the name, the first segment after the bucket.
+// Buckets with lifecycle rules. The first path segment after the bucket selects the rule.
 const (
-	versioned = "/versions"  // keeps versions
-	sometimes = "/sometimes" // keeps versions in every second round, and is suspended in the others
-	expiring  = "/expiring"  // has no versions
-	locking   = "/locking"   // keeps versions, of which some are locked
+	versioned = "/versions"  // versioned
+	sometimes = "/sometimes" // versioned in every second round, suspended in the others
+	expiring  = "/expiring"  // unversioned
+	locking   = "/locking"   // versioned, with some locked versions
 )
 
-// ruled are the buckets with lifecycle rules.
 var ruled = []string{versioned, sometimes, expiring, locking}
 
-// Locks of versions. They last longer than a test.
+// Version locks, which outlast a test.
 const (
 	governance = "GOVERNANCE"
 	compliance = "COMPLIANCE"
 	hold       = "HOLD"
-	noLock     = "NONE" // as a server answers; in a model it is ""
+	noLock     = "NONE" // from the server; "" in the model
 )
 
-// mostCompliance is how many versions a writer locks that nobody can delete.
+// mostCompliance limits the undeletable versions per writer.
 const mostCompliance = 8
 
 const (
-	aging = "/old/"  // noncurrent versions expire, except the newest kept, and so do delete markers without versions
+	aging = "/old/"  // noncurrent versions expire, except the newest, and so do lone delete markers
 	gone  = "/gone/" // current objects expire at once
 )
 
 // newerKept is how many noncurrent versions a rule keeps.
 const newerKept = 2
 
-// kept is a version of an object, or a delete marker.
+// kept is an object version or delete marker.
 type kept struct {
 	id     string // "null", or unknownID
 	marker bool
 	md5    string // of the body
 	bodies int    // on storage nodes
-	lock   string // "": it is not locked, or the answer does not say it
+	lock   string // "": unlocked or unknown
 
-	aged  bool // the rule for noncurrent versions selects it while enough others are newer
-	mayGo bool // the rule may have deleted it
+	aged  bool // selected by the noncurrent rule once enough versions are newer
+	mayGo bool // may be deleted by the rule
 }
 
-// unknownID is the ID of a version whose answer was lost.
+// unknownID is the ID of a version after a lost answer.
 const unknownID = "?"
 
-// versionWriter writes versions of objects that no other client writes, one after the other.
+// versionWriter sequentially writes versions of its own objects.
 type versionWriter struct {
 	n       int
 	random  *rand.Rand
 	bodies  *buckets.Writer
-	modes   map[string]string // of buckets, in this round
-	state   map[string][]kept // by path, the newest first
+	modes   map[string]string // versioning of the buckets in this round
+	state   map[string][]kept // by path, newest first
 	history map[string][]past
-	lost    *change // without an answer
+	lost    *change // unanswered
 
-	compliant int // versions that it has locked in compliance mode
+	compliant int // versions locked in compliance mode
 }
 
 // past is a state that began between two clock ticks.
@@ -80,18 +79,17 @@ type past struct {
 	sent, acknowledged int64
 }
 
-// change changes the versions of an object.
 type change struct {
-	kind          string // put, upload, copy, delete, drop (the deletion of a version), or hold (set or remove a legal hold)
+	kind          string // put, upload, copy, delete, drop (delete a version), or hold (set or remove a legal hold)
 	path          string
 	version       string // of drop and hold
-	lock          string // of the new version, or its new hold
-	bypass        bool   // the governance of the version
-	locked        bool   // the deletion is refused
+	lock          string // of the new version, or the new hold
+	bypass        bool   // ignores governance
+	locked        bool   // deletion must be refused
 	source        string // of copy, with its version
 	parts         []string
 	before, after []kept
-	sent          int64 // by the clock of the test
+	sent          int64 // test clock
 	refused       bool
 }
 
@@ -99,20 +97,17 @@ func (c *change) String() string { return c.kind + " " + c.path + " " + c.versio
 
 func newVersionWriter(n int) *versionWriter {
 	w := &versionWriter{n: n, state: map[string][]kept{}, history: map[string][]past{}}
-	w.bodies = buckets.NewWriter("", 200+n, nil) // no body is that of another writer
+	w.bodies = buckets.NewWriter("", 200+n, nil) // bodies differ from other writers' bodies
 	return w
 }
 
-// bucketOf returns the bucket of a path.
 func bucketOf(path string) string { return path[:1+strings.Index(path[1:], "/")] }
 
-// isGone reports whether current objects of the path expire.
 func isGone(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], gone) }
 
-// isAging reports whether noncurrent versions of the path expire.
 func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], aging) }
 
-// next chooses a change. There are few keys, which have few versions.
+// next chooses a change to one of a few keys, so that a key has several versions.
 func (w *versionWriter) next() *change {
 	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone, locking + aging, locking + aging}
 	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
@@ -144,7 +139,7 @@ func (w *versionWriter) next() *change {
 	return c
 }
 
-// chooseHold makes a change set or remove the legal hold of a version, unless none is certain to be there.
+// chooseHold sets or removes the legal hold on a version that is certain to exist, if any.
 func (w *versionWriter) chooseHold(c *change) bool {
 	for _, v := range c.before {
 		if !v.marker && !v.mayGo && (v.lock == "" || v.lock == hold) {
@@ -158,7 +153,7 @@ func (w *versionWriter) chooseHold(c *change) bool {
 	return false
 }
 
-// chooseSource makes a change copy a version of any object, unless none is certain to be there.
+// chooseSource copies any version that is certain to exist, if any.
 func (w *versionWriter) chooseSource(c *change) bool {
 	var all []string
 	for path, state := range w.state {
@@ -176,7 +171,6 @@ func (w *versionWriter) chooseSource(c *change) bool {
 	return true
 }
 
-// sourceOf returns the version that a change copies.
 func (w *versionWriter) sourceOf(c *change) kept {
 	path, id, _ := strings.Cut(c.source, "?versionId=")
 	return w.state[path][indexOf(w.state[path], id)]
@@ -204,7 +198,7 @@ func (w *versionWriter) result(c *change) []kept {
 		}
 		i := indexOf(state, c.version)
 		if state = slices.Delete(state, i, i+1); i == 0 && len(state) > 0 {
-			state[0].aged = false // it is the current one now
+			state[0].aged = false // now current
 		}
 		return passed(c.path, state)
 	case "delete":
@@ -238,7 +232,7 @@ func passed(path string, state []kept) []kept {
 	return state
 }
 
-// done records that a change has happened, at the latest now, and made a version.
+// done records a change that happened before now.
 func (w *versionWriter) done(c *change, version string, now int64) {
 	if i := indexOf(c.after, unknownID); i >= 0 && version != "" {
 		c.after[i].id = version
@@ -254,7 +248,7 @@ func (w *versionWriter) set(path string, state []kept, sent, now int64) {
 	w.history[path] = append(w.history[path], past{slices.Clone(state), sent, now})
 }
 
-// possible returns the states that an object may have had between two clock ticks.
+// possible returns an object's possible states between two clock ticks.
 func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	all := [][]kept{nil} // before the first change
 	for _, p := range w.history[path] {
@@ -271,13 +265,12 @@ func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	return all
 }
 
-// bypass is the header of a deletion that ignores governance.
+// bypass makes a deletion ignore governance.
 const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
-// lockTime is how long retention lasts.
 const lockTime = 30 * 24 * time.Hour
 
-// do sends the requests of a change until an answer is missing. It returns the version that was made, "" without one.
+// do sends a change's requests until one is unanswered. It returns the created version, or "".
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
 	switch c.kind {
@@ -322,8 +315,8 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	return version, answered, a.Status == http.StatusServiceUnavailable, err
 }
 
-// explain compares versions that a server has with a possible state of an object. It returns them as the new state: some
-// of them may have been deleted by a rule, and delete markers of a rule may have been added.
+// explain compares the server's versions with a possible state and returns them as the new state. A rule may have
+// deleted versions and added delete markers.
 func explain(path string, want, got []kept) (now []kept, ok bool) {
 	i := 0
 	for _, g := range got {
@@ -342,7 +335,7 @@ func explain(path string, want, got []kept) (now []kept, ok bool) {
 			return nil, false
 		}
 	}
-	for ; i < len(want); i++ { // a delete marker may be deleted when nothing is older
+	for ; i < len(want); i++ { // a lone delete marker may be deleted
 		if v := want[i]; !v.mayGo && !(v.marker && isAging(path)) && !(isGone(path) && bucketOf(path) == expiring) {
 			return nil, false
 		}
@@ -350,13 +343,12 @@ func explain(path string, want, got []kept) (now []kept, ok bool) {
 	return passed(path, now), true
 }
 
-// is reports whether a version of the server is the expected one.
+// is reports whether the server's version g is v.
 func (v kept) is(g kept) bool {
 	return v.marker == g.marker && (v.id == g.id || v.id == unknownID && g.id != "null") && (g.md5 == "" || v.md5 == g.md5) &&
 		(g.lock == "" || g.lock == cmp.Or(v.lock, noLock))
 }
 
-// lockOf returns the lock of the version in an answer.
 func lockOf(a workload.Answer) string {
 	if a.Header.Get("X-Amz-Object-Lock-Legal-Hold") == "ON" {
 		return hold
@@ -364,7 +356,7 @@ func lockOf(a workload.Answer) string {
 	return cmp.Or(a.Header.Get("X-Amz-Object-Lock-Mode"), noLock)
 }
 
-// remains returns a version that a rule deletes, or "".
+// remains returns a version that a rule must delete, or "".
 func remains(path string, state []kept) string {
 	switch {
 	case isGone(path) && len(state) > 0 && !state[0].marker:
@@ -381,7 +373,6 @@ func remains(path string, state []kept) string {
 	return ""
 }
 
-// lifecycleOf returns the lifecycle rules of a bucket.
 func lifecycleOf(bucket string) string {
 	var all bytes.Buffer
 	rule := func(prefix, actions string) {

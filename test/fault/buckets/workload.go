@@ -1,4 +1,4 @@
-// Package buckets has S3 under faults: its workload for the faults of all services, and its own tests.
+// Package buckets tests S3 under faults: its workload for all services' faults, and its own tests.
 package buckets
 
 import (
@@ -22,7 +22,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is S3 under faults. Deleted bodies are removed by `holdfast sweep` only.
+// Service is S3 under faults. Only `holdfast sweep` removes deleted bodies.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "buckets", Section: "BUCKETS", Vars: []string{
@@ -54,18 +54,18 @@ func Service() harness.Service {
 	}
 }
 
-// Workload is a bucket with writers, which have separate keys.
+// Workload is a bucket whose writers have separate keys.
 type Workload struct {
 	writers []*buckets.Writer
 	keepers []*versionWriter
-	modes   map[string]string // of versioning, by bucket
-	rules   bool              // the server applies lifecycle rules in rounds; in a soak all files are counted after each
-	created bool              // the buckets
-	Nodes   []*Node           // nil: the one in the data folder
-	Copies  int               // of each body
+	modes   map[string]string // versioning by bucket
+	rules   bool              // the server applies lifecycle rules in rounds; in a soak all files are counted after each round
+	created bool              // the buckets exist
+	Nodes   []*Node           // nil: the node in the data folder
+	Copies  int               // per body
 	Sizes   buckets.Sizes
-	others  int // bodies of objects that no writer has written
-	locked  int // bodies of versions that nobody can delete, after Finish
+	others  int // bodies of objects that no writer wrote
+	locked  int // undeletable version bodies after Finish
 
 	key      sigv4test.Signer
 	byServer sync.Map // clients
@@ -106,7 +106,6 @@ func (b *Workload) open(h *harness.Harness) {
 	b.created = true
 }
 
-// client returns the client of a server.
 func (b *Workload) client(h *harness.Harness, s *binary.Server) *buckets.Client {
 	c, ok := b.byServer.Load(s)
 	if !ok {
@@ -115,7 +114,6 @@ func (b *Workload) client(h *harness.Harness, s *binary.Server) *buckets.Client 
 	return c.(*buckets.Client)
 }
 
-// send sends a signed request.
 func (b *Workload) send(h *harness.Harness, s *binary.Server, method, target, body string, headers ...string) (binary.Answer, error) {
 	send := b.client(h, s).Send
 	if h.Leaps {
@@ -124,7 +122,7 @@ func (b *Workload) send(h *harness.Harness, s *binary.Server, method, target, bo
 	return send(h.T.Context(), method, target, body, headers...)
 }
 
-// want sends a request outside of a round and expects the status.
+// want sends a request outside of a round and expects a status.
 func (b *Workload) want(h *harness.Harness, status int, method, target, body string, headers ...string) binary.Answer {
 	h.T.Helper()
 	a, err := b.send(h, h.Server, method, target, body, headers...)
@@ -149,7 +147,7 @@ func (b *Workload) Unanswered() []string {
 		harness.Unanswered(b.keepers, func(w *versionWriter) *change { return w.lost })...)
 }
 
-// Check reads every object. An unanswered write is there as a whole or not at all.
+// Check reads every object. An unanswered write happened completely or not at all.
 func (b *Workload) Check(h *harness.Harness) {
 	h.T.Helper()
 	b.storesBodies(h)
@@ -171,15 +169,14 @@ func (b *Workload) Check(h *harness.Harness) {
 	}
 }
 
-// storesBodies expects that the server uses the storage nodes at once after a fault, also those
-// that were full, read-only or gone.
+// storesBodies expects that the server uses all storage nodes right after a fault.
 func (b *Workload) storesBodies(h *harness.Harness) {
 	h.T.Helper()
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/space", strings.Repeat("x", buckets.Inline+1))
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy compares objects with the state that the writers had at one moment during the copy.
+// CheckCopy compares objects with the writers' state at one moment of the copy.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -204,7 +201,7 @@ func (b *Workload) Reads(h *harness.Harness) (all []func() (binary.Answer, error
 	return all
 }
 
-// uploads matches an incomplete upload in a list.
+// uploads matches listed incomplete uploads.
 var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
 
 // Finish deletes unreferenced bodies, and compares the files on the storage nodes with the objects.
@@ -222,7 +219,6 @@ func (b *Workload) Finish(h *harness.Harness) {
 	b.audited(h, b.ofLargeOwner(h)+b.others+b.locked)
 }
 
-// abortUploads aborts all incomplete uploads.
 func (b *Workload) abortUploads(h *harness.Harness) {
 	h.T.Helper()
 	for _, bucket := range append([]string{"/fault"}, ruled...) {
@@ -238,7 +234,7 @@ func (b *Workload) abortUploads(h *harness.Harness) {
 	}
 }
 
-// expected applies the lifecycle rules, and returns how many bodies of objects and versions are on storage nodes.
+// expected applies the lifecycle rules and returns the number of bodies on storage nodes.
 func (b *Workload) expected(h *harness.Harness) int {
 	h.T.Helper()
 	want := b.ofLargeOwner(h) + b.others + b.expire(h)
@@ -250,7 +246,6 @@ func (b *Workload) expected(h *harness.Harness) int {
 	return want
 }
 
-// ofLargeOwner counts the objects of largeBucket.
 func (b *Workload) ofLargeOwner(h *harness.Harness) int {
 	h.T.Helper()
 	a, err := b.send(h, h.Server, http.MethodGet, "/large", "")
@@ -258,13 +253,13 @@ func (b *Workload) ofLargeOwner(h *harness.Harness) int {
 	return strings.Count(a.Body, "<Key>")
 }
 
-// files returns the files on all storage nodes, including temporary files.
+// files returns the files on all storage nodes, including temporary ones.
 func (b *Workload) files(h *harness.Harness) (all []string) {
 	h.T.Helper()
 	for _, n := range b.Nodes {
 		harness.Must(h.T, filepath.WalkDir(n.Dir, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // a file or an empty folder that was removed meanwhile
+				return nil // removed meanwhile
 			}
 			if err == nil && !e.IsDir() && e.Name() != ".holdfast-node" {
 				all = append(all, path)
@@ -275,13 +270,12 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	return all
 }
 
-// audited frees deleted bodies, lets an audit remove files that no object has, and expects the
-// copies of a number of bodies and nothing else on the nodes.
+// audited removes garbage and unreferenced files, and expects only the copies of this many bodies on the nodes.
 func (b *Workload) audited(h *harness.Harness, bodies int) {
 	h.T.Helper()
 	b.sweep(h)
 	before := b.files(h)
-	// In two days no file is young, and the hold of a backup that was killed has expired.
+	// In two days no file is too young, and a killed backup's hold has expired.
 	r := b.in(h, 48*time.Hour, "buckets", "audits", "run", "--verify", "--repair")
 	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
 	if r.Status != 0 || len(unexpected) > 0 {
@@ -295,14 +289,14 @@ func (b *Workload) audited(h *harness.Harness, bodies int) {
 	}
 }
 
-// sweep removes all garbage: that of the future, if the clock has leaped, and that whose claim has
-// not expired, because a storage node was not available.
+// sweep removes all garbage, even if the clock was ahead, or if its claim has not expired because a storage node
+// failed.
 func (b *Workload) sweep(h *harness.Harness) {
 	h.T.Helper()
 	b.later(h, "sweep")
 }
 
-// later runs a command two days in the future.
+// later runs a command two days ahead.
 func (b *Workload) later(h *harness.Harness, args ...string) {
 	h.T.Helper()
 	if r := b.in(h, 48*time.Hour, args...); r.Status != 0 {
@@ -310,7 +304,7 @@ func (b *Workload) later(h *harness.Harness, args ...string) {
 	}
 }
 
-// in runs a command with a clock that is ahead.
+// in runs a command with its clock ahead.
 func (b *Workload) in(h *harness.Harness, ahead time.Duration, args ...string) binary.Result {
 	h.T.Helper()
 	c := harness.NewClock(h.T)
@@ -321,7 +315,7 @@ func (b *Workload) in(h *harness.Harness, ahead time.Duration, args ...string) b
 // largeBucket is a bucket with a large object.
 type largeBucket struct {
 	key  sigv4test.Signer
-	once sync.Once // reads the key and creates the bucket
+	once sync.Once
 }
 
 func (g *largeBucket) Fill(h *harness.Instance, bytes int) {

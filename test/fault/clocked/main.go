@@ -1,5 +1,5 @@
-// Command clocked is holdfast with a clock controlled by a test. The file named by CLOCKED_BY contains an offset from
-// the machine's clock, e.g. -1h, or the RFC 3339 time at which the clock stands still.
+// Command clocked is holdfast with a test-controlled clock. The file named by CLOCKED_BY contains an offset, e.g.
+// -1h, or the RFC 3339 time at which the clock stands still.
 package main
 
 import (

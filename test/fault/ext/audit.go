@@ -28,13 +28,13 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// checkAudit checks that the audit contains every change of an install in order, with correct counters. A process
-// killed while publishing publishes again, and a torn line is followed by the complete one.
+// checkAudit checks that the audit contains every change of an install in order, with correct counters. After a kill,
+// events may repeat, and a complete line follows a torn line.
 func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.T.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(2 * harness.Bound) // a killed process may hold the lease for half a minute
+	deadline := time.Now().Add(2 * harness.Bound) // a killed process may hold the lease for 30 s
 	for ; ; <-tick.C {
 		told := auditLines(h.T, filepath.Join(h.Data, "extstorage-audit.jsonl"))
 		var why error
@@ -68,7 +68,7 @@ func auditLines(t *testing.T, path string) map[string][]auditLine {
 }
 
 func compareAudit(in *ext.Install, lines []auditLine) error {
-	seen := int64(0) // an event may be published twice
+	seen := int64(0) // events may repeat
 	next := 0
 	for _, l := range lines {
 		if l.Seq <= seen {

@@ -46,7 +46,7 @@ func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.
 	}
 }
 
-// lookExt reads a record of a writer with a lost operation: it is in the state before or after.
+// lookExt reads a record after a lost operation: it is in the state before or after.
 func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	if len(w.State) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	return nil
 }
 
-// checkInstall compares an install's data with its writers' knowledge, and updates them.
+// checkInstall compares an install's data with the model of its writers, and updates the model.
 func checkInstall(h *harness.Harness, in *ext.Install) {
 	h.T.Helper()
 	for _, w := range in.Writers {
@@ -257,7 +257,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	}
 }
 
-// copiedChanges returns a copy's changes. If the copy leaps, they end in a gap, which must be reported.
+// copiedChanges returns a copy's changes. If the copy skips numbers, they end in a reported gap.
 func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -272,7 +272,7 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 		all = append(all, lines...)
 		switch {
 		case len(lines) > 0:
-		case leaps && len(all) == 0 && in.Before == 0: // the copy does not know the install, so it skips none of its numbers
+		case leaps && len(all) == 0 && in.Before == 0: // the copy does not know the install, so it skips no numbers
 			return all
 		case leaps:
 			h.T.Fatalf("the changes of a copy end with %d, want a gap: %d %s", len(all), a.Status, a.Body)
@@ -282,8 +282,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
-// checkInstallMoment checks that a copy has an install's data at one moment in a clock span: every operation
-// acknowledged before, none sent after, and each completely.
+// checkInstallMoment checks that a copy is an install's data at one moment: it contains every operation acknowledged
+// before, none sent after, and no partial one.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

@@ -22,7 +22,7 @@ func WireExt(h *harness.Instance, in *ext.Install, c ext.Call) []byte {
 	return h.Wire(req)
 }
 
-// WantExt sends a call and expects the status.
+// WantExt sends a call and expects a status.
 func WantExt(h *harness.Instance, in *ext.Install, status int, c ext.Call) binary.Answer {
 	h.T.Helper()
 	a, err := in.Send(h.T.Context(), h.Client, h.Server.URL, c)

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// runExtWriter writes until the fault ends. After a lost answer it retries an idempotent operation, and otherwise
-// reads the records.
+// runExtWriter writes until the fault ends. After a lost answer it retries an idempotent operation, or reads the
+// records.
 func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := w.Lost
@@ -45,10 +45,10 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	})
 }
 
-// sum may be missing in the answer to a repeated operation.
+// sum may be missing in a repeated answer.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
-// repeatExt repeats an operation, and sends a different one with the same idempotency key.
+// repeatExt repeats an operation, and sends another one with the same idempotency key.
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
 	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
 	switch {

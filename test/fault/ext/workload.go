@@ -57,7 +57,7 @@ func neighbourTenant(n int) string {
 
 const authorsPerInstall = 2
 
-// extWorkload has installs with writers that share change numbers.
+// extWorkload has installs whose writers share change numbers.
 type extWorkload struct {
 	installs []*ext.Install
 	writers  []*ext.Writer
@@ -133,7 +133,7 @@ func (e *extWorkload) Probe(h *harness.Harness, to *binary.Server) (binary.Answe
 }
 
 func (e *extWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
-	for _, w := range slices.Repeat(e.writers, 4) { // and readers, and the audit
+	for _, w := range slices.Repeat(e.writers, 4) { // readers, and the audit
 		all = append(all, func() (binary.Answer, error) {
 			return w.Install.Send(h.T.Context(), h.Client, h.ServerOf(w.N).URL, ext.Call{Method: http.MethodGet, Path: "/usage"})
 		})

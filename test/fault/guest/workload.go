@@ -1,4 +1,4 @@
-// Package guest has guests under faults: their workload for the faults of all services, and its own tests.
+// Package guest tests guest sessions under faults: their workload for all services' faults, and its own tests.
 package guest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is guests under faults.
+// Service is guest sessions under faults.
 func Service() harness.Service {
 	w := &guestWorkload{profile: guest.HotelSearch}
 	return harness.Service{
@@ -47,17 +47,17 @@ func Service() harness.Service {
 	}
 }
 
-// guestWorkload has one browser for each session, and a booking site.
+// guestWorkload has one browser per session, and a booking site.
 type guestWorkload struct {
 	profile  *guest.Profile
 	guests   []*guest.Guest
-	events   string              // file of the published events
-	redis    *testdb.RedisServer // of processes that share a database; nil: hot state is in memory
-	token    string              // of the booking site; "" before the first round
-	internal sync.Map            // address of the internal listener, by server
+	events   string              // file of published events
+	redis    *testdb.RedisServer // shared by processes on one database; nil: hot state is in memory
+	token    string              // booking site token; "" before the first round
+	internal sync.Map            // internal listener address, by server
 }
 
-// siteOn returns the profile of a test. Without FAULT_PROFILE, a shop is on PostgreSQL and a hotel search on SQLite.
+// siteOn returns a test's profile: FAULT_PROFILE, or a shop on PostgreSQL and a hotel search on SQLite.
 func siteOn(postgres bool) *guest.Profile {
 	if name := os.Getenv("FAULT_PROFILE"); name == guest.Shop.Name || name == "" && postgres {
 		return guest.Shop
@@ -65,7 +65,7 @@ func siteOn(postgres bool) *guest.Profile {
 	return guest.HotelSearch
 }
 
-// settings returns the settings for a test. Events are not on the disk that fills up.
+// settings returns a test's settings. Events are not on the disk that fills up.
 func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 	t.Helper()
 	w.events = filepath.Join(t.TempDir(), "events")
@@ -109,7 +109,7 @@ func (w *guestWorkload) Clients(h *harness.Harness, l *harness.Load) []harness.C
 	})
 }
 
-// send sends a change, which the booking site does if it consumes a handoff.
+// send sends a change. The booking site consumes handoffs.
 func (w *guestWorkload) send(h *harness.Harness, s *binary.Server, g *guest.Guest, d *guest.Change) (binary.Answer, error) {
 	if d.Kind == "consume" {
 		return w.consume(h, s, *d.Handoff, d.Key)
@@ -117,7 +117,7 @@ func (w *guestWorkload) send(h *harness.Harness, s *binary.Server, g *guest.Gues
 	return g.Send(h.T.Context(), s.URL, d.Call)
 }
 
-// consume consumes a handoff at the internal listener of a server.
+// consume consumes a handoff at a server's internal listener.
 func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.Handoff, key string) (binary.Answer, error) {
 	url, ok := w.internal.Load(s)
 	if !ok {
@@ -127,8 +127,7 @@ func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.H
 	return guest.Site{HTTP: h.Client, Token: w.token}.Send(h.T.Context(), url.(string), "consume", of, key)
 }
 
-// run changes a session until the fault is over. It sends a change without an answer again, with
-// the same key.
+// run changes a session until the fault ends. It retries an unanswered change with the same key.
 func (w *guestWorkload) run(h *harness.Harness, l *harness.Load, g *guest.Guest) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := g.Lost
@@ -160,7 +159,7 @@ func (w *guestWorkload) ask(h *harness.Harness, l *harness.Load, g *guest.Guest,
 	return h.Judge(l, d.Method, d.Path, func() (binary.Answer, error) { return w.send(h, s, g, d) })
 }
 
-// reread sometimes reads the wishlist, or repeats the last change, which has its first answer.
+// reread sometimes reads the wishlist, or repeats the last change and expects its first answer.
 func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Guest) error {
 	switch n := g.Random.IntN(6); {
 	case n < 2:
@@ -197,13 +196,13 @@ func (w *guestWorkload) Unanswered() []string {
 	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
 }
 
-// Check reads every session. A change without an answer has happened as a whole or not at all, and
-// an acknowledged one is not done again.
+// Check reads every session. An unanswered change happened completely or not at all; an acknowledged one is not
+// repeated.
 func (w *guestWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	for _, g := range w.guests {
 		if g.Cookie == "" {
-			continue // it joins in the next round
+			continue // joins in the next round
 		}
 		w.settle(h, g)
 		d := g.Last
@@ -211,7 +210,7 @@ func (w *guestWorkload) Check(h *harness.Harness) {
 			continue
 		}
 		a, err := w.send(h, h.Server, g, d)
-		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // of a server that was killed
+		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // in flight on a killed server
 			harness.Pause(nil, 20*time.Millisecond)
 			a, err = w.send(h, h.Server, g, d)
 		}
@@ -240,7 +239,7 @@ func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	}
 }
 
-// forget loses the hot state, which another database shares: it has copies of rows.
+// forget drops the shared hot state, which caches rows of the previous database.
 func (w *guestWorkload) forget(h *harness.Harness) {
 	h.T.Helper()
 	if w.redis != nil {
@@ -248,8 +247,8 @@ func (w *guestWorkload) forget(h *harness.Harness) {
 	}
 }
 
-// CheckCopy compares the sessions with those at one moment of the copy. What was consumed at any
-// time cannot be consumed in it, and after a restore no earlier handoff.
+// CheckCopy compares the sessions with their state at one moment of the copy. The copy accepts no consumed handoff
+// and, after a restore, no earlier handoff.
 func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
 	h.T.Helper()
 	w.forget(h)
@@ -283,10 +282,10 @@ func (w *guestWorkload) Probe(h *harness.Harness, s *binary.Server) (binary.Answ
 	return v.Send(h.T.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: w.profile.Wish(1), Key: "probe"})
 }
 
-// Reads returns requests for handoffs, of which there are no copies.
+// Reads requests handoffs, which are not cached.
 func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(w.guests) {
-		v := w.guests[n%len(w.guests)].Visitor // its requests come at the same time
+		v := w.guests[n%len(w.guests)].Visitor // concurrent requests
 		all = append(all, func() (binary.Answer, error) {
 			return v.Send(h.T.Context(), h.ServerOf(n).URL, guest.Call{Method: http.MethodGet, Path: "/handoff"})
 		})
@@ -294,8 +293,7 @@ func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, 
 	return all
 }
 
-// Finish waits until the events of all changes are published, and expects no others, in the order
-// of the changes.
+// Finish waits for the events of all changes, in order, and expects no others.
 func (w *guestWorkload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	for start := time.Now(); ; harness.Pause(nil, 20*time.Millisecond) {
@@ -316,8 +314,7 @@ func (w *guestWorkload) Finish(h *harness.Harness) {
 	}
 }
 
-// published returns the events of each session in their order. One that was published again counts
-// at its first place.
+// published returns each session's events in order, without repetitions.
 func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	text, err := os.ReadFile(w.events)
@@ -330,7 +327,7 @@ func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 			ID, Owner, Topic string
 			Payload          struct{ PropertyID, ItemID string }
 		}
-		if json.Unmarshal(line, &e) != nil || seen[e.ID] { // a line may be cut off when the server is killed
+		if json.Unmarshal(line, &e) != nil || seen[e.ID] { // a kill may cut off a line
 			continue
 		}
 		seen[e.ID] = true
@@ -339,7 +336,7 @@ func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	return got
 }
 
-// HaveRedis reports whether Redis is installed, which processes with a shared database need.
+// HaveRedis reports whether Redis is installed, which processes on a shared database need.
 func HaveRedis() bool {
 	_, err := exec.LookPath("redis-server")
 	return err == nil

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Attack fills a server's memory: on each connection a client sends the request, then neither reads the answer nor
-// sends the rest. Refused clients retry.
+// Attack fills a server's memory: each client sends the request, then neither reads the answer nor sends the rest.
+// Refused clients retry.
 type Attack struct {
 	Name        string
 	Connections int
 	Request     string
-	Fills       bool // it uses most of the request memory; other limits stop other attacks
+	Fills       bool // uses most request memory; otherwise other limits stop the attack
 }
 
 const (
@@ -34,13 +34,13 @@ const (
 // MemoryVar sets RequestMemory.
 var MemoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(RequestMemory)
 
-// RunAttacks runs the attacks in turn, each with neighbours, which must get no error. It checks the server's memory
-// during and after each attack.
+// RunAttacks runs the attacks in turn. Neighbours must get no error. It checks the server's memory during and after
+// each attack.
 func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func())) {
 	h.T.Helper()
 	before := h.Resident("VmRSS")
 	for _, a := range attacks {
-		before = max(before, h.Resident("VmRSS")) // after a large attack it is lower until the server works again
+		before = max(before, h.Resident("VmRSS")) // it drops after a large attack until the server works again
 		h.ResetPeak()
 		end := h.begin(a)
 		if a.Fills {
@@ -99,7 +99,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold sends a request and only reads the answer's status, until the attack ends or the request is refused.
+// hold sends a request and reads only the status, until the attack ends or the request is refused.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {
@@ -130,12 +130,11 @@ func (h *Instance) ResetPeak() {
 	Must(h.T, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", h.Server.Cmd.Process.Pid), []byte("5"), 0))
 }
 
-// Memory limits in bytes.
 const (
-	// IdleMemory excludes the program file's pages, which the system can drop: up to 60 MB if all are cached.
+	// IdleMemory excludes evictable pages of the program file: up to 60 MB.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is for 64 uploads and 16 downloads: an upload holds its 100 KB body and the decoded records, a
-	// download a 2 MB page and up to 4 MB of SQLite's cache. That is 115 MB; garbage may double it.
+	// LoadMemory is for 64 uploads (100 KB body and decoded records) and 16 downloads (2 MB page and up to 4 MB of
+	// SQLite cache). That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

@@ -42,7 +42,7 @@ func ContentionTime(t *testing.T) time.Duration {
 	return d
 }
 
-// InWaves starts all clients at the same time, again and again. A client still busy with a wave skips the next.
+// InWaves repeatedly starts all clients at once. A client still busy with a wave skips the next.
 func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, wave int) error) {
 	t.Helper()
 	turns := make([]chan int, contentionClients)
@@ -78,7 +78,7 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	clients.Wait()
 }
 
-// spread sends requests to several servers in turn. Signature and Host header use the last one's address.
+// spread sends requests to several servers in turn. Signature and Host header use the last address.
 type spread struct {
 	next  *http.Transport
 	hosts []string
@@ -93,13 +93,13 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(&sent)
 }
 
-// History is a list of requests with their times, some overlapping.
+// History lists requests with their times, some overlapping.
 type History []porcupine.Operation
 
 // checkBound limits the search for an order of one user's requests. An unfinished search proves nothing.
 const checkBound = 20 * time.Second
 
-// Disorder explains why a history is not linearizable by the model; "" if it is.
+// Disorder explains why a history is not linearizable; "" if it is.
 func Disorder(m porcupine.Model, h History) string {
 	result, info := porcupine.CheckOperationsVerbose(m, h, checkBound)
 	if result == porcupine.Ok {

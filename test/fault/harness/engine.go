@@ -17,7 +17,6 @@ import (
 // Engine is a database engine.
 type Engine string
 
-// Engines.
 const (
 	OnSQLite   Engine = "SQLite"
 	OnPostgres Engine = "PostgreSQL"
@@ -36,7 +35,7 @@ func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	}
 }
 
-// OnEngines runs a fault on several engines, with a data folder and settings that make services use the engine.
+// OnEngines runs a fault on several engines, with a data folder and engine settings.
 func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing.T, e Engine, data string, vars ...string)) {
 	t.Helper()
 	for _, e := range engines {
@@ -51,7 +50,7 @@ func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing
 // Both returns the engines that every service supports.
 func Both() []Engine { return []Engine{OnSQLite, OnPostgres} }
 
-// InSoak returns the engines in a soak, and none in `make test`, which uses a faster engine.
+// InSoak returns the engines in a soak only; `make test` uses a faster engine.
 func InSoak(engines ...Engine) []Engine {
 	if testdb.Soaking() {
 		return engines
@@ -82,7 +81,7 @@ func (e Engine) open(t *testing.T, of []Service) (data string, vars []string) {
 	return testdb.SQLite(t), nil
 }
 
-// Servers is the number of processes on a database in the tests.
+// Servers is the number of processes per database.
 func (e Engine) Servers() int {
 	if e == OnSQLite {
 		return 1
@@ -90,7 +89,7 @@ func (e Engine) Servers() int {
 	return 2
 }
 
-// InSpanner returns the settings for an emulator's database.
+// InSpanner returns the settings for an emulator database.
 func InSpanner(of []Service, emulator, database string) []string {
 	vars := []string{"SPANNER_EMULATOR_HOST=" + emulator, "HOLDFAST_LOG__ACCESS=false"}
 	return append(vars, Settings(slices.DeleteFunc(slices.Clone(of), func(s Service) bool { return !s.Spanner }), "DATABASE_URL", "spanner://"+database)...)
@@ -104,7 +103,7 @@ func Run(t *testing.T, path string, args ...string) {
 	}
 }
 
-// Abandoned waits until the database has completed and committed a killed server's statements.
+// Abandoned waits until the database has finished a killed server's statements.
 func Abandoned(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)

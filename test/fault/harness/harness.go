@@ -1,4 +1,4 @@
-// Package harness runs workloads against a server during faults: it starts servers, injects faults in rounds, judges
+// Package harness runs workloads against a server during faults: it starts servers, injects faults in rounds, checks
 // every answer, and provides failing clocks, networks and disks.
 package harness
 
@@ -23,14 +23,14 @@ import (
 // called when all requests have ended.
 type Fault struct {
 	Inject, Recover func()
-	Deadly          bool // a server is killed: later requests may have no answer
+	Deadly          bool // kills a server: later requests may be unanswered
 	Readable        bool // reads are not refused
-	Certain         bool // a refused write was not done
+	Certain         bool // a refused write did not happen
 	Resumes         bool // likewise, and its client continues with others
 	Busy            bool // clients hardly wait between requests
 }
 
-// Harness is a server with its services' workloads and the fault.
+// Harness is a server with its workloads and fault.
 type Harness struct {
 	T         *testing.T
 	Seed      uint64
@@ -39,7 +39,7 @@ type Harness struct {
 	Client    *http.Client
 	Server    *binary.Server
 	Second    *binary.Server                // on the same database, for every other client; may be nil
-	Moved     atomic.Pointer[binary.Server] // where clients continue within a round; may be nil
+	Moved     atomic.Pointer[binary.Server] // server for the rest of a round; may be nil
 	Workloads []Workload
 	Load      *Load
 	Leaps     bool          // the clock leaps, which may end open batches
@@ -50,13 +50,13 @@ type Harness struct {
 	Clock     atomic.Int64 // ticks when a request is sent and acknowledged
 }
 
-// New returns a harness with some services' workloads and few or more clients.
+// New returns a harness with these services' workloads.
 func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Harness {
 	t.Helper()
 	if len(of) == 0 {
 		t.Skipf("unset FAULT_SERVICE, or set another service: %q has no backend on this engine", os.Getenv("FAULT_SERVICE"))
 	}
-	h := &Harness{T: t, Seed: Number(t, "FAULT_SEED", rand.Uint64()>>1)} // easier to pass on without a sign
+	h := &Harness{T: t, Seed: Number(t, "FAULT_SEED", rand.Uint64()>>1)} // positive, so easier to type
 	h.Data = data
 	h.Vars = slices.Clone(vars)
 	for _, section := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
@@ -82,7 +82,7 @@ func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Har
 // Serve starts a server on the harness's data.
 func (h *Harness) Serve() *binary.Server { return binary.Start(h.T, h.Data, h.Vars...) }
 
-// Number returns an environment variable as a number, or the default.
+// Number parses an environment variable, or returns the default.
 func Number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -122,7 +122,7 @@ func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	h.T.Logf("%s", &h.Tally)
 }
 
-// Injected fails if a fault should have lasted until a write was refused, and none was.
+// Injected fails if a fault should have lasted until a write was refused, but none was.
 func (h *Harness) Injected() {
 	h.T.Helper()
 	if h.Tally.Held > 0 && h.Tally.Refused.Load() == 0 && !h.T.Failed() {
@@ -183,7 +183,6 @@ func (h *Harness) Finish() {
 	}
 }
 
-// Await waits for enough acknowledgements.
 func (h *Harness) Await(enough <-chan struct{}) {
 	h.T.Helper()
 	if Pause(enough, Bound); !Closed(enough) && !h.T.Failed() {
@@ -210,9 +209,9 @@ func Must(t *testing.T, err error) {
 }
 
 type tally struct {
-	Rounds, Held                int // held: until a write was refused
+	Rounds, Held                int // Held lasted until a write was refused
 	Acknowledged, There, absent int64
-	Reads, Refused, slowest     atomic.Int64 // reads in a round, 503s, and the longest wait for any answer
+	Reads, Refused, slowest     atomic.Int64 // reads in a round, 503s, and the longest wait for an answer
 }
 
 func (c *tally) String() string {
@@ -228,7 +227,7 @@ func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }
 
-// Hold usually lasts a moment, and in one of three rounds until a write is refused, which must happen in time. Kinds
+// Hold usually lasts a moment, but in one of three rounds until a write is refused, which must happen in time. Kinds
 // of faults alternate.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
@@ -238,13 +237,13 @@ func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	Pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
 
-// Lasts reports whether a round's fault lasts until a write is refused.
+// Lasts reports whether a fault lasts until a write is refused.
 func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 
 // End fails if outages left something behind in the server.
 func (h *Harness) End() {
 	h.T.Helper()
-	if h.Second == nil { // with two servers one is always available
+	if h.Second == nil { // one of two servers is always available
 		h.Injected()
 	}
 	h.Client.CloseIdleConnections()

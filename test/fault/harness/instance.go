@@ -23,7 +23,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Instance is a server with users whose secret the test knows.
+// Instance is a server whose user secret the test knows.
 type Instance struct {
 	T      *testing.T
 	Server *binary.Server
@@ -85,7 +85,7 @@ func (h *Instance) Wire(req *http.Request) []byte {
 	return b.Bytes()
 }
 
-// Dial connects to the server with a receive buffer of about that size.
+// Dial connects to the server with about this receive buffer.
 func (h *Instance) Dial(buffer int) *net.TCPConn {
 	h.T.Helper()
 	return h.DialTo(strings.TrimPrefix(h.Server.URL, "http://"), buffer)
@@ -114,7 +114,7 @@ func connectTo(address string, buffer int) (*net.TCPConn, error) {
 	return tcp, tcp.SetReadBuffer(buffer)
 }
 
-// Resident returns a line in the server's /proc/PID/status, such as VmRSS or VmHWM, in bytes.
+// Resident returns a line of the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
 func (h *Instance) Resident(line string) int64 {
 	h.T.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", h.Server.Cmd.Process.Pid))
@@ -212,7 +212,7 @@ func (b *OtherClients) Stop() {
 	}
 }
 
-// Ended waits until the server has ended with status 0.
+// Ended waits until the server exits with status 0.
 func Ended(h *Harness) {
 	h.T.Helper()
 	Pause(h.Server.Ended, Bound)
@@ -244,10 +244,10 @@ var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)
 // Secret is the servers' master secret.
 const Secret = "of the fault harness"
 
-// ProbeUser is a user ID that no workload uses.
+// ProbeUser is in no workload.
 const ProbeUser = 1000
 
-// NewUser returns a user with a token for servers with a secret.
+// NewUser returns a user with a token signed with secret.
 func NewUser(t *testing.T, secret string, uid int64) *syncload.User {
 	t.Helper()
 	u, err := syncload.NewUser(secret, uid)

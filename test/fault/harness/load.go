@@ -12,15 +12,15 @@ import (
 // Load is shared by a round's writers and the fault.
 type Load struct {
 	Fault
-	injected chan struct{} // from now on requests may be refused, or lost if the fault is deadly
+	injected chan struct{} // later requests may be refused or, if the fault is deadly, lost
 	Refused  chan struct{}
-	Over     chan struct{} // the fault has happened: stop writing
+	Over     chan struct{} // after the fault: stop writing
 	once     sync.Once
-	pace     time.Duration // of each client during the fault
+	pace     time.Duration // per client during the fault
 
 	mu           sync.Mutex
 	acknowledged int64
-	marks        map[int64]chan struct{} // closed when the count is reached
+	marks        map[int64]chan struct{} // closed at this count
 	ended        bool                    // after an error: stop waiting
 }
 
@@ -97,14 +97,13 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 // A Result is the outcome of a client's step.
 type Result int
 
-// Results of steps.
 const (
 	Nothing      Result = iota
 	Acknowledged        // write done
 	Lost                // write unanswered
 )
 
-// Drive repeats a client's step until the fault ends, an error is found, or the server may be dead.
+// Drive repeats a client's step until the fault ends, an error occurs, or the server may be dead.
 func (h *Harness) Drive(l *Load, step func() (Result, error)) {
 	for !Closed(l.Over) {
 		result, err := step()
@@ -126,10 +125,10 @@ func Unavailable(a binary.Answer) bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }
 
-// Judge sends a request and checks that it is answered in time, and after the fault at worst with a 503 and
-// Retry-After (answered is false). Only a killed server may leave it unanswered, and only a list may be cut off.
+// Judge sends a request and requires a timely answer; after the fault, a 503 with Retry-After is allowed (answered is
+// false). Only a killed server may leave it unanswered. Only a list may be cut off.
 func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
-	if Closed(l.injected) { // a fault may last: a few requests show its effects
+	if Closed(l.injected) { // a few requests show the effects of a lasting fault
 		Pause(l.Over, l.pace)
 	}
 	start := time.Now()
@@ -166,7 +165,7 @@ func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer
 	return a, false
 }
 
-// Decided counts whether an unanswered write was done.
+// Decided counts whether an unanswered write happened.
 func (h *Harness) Decided(write fmt.Stringer, refused, there bool) {
 	h.T.Helper()
 	if !there {

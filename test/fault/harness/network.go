@@ -23,7 +23,7 @@ type Network struct {
 
 type link struct {
 	near, far net.Conn
-	flows     chan struct{} // the link's own, once forgotten
+	flows     chan struct{} // its own, once forgotten
 }
 
 // NewNetwork returns a network to a PostgreSQL URL.

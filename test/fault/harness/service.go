@@ -17,10 +17,10 @@ type Service struct {
 	Vars    []string
 	Spanner bool
 
-	// Settings of one test, whose processes may share a PostgreSQL database; may be nil.
+	// Settings of a test, whose processes may share a PostgreSQL database; may be nil.
 	Own func(t *testing.T, postgres bool) []string
 
-	// The clients: some, or few for an emulator.
+	// Clients; few for an emulator.
 	Workload func(t *testing.T, few bool) Workload
 
 	// An owner outside the workload; nil if no request takes long.
@@ -36,7 +36,7 @@ type Service struct {
 	Next NextRelease
 }
 
-// Neighbours are users outside the workload, by number, unless the workload has the only one.
+// Neighbours are numbered users outside the workload, unless it contains the only user.
 type Neighbours struct {
 	Table string             // distributed by Citus
 	Key   func(n int) string // SQL for its distribution column, as text
@@ -46,14 +46,14 @@ type Neighbours struct {
 // NextRelease describes a service's changes in the next release.
 type NextRelease struct {
 	Migrations map[string]string    // SQL by backend folder
-	Code       map[string][2]string // a file's text and replacement
-	Written    string               // counts, in PostgreSQL, the records written by this code
+	Code       map[string][2]string // text and replacement by file
+	Written    string               // PostgreSQL query that counts the records written by this code
 }
 
-// Workload is a service's clients and their knowledge from answers. Only the functions from Clients run concurrently.
+// Workload is a service's clients and their model of its state. Only Client functions run concurrently.
 type Workload interface {
-	// Clients returns a round's clients. Each writes or reads until the fault ends, with choices from its own random
-	// source. It uses Judge and Acknowledge, and reports answers that the protocol does not allow.
+	// Clients returns a round's clients. Each writes or reads until the fault ends, choosing with its own random
+	// source. It uses Judge and Acknowledge, and reports protocol violations.
 	Clients(h *Harness, l *Load) []Client
 
 	// Grow adds clients up to n per round.
@@ -63,7 +63,7 @@ type Workload interface {
 	Unanswered() []string
 
 	// Check compares the data with the acknowledgements: acknowledged writes exist, unanswered ones completely or not
-	// at all. It updates the clients' expected state.
+	// at all. It updates the model.
 	Check(h *Harness)
 
 	// CheckCopy compares a copy, served by h.Server, with the data at one moment between two readings of h.Clock. It
@@ -84,11 +84,10 @@ type Workload interface {
 type LargeOwner interface {
 	Fill(h *Instance, bytes int)
 	Download(h *Instance) *http.Request            // at least as many bytes
-	Upload(h *Instance, id string) *http.Request   // some ten thousand bytes
+	Upload(h *Instance, id string) *http.Request   // tens of kilobytes
 	Uploaded(h *Instance, id string) *http.Request // status 200 if the upload was done
 }
 
-// Client writes or reads in a round.
 type Client func(choose *rand.Rand)
 
 // Timeouts sets the timeouts for connections and statements.
@@ -104,7 +103,7 @@ func Settings(of []Service, key, value string) (vars []string) {
 	return vars
 }
 
-// Clients returns a client for each writer.
+// Clients returns a client per writer.
 func Clients[W any](writers []W, run func(w W, choose *rand.Rand)) (all []Client) {
 	for _, w := range writers {
 		all = append(all, func(choose *rand.Rand) { run(w, choose) })

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// checkUser compares a user's data with the writers' knowledge, and updates them.
+// checkUser compares a user's data with the model of the writers, and updates the model.
 func checkUser(h *harness.Harness, u *syncload.User) {
 	h.T.Helper()
 	stamps, there := readUser(h, u)
@@ -120,7 +120,7 @@ func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 }
 
 // checkUserMoment looks for a timestamp at which the user had exactly this data: every write acknowledged before the
-// span, none sent after, and others completely and in order or not at all.
+// span, none sent after, others completely and in order or not at all.
 func checkUserMoment(h *harness.Harness, u *syncload.User, begun, ended int64) {
 	h.T.Helper()
 	_, there := readUser(h, u)

@@ -39,7 +39,7 @@ func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *ran
 	}
 }
 
-// lookSync reads a record of a writer with a lost write: it is in the state before or after.
+// lookSync reads a record after a lost write: it is in the state before or after.
 func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	keys := w.State.Keys()
 	if len(keys) == 0 {
@@ -97,7 +97,7 @@ func Download(h *harness.Instance, u *syncload.User, collection string) (int64, 
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// FillCollection writes a collection of at least size bytes in full requests.
+// FillCollection writes at least size bytes in full requests.
 func FillCollection(h *harness.Instance, u *syncload.User, collection string, size int) {
 	h.T.Helper()
 	const perRequest, records = 2 << 20, 20

@@ -68,7 +68,7 @@ func Service() harness.Service {
 
 const writersPerUser = 3
 
-// syncWorkload has users with writers that share timestamps.
+// syncWorkload has users whose writers share timestamps.
 type syncWorkload struct {
 	users   []*syncload.User
 	writers []*syncload.Writer

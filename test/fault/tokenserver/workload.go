@@ -50,7 +50,7 @@ func Service() harness.Service {
 	}
 }
 
-// Key signs all accounts' tokens. It is created once, because that takes a tenth of a second.
+// Key signs all tokens. Creating it takes 0.1 s.
 var Key = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -59,7 +59,7 @@ var Key = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// accountsTokens caches tokens by claims: signing takes longer than answering the request.
+// accountsTokens caches tokens by claims: signing is slower than a request.
 var accountsTokens sync.Map
 
 func accountsToken(account string, generation int64) (string, error) {
@@ -111,15 +111,15 @@ type browser struct {
 	state   progress
 	past    progress
 	trail   []progress
-	lost    *progress // sent without an answer
+	lost    *progress // unanswered
 	refused bool      // on every attempt
 }
 
-// progress is an account's state. Each has a higher generation; some have new keys.
+// progress is an account's state. Each state has a higher generation; some have new keys.
 type progress struct {
 	generation, keys int64 // generation of the last new keys; 0: never signed in
-	uid              int64 // storage user; 0: unknown, because the sign-in was not answered
-	sent, acked      int64 // by the harness's clock
+	uid              int64 // storage user; 0: unknown after a lost answer
+	sent, acked      int64 // harness clock
 }
 
 func (p progress) String() string {
@@ -254,8 +254,8 @@ func (w *accountsWorkload) Unanswered() (all []string) {
 	return all
 }
 
-// Check first tests things that do not change the state: the account is counted, and its earlier state is refused.
-// Another sign-in would repeat a lost one.
+// Check first tests that the account is counted and its earlier state is refused, which changes nothing. Another
+// sign-in would repeat a lost one.
 func (w *accountsWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	w.counted(h)
@@ -281,7 +281,7 @@ func (b *browser) settle(h *harness.Harness) error {
 	return b.took(h, p, a)
 }
 
-// isSuperseded signs in with the last acknowledged state, which is refused if the unanswered sign-in was done.
+// isSuperseded signs in with the last acknowledged state, which is refused if the unanswered sign-in happened.
 func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
@@ -393,7 +393,7 @@ func (w *accountsWorkload) Probe(h *harness.Harness, to *program.Server) (progra
 	return (&browser{n: harness.ProbeUser}).send(h, to, progress{generation: 1, keys: 1})
 }
 
-// Reads skips accounts with an unanswered sign-in: if it was done, their earlier state is refused.
+// Reads skips accounts with an unanswered sign-in: if it happened, their earlier state is refused.
 func (w *accountsWorkload) Reads(h *harness.Harness) (all []func() (program.Answer, error)) {
 	for _, b := range w.browsers {
 		if b.state.keys > 0 && b.lost == nil {

@@ -1,4 +1,4 @@
-// Package brokers runs message brokers that fail, and reads the events that servers publish to them.
+// Package brokers runs failing message brokers and reads the events that servers publish to them.
 package brokers
 
 import (
@@ -25,13 +25,13 @@ import (
 
 const topic = "events"
 
-// Describe returns the key of an event, and a text that tells it apart from others of the key.
+// Describe returns an event's key, and text that distinguishes it from other events of the key.
 type Describe func(header func(string) string, data []byte) (key, what string)
 
-// Broker is a message broker with the received events of a topic.
+// Broker is a message broker with a topic's received events.
 type Broker struct {
 	URL        string // includes the topic
-	Away, Back func() // make the broker unreachable and reachable
+	Away, Back func() // disconnect and reconnect the broker
 	Lose       func(meanwhile func())
 
 	t        *testing.T
@@ -69,12 +69,12 @@ func (b *Broker) has(want map[string][]string) bool {
 	return maps.EqualFunc(b.got, want, slices.Equal)
 }
 
-// Await waits until the topic has some events in the order of each key, and no others.
+// Await waits until the topic contains exactly these events, in order per key.
 func (b *Broker) Await(what string, want map[string][]string) {
 	b.t.Helper()
 	most := 3 * time.Minute // the relay waits up to a minute after a failure
 	for _, events := range want {
-		most += time.Duration(len(events)) * 10 * time.Millisecond // events are read one by one
+		most += time.Duration(len(events)) * 10 * time.Millisecond // events are read separately
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), most)
 	defer cancel()
@@ -85,13 +85,14 @@ func (b *Broker) Await(what string, want map[string][]string) {
 	}
 }
 
-// Write is a write that has an event. One that was not acknowledged may have happened.
+// Write is a write with an event. Without acknowledgement it may have happened.
 type Write struct {
 	What  string
 	Acked bool
 }
 
-// AwaitWrites waits until the topic has the events of all acknowledged writes of each key, in their order, and no event without a write.
+// AwaitWrites waits for the events of all acknowledged writes, in order per key, and expects no event without a
+// write.
 func (b *Broker) AwaitWrites(all map[string][]Write) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
@@ -106,7 +107,7 @@ func (b *Broker) AwaitWrites(all map[string][]Write) {
 	}
 }
 
-// missing returns the first acknowledged write whose event has not arrived in its order; "" if all have.
+// missing returns the first acknowledged write without its event, or "".
 func (b *Broker) missing(key string, all []Write) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +126,7 @@ func (b *Broker) missing(key string, all []Write) string {
 	return ""
 }
 
-// NATS starts a NATS server, which keeps the topic over a restart.
+// NATS starts a NATS server that keeps the topic across restarts.
 func NATS(t *testing.T, describe Describe) *Broker {
 	t.Helper()
 	server := testdb.OwnNATS(t)
@@ -144,7 +145,7 @@ func NATS(t *testing.T, describe Describe) *Broker {
 		meanwhile()
 		b.read(t.Context())
 	}
-	b.read = func(ctx context.Context) { // there may be no stream, or no server
+	b.read = func(ctx context.Context) { // stream or server may be missing
 		stream, err := js.Stream(ctx, topic)
 		if err != nil {
 			return
