@@ -21,7 +21,7 @@ const bucketsListen = "HOLDFAST_BUCKETS__LISTEN="
 
 func newBuckets(n *size) *bucketsLoad { return &bucketsLoad{newS3(n)} }
 
-// settings contain the secret that the servers' database is bound to.
+// settings include the secret that the servers' database is bound to.
 func (w *bucketsLoad) settings(e *engine) []string {
 	return append(e.url("BUCKETS"), "HOLDFAST_BUCKETS__KEY_SECRET=the-key-secret-of-all-servers-of-a-bench")
 }
@@ -65,7 +65,7 @@ func (w *bucketsLoad) limit(ctx context.Context, _ *options, e *engine, _ int) (
 	return openBucketsSQLite(ctx, w.s3Load)
 }
 
-// measureFiles writes the disk's own speed below the table.
+// measureFiles prints the disk's own speed below the table.
 func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _ place, t *table) error {
 	window, runs := o.brief()
 	for _, n := range o.connections {
@@ -86,7 +86,7 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 	return nil
 }
 
-// memoryGoal limits the memory above an idle server's.
+// memoryGoal is on top of an idle server.
 const memoryGoal = 64 << 20
 
 func bucketsMemoryHead(_ *options, out io.Writer) {
@@ -181,10 +181,10 @@ var (
 		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
 )
 
-// pagesGoal: a page costs the same for any number of keys, allowing for noise between two measurements.
+// pagesGoal: a page costs the same for any number of keys, give or take measurement noise.
 const pagesGoal = 0.75
 
-// measureKeys measures a list page by the bucket's number of keys.
+// measureKeys measures list pages by keys per bucket.
 func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	own, err := w.enable()
 	if err != nil {
@@ -238,7 +238,7 @@ func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, ou
 	})
 }
 
-// comparePages reads pages of the buckets in alternating windows, after a warm-up.
+// comparePages lists the buckets in alternating windows, after a warm-up.
 func comparePages(ctx context.Context, o *options, s *server, lines []*line, query, of string) error {
 	window, runs := o.brief()
 	page := operation{do: func(ctx context.Context, c *caller, _ int) error {

@@ -13,7 +13,7 @@ import (
 	store "holdfast/internal/buckets/sqlite"
 )
 
-// Copies of the service's statements: TestStatements compares them.
+// Copies of the service's statements; see TestStatements.
 const (
 	bucketsColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
 	bucketsSums    = `content_crc32c, content_crc64nvme, content_frames`
@@ -32,7 +32,7 @@ const (
 	bucketsListed  = "00000000-0000-4000-8000-000000000003"
 )
 
-// bucketsSQLite is the limit on SQLite: an object's row through the group-commit writer or on a snapshot. Larger
+// bucketsSQLite is the limit on SQLite: an object row through the group-commit writer or from a snapshot. Larger
 // bodies are files.
 type bucketsSQLite struct {
 	liteFile
@@ -152,7 +152,7 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 	return l.files.window(ctx, operation, callers, d)
 }
 
-// readRow copies a row like the service.
+// readRow copies a row like the service does.
 func readRow(s *sqlite.Stmt) {
 	for i := range min(2, s.ColumnCount()) {
 		_ = s.ColumnText(i)

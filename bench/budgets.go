@@ -14,11 +14,11 @@ import (
 var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fairshare/"}
 
 const (
-	// budgetCallers is below the PostgreSQL connections: otherwise requests wait here instead of in the driver's
-	// pool, which is not a cost of the budgets.
+	// budgetCallers is below the number of PostgreSQL connections: otherwise requests wait here instead of in the
+	// driver's pool, at no cost to the budgets.
 	budgetCallers = 8
 	budgetGoal    = 0.03
-	budgetSamples = 1000 // some must be in the budgets, or the files have moved
+	budgetSamples = 1000 // with none in the budgets, the files have moved
 )
 
 func budgetsHead(o *options, out io.Writer) {
@@ -78,8 +78,8 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// inBudgets counts samples whose innermost Holdfast function belongs to the budgets, and all samples. The runtime's
-// work for a blocked goroutine has no caller, so switches only count in the total.
+// inBudgets counts samples whose innermost Holdfast function is in budgetFiles, and all samples. The runtime's work
+// for a blocked goroutine has no caller, so switches count in the total only.
 func inBudgets(p *profile.Profile) (in, all int64) {
 	for _, s := range p.Sample {
 		all += s.Value[0]
@@ -90,10 +90,10 @@ func inBudgets(p *profile.Profile) (in, all int64) {
 	return in, all
 }
 
-// innermost returns the file of the innermost Holdfast function in a stack, or "".
+// innermost returns the file of the innermost Holdfast function, or "".
 func innermost(s *profile.Sample) string {
 	for _, l := range s.Location {
-		for _, line := range l.Line { // inlined functions come first
+		for _, line := range l.Line { // inlined functions first
 			if line.Function != nil && strings.HasPrefix(line.Function.Name, "holdfast/") {
 				return line.Function.Filename
 			}

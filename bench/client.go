@@ -24,8 +24,8 @@ type credentials struct {
 
 const patience = 2 * time.Minute
 
-// caller is a data owner on one persistent connection. An http.Client would use more CPU per request than the server,
-// on the same cores.
+// caller is a data owner on one persistent connection. An http.Client would use more CPU than the server, on the same
+// cores.
 type caller struct {
 	credentials
 
@@ -34,8 +34,8 @@ type caller struct {
 	out  *bufio.Writer
 	body bytes.Buffer
 
-	number int    // where each connection has its own objects
-	token  string // where a list continues
+	number int    // selects the connection's own objects
+	token  string // list continuation
 }
 
 func dial(ctx context.Context, c credentials) (*caller, error) {
@@ -74,8 +74,8 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 
 const retryPause = 5 * time.Millisecond
 
-// send returns the answer's body, valid until the next call. A failure status or another number of records is an
-// error.
+// send returns the response body, valid until the next call. It fails on an error status or another number of
+// records.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()
@@ -96,7 +96,7 @@ func refused(method, path string, resp *http.Response) error {
 	return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
 }
 
-// exchange is send without keeping the body.
+// exchange is send without the response body.
 func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
 	if body == nil {
 		return c.transfer(ctx, method, path, http.NoBody, 0, records, to)
@@ -104,7 +104,7 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 	return c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), records, to)
 }
 
-// transfer is exchange for a body that is not in memory.
+// transfer is exchange for a streamed body.
 func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, records string, to io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, body)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if sendErr == nil {
 		sendErr = c.out.Flush()
 	}
-	// A server that refuses a request may respond and close before reading all of it.
+	// A server may refuse a request before reading all of it.
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
 		return fmt.Errorf("%s %s: no response: %w", method, path, errors.Join(sendErr, err))
@@ -146,7 +146,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	return err
 }
 
-// deadline is patience plus a second per 4 MiB, because a busy disk may be that slow.
+// deadline is patience plus 1 s per 4 MiB, because a busy disk may be that slow.
 func deadline(n int64) time.Time {
 	return time.Now().Add(patience + time.Duration(max(n, 0)>>22)*time.Second)
 }

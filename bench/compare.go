@@ -103,7 +103,7 @@ func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn 
 	})
 }
 
-// compareOperation measures a row. The sides' order alternates; each side's first window is a warm-up.
+// compareOperation measures a row. The order of the sides alternates; each side's first window is a warm-up.
 func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
 	for _, s := range sides {
 		s.samples, s.peak = nil, 0
@@ -117,7 +117,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
-			syscall.Sync() // so that no side writes the other's dirty pages
+			syscall.Sync() // no side writes the other's dirty pages
 			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
@@ -143,7 +143,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	return nil
 }
 
-// memory is empty for a server on another machine.
+// memory is empty for a remote server.
 func (s *side) memory() string {
 	if s.peak == 0 {
 		return "–"

@@ -40,7 +40,7 @@ func copyHead(o *options, out io.Writer) {
 type copied struct {
 	name     string
 	records  int
-	tables   []string // to fill, in foreign key order
+	tables   []string // in foreign key order
 	rows     *rows
 	settings func(e *engine) []string
 }
@@ -131,7 +131,7 @@ func newCitus(ctx context.Context, base, name string) (string, error) {
 	return withDatabase(base, name), execOn(ctx, withDatabase(base, name), joins...)
 }
 
-// measure copies twice: idle, and under writes.
+// measure copies twice: idle, and during writes.
 func (c *copied) measure(ctx context.Context, o *options, from *engine, to copyTarget, out io.Writer) error {
 	return onServer(ctx, o, from, c.settings(from), func(s *server) error {
 		owners := max(1, c.records/o.size.manyRecords)
@@ -347,7 +347,7 @@ func (c *copied) limitLite(file, other string) (rows int, took time.Duration, er
 		}
 		begun := time.Now()
 		for _, t := range c.tables {
-			// Without a condition SQLite would copy B-tree cells instead of rows.
+			// Without a condition SQLite would copy B-tree cells, not rows.
 			if err := do(`INSERT INTO ` + t + ` SELECT * FROM other.` + t + ` WHERE true`); err != nil { //nolint:unqueryvet // a copy of the same table
 				return err
 			}

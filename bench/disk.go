@@ -28,12 +28,12 @@ func diskHead(o *options, out io.Writer) {
 type diskWork struct {
 	name    string
 	of      string
-	share   int // one in so many records is written: fewer large ones
+	share   int // writes every n-th record only: fewer large ones
 	batch   int
 	content func(i int) string
 }
 
-// diskTables are a service's PostgreSQL tables and SQLite file. Extension storage's last table is the change feed.
+// diskTables are a service's PostgreSQL tables and SQLite file. The last extension table is the change feed.
 var diskTables = map[string]struct {
 	tables []string
 	file   func(data string) string
@@ -45,8 +45,8 @@ var diskTables = map[string]struct {
 
 const extFeed = "ext_storage_changes"
 
-// diskWorks use random values, like ciphertext, which do not compress. Two are the largest extension values: a text,
-// and the largest value as jsonb. Bodies above 16 KiB are on a storage node.
+// diskWorks use random, incompressible values, like ciphertext. Two are the largest extension values: as text, and as
+// jsonb. Bodies above 16 KiB are on a storage node.
 func diskWorks() []diskWork {
 	const largest = 64 << 10
 	text := func(bytes int) func(int) string {
@@ -83,7 +83,7 @@ func randomText(seed, bytes int) string {
 	return string(text)
 }
 
-// randomDigits returns an array, which jsonb stores as a twelve-byte number per digit.
+// randomDigits returns an array, which takes 12 bytes per digit as jsonb.
 func randomDigits(seed, bytes int) string {
 	r := rand.New(rand.NewPCG(uint64(seed), 2))
 	text := []byte("[0")
@@ -146,7 +146,7 @@ func (w *diskWork) measure(ctx context.Context, o *options, s *server, of servic
 	return nil
 }
 
-// diskOwner is the records per owner, below a namespace's limit.
+// diskOwner is the records per owner, below the namespace limit.
 const diskOwner = 4000
 
 func (w *diskWork) write(ctx context.Context, s *server, of service, records int) error {
@@ -205,8 +205,8 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
-// onDisk returns the disk usage of tables with indexes and TOAST, or of a SQLite file, and on PostgreSQL the change
-// feed's part.
+// onDisk returns the disk usage of tables with indexes and TOAST, or of a SQLite file; on PostgreSQL also the change
+// feed's share.
 func (s *server) onDisk(ctx context.Context, file string, tables []string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {

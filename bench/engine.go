@@ -50,8 +50,8 @@ func (e *engine) close() {
 	}
 }
 
-// spannerCallers limits connections to the emulator, which runs one read-write transaction at a time. Batches use
-// one, which takes a minute.
+// spannerCallers limits connections to the emulator, which runs one read-write transaction at a time. Batches use one
+// connection, which takes a minute.
 const spannerCallers = 4
 
 func (e *engine) connections(all []int) []int {
@@ -65,7 +65,7 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// url returns a service's PostgreSQL setting. On other engines it has its own file.
+// url returns a service's PostgreSQL setting. On other engines the service has its own file.
 func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil
@@ -73,7 +73,7 @@ func (e *engine) url(section string) []string {
 	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
 }
 
-// cpu returns the engine processes' CPU time, including background work. SQLite runs in the server's process, and the
+// cpu returns the CPU time of the engine's processes, including background work. SQLite runs in the server, and the
 // emulator says nothing about Spanner.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
@@ -113,7 +113,7 @@ func execOn(ctx context.Context, url string, script ...string) error {
 	})
 }
 
-// settle runs a checkpoint, which would otherwise disturb a measurement.
+// settle runs a checkpoint, which would disturb a measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.spanner != nil {
 		return nil

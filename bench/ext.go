@@ -39,10 +39,10 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst precedes the first install's number. It has 12 digits, like a UUID's end.
+// extFirst precedes the number of the first install: 12 digits, like the end of a UUID.
 const extFirst = 100_000_000_000
 
-// UUID prefixes of tenants and installs.
+// UUID prefixes.
 const (
 	extTenant  = "00000000-0000-4000-8000-"
 	extInstall = "00000000-0000-4000-9000-"
@@ -99,8 +99,8 @@ func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) e
 	return err
 }
 
-// extPublished waits until the relay has published all audit events, which are part of the writes and would disturb
-// the next measurement.
+// extPublished waits until the relay has published all audit events. They belong to the writes, and would disturb the
+// next measurement.
 func extPublished(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -135,7 +135,7 @@ func extPublished(ctx context.Context, s *server) error {
 	})
 }
 
-// limit uses its own database: nothing publishes its events, which must not mix with the server's.
+// limit uses its own database: its events are never published, and must not mix with the server's.
 func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int) (limit, error) {
 	if e.postgres != nil {
 		return openExtPostgres(ctx, e, installs)

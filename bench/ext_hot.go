@@ -21,7 +21,7 @@ type hotWork struct {
 	method  string
 	path    string
 	body    func(caller int) []byte
-	servers int // processes on one database that share the clients
+	servers int // processes that share database and clients
 }
 
 func hotWorks(e *engine) []hotWork {
@@ -111,7 +111,7 @@ func (w *extLoad) measureHotAt(ctx context.Context, o *options, servers []*serve
 
 func (r *hotRow) ops() float64 { return median(r.samples, func(s hotSample) float64 { return s.ops }) }
 
-// hotWindow adds a window to a row. 503s are counted separately.
+// hotWindow adds a window to a row. It counts 503s separately.
 func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWork, n int, window time.Duration, r *hotRow) error {
 	var owners []credentials
 	for i := range n {

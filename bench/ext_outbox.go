@@ -18,8 +18,8 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures the publication of audit events: from current writes until the last is in the file, and
-// pending ones at a server start.
+// measureOutbox measures how long audit events take to reach the file: the last event of current writes, and events
+// pending at a server start.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		callers := o.size.rowsCallers

@@ -13,14 +13,14 @@ import (
 	store "holdfast/internal/extstorage/postgres"
 )
 
-// extApply calls the server's write function with the same arguments. The keys are inserted.
+// extApply calls the server's write function with its arguments. The keys are inserted.
 const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
 	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
 	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,
 	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);
 `
 
-// extRead precedes an increment, whose precondition is the record read.
+// extRead precedes an increment, which requires this record unchanged.
 const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS created, updated_at AS updated, ttl_expires_at AS expires,
 	value_bytes AS bytes, metadata_bytes AS others, value::text AS value, coalesce(metadata::text, '') AS metadata
 	FROM ext_storage_records
@@ -139,7 +139,7 @@ func (l *extPostgres) window(ctx context.Context, operation string, callers int,
 	return rate(ctx, callers, lasting(d), l.get)
 }
 
-// Copies of the service's statements: TestStatements compares them.
+// Copies of the service's statements; see TestStatements.
 const (
 	extPgHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 	extPgGet    = `SELECT ` + extPgHeader + `, value::text, coalesce(metadata::text, '')
@@ -157,7 +157,7 @@ const (
 	extPageShare = 1 << 20 / extKeys // bytes of a value sent together
 )
 
-// extPgList uses numbers instead of names, like the service.
+// extPgList replaces names with numbers, like the service.
 var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid", "@namespace", "$3::text", "@after", "$4::text", "@from", "$5::text",
 	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
 	Replace(extPgFrom) + "key LIMIT $10::bigint"

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// extKeysBytes is the value size when measuring the number of keys.
+// extKeysBytes is the value size in measureKeys.
 const extKeysBytes = 500
 
 func extKeysHead(o *options, out io.Writer) {
@@ -39,7 +39,7 @@ func (w *extLoad) rows() *rows {
 	}
 }
 
-// measureKeys measures puts by the number of keys in a namespace, with an install per connection.
+// measureKeys measures puts by keys per namespace, with an install per connection.
 func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		var lines []*line
@@ -112,7 +112,7 @@ var (
 	}
 )
 
-// grow dates each record's change today, because the sweep would remove older ones.
+// grow dates all changes today, because the sweep would remove older ones.
 func (w *extLoad) grow(ctx context.Context, s *server, first, installs, keys, bytes int) error {
 	at := time.Now().Add(-24 * time.Hour).UnixMilli()
 	args := []any{extFirst + first, installs, keys, bytes, extPutNamespace, extText(bytes), at}

@@ -14,7 +14,7 @@ import (
 	store "holdfast/internal/extstorage/sqlite"
 )
 
-// Copies of the service's statements: TestStatements compares them.
+// Copies of the service's statements; see TestStatements.
 const (
 	extOf     = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 	extHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
@@ -52,7 +52,7 @@ const (
 		VALUES (?, ?, ?, 1, 'active', 0, 0, ?)`
 )
 
-// extSQLite runs statements in the service's order, in the group-commit writer or on a snapshot.
+// extSQLite runs the service's statements in order, in the group-commit writer or on a snapshot.
 type extSQLite struct{ liteFile }
 
 func extFile(data string) string { return filepath.Join(data, "extstorage.db") }
@@ -91,7 +91,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 		return 0, err
 	}
 	return rate(ctx, callers, lasting(d), func(ctx context.Context, c, i int) error {
-		switch { // readers switch between installs, like anyOf
+		switch { // readers switch installs, like anyOf
 		case w.page:
 			return l.list(ctx, rand.IntN(callers), w.values)
 		case !w.writes():
@@ -108,7 +108,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 	})
 }
 
-// apply does a service write's two parts, for existing records, or with extInsert for new ones.
+// apply does both parts of a service write, for existing records or, with extInsert, for new ones.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()

@@ -9,7 +9,7 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// Names of extension storage's works in the table.
+// Extension storage works in the table.
 const (
 	workExtPut       = "ext put 500 B"
 	workExtPutSchema = "ext put 500 B, schema of 1 KB"
@@ -21,7 +21,7 @@ const (
 	workExtIncrement = "ext increment"
 )
 
-// An install's namespaces. Those for puts, counters and lists have extKeys records each.
+// Namespaces. Those for puts, counters and lists have extKeys records each.
 const (
 	extPutNamespace     = "settings"
 	extSchemaNamespace  = "checked"
@@ -35,7 +35,7 @@ const (
 	extBulk = 20
 )
 
-// extValue is a canonical JSON object with 500 bytes; extSchema is a 1 KB schema that accepts it.
+// extValue is a canonical JSON object of 500 bytes; extSchema is a 1 KB schema that accepts it.
 var (
 	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 
@@ -67,7 +67,7 @@ type extOp struct {
 	value  string
 	schema int
 	match  string // If-Match; may be ""
-	counts bool   // the put is an increment's result
+	counts bool   // result of an increment
 }
 
 const (
@@ -80,11 +80,11 @@ type extWork struct {
 	method string
 	path   func(i int) string
 	body   []byte
-	finds  int // expected records, each with a revision
+	finds  int // expected records with revisions
 	goals  map[string]goal
 
-	// The limit's work: operations (with turn, one on each key in turn), a list page, or a record. An increment is
-	// the last operation, after its record is read.
+	// The limit's work: operations (with turn, one operation on each key in turn), a list page, or a record. An
+	// increment is the last operation, after its record is read.
 	ops    []extOp
 	turn   bool
 	reads  *extOp

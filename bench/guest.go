@@ -23,7 +23,7 @@ import (
 
 const (
 	guestRate    = 200 // requests per second
-	guestWarm    = 4   // a window is preceded by a warm-up of a fourth
+	guestWarm    = 4   // the warm-up is a fourth of a window
 	guestCallers = 16
 
 	guestRelayGoal  = 5000 // events per second
@@ -35,7 +35,7 @@ const (
 type guestHot struct {
 	name string
 	url  string        // Redis; "": memory
-	read time.Duration // goal for reading a session
+	read time.Duration // goal for session reads
 }
 
 func guestHead(o *options, out io.Writer) {
@@ -73,7 +73,7 @@ type guestBench struct {
 	out      io.Writer
 	s        *server
 	internal string
-	token    string // booking site's
+	token    string // of the booking site
 	keys     int
 }
 
@@ -87,8 +87,8 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 	settings := append(e.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_GUEST__EVENTS="+g.broker.url(), "HOLDFAST_BUCKETS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // both use one database
-		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests come from one address and program
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // on one database
+		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests look alike
 	if g.hot.url != "" {
 		settings = append(settings, "HOLDFAST_GUEST__HOT="+g.hot.url)
 	}
@@ -229,8 +229,8 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 	return all, hangUp, nil
 }
 
-// paced sends n requests at guestRate and appends a sample. A request's time includes its wait for a free connection.
-// The first requests do not count.
+// paced sends n requests at guestRate and appends a sample. Times include the wait for a free connection. The first
+// requests do not count.
 func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {

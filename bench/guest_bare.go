@@ -15,14 +15,14 @@ import (
 	load "holdfast/internal/workload/guest"
 )
 
-// Environment variables that make this program the bare handler.
+// Environment variables that start the bare handler instead.
 const (
 	guestBareListen = "HOLDFAST_BENCH_BARE_LISTEN"
 	guestBareRedis  = "HOLDFAST_BENCH_BARE_REDIS"
 )
 
-// serveBare serves a handler that only sends a session read's Redis commands, in its own process like the server. It
-// does not verify cookies, log or count.
+// serveBare serves a handler that only sends the Redis commands of a session read, in its own process like the
+// server. It does not verify cookies, log or count.
 func serveBare(ctx context.Context) error {
 	db, err := redisdb.Open(ctx, redisdb.Options{URL: os.Getenv(guestBareRedis)})
 	if err != nil {

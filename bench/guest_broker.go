@@ -29,7 +29,7 @@ type guestBroker struct {
 	mu          sync.Mutex
 	n           int
 	first, last time.Time
-	delays      []time.Duration // from an event's time to its arrival
+	delays      []time.Duration // from event time to arrival
 	err         error
 }
 
@@ -93,7 +93,7 @@ func (b *guestBroker) receive(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); <-ended }, nil
 }
 
-// await waits for n messages since drain, and fails after a minute without any.
+// await waits for n messages since drain, and fails after a minute without messages.
 func (b *guestBroker) await(ctx context.Context, n int) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (b *guestBroker) await(ctx context.Context, n int) error {
 	}
 }
 
-// drain waits for half a second without messages, and forgets the previous ones.
+// drain waits until no message arrives for 0.5 s, and resets the counts.
 func (b *guestBroker) drain() {
 	for before := -1; ; time.Sleep(500 * time.Millisecond) {
 		b.mu.Lock()
@@ -135,7 +135,7 @@ func (b *guestBroker) drain() {
 	}
 }
 
-// relay measures the time from an event's commit to its arrival at guestRate, and a relay's rate for pending events.
+// relay measures the time from commit to arrival at guestRate, and the relay's rate for pending events.
 func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSample, error) {
 	if g.broker.client == nil {
 		return nil, nil
@@ -174,7 +174,7 @@ func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSa
 func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error {
 	g.s.stop()
 	n := g.o.size.events
-	g.broker.runs++ // each run has its own IDs
+	g.broker.runs++ // gives each run its own IDs
 	var err error
 	if g.s.engine.postgres != nil {
 		err = errors.Join(g.s.engine.exec(ctx, fmt.Sprintf(pgGuestEvents, g.broker.runs, n)), g.s.engine.settle(ctx, ""))

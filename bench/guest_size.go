@@ -39,7 +39,7 @@ var guestTables = []string{"wishlist_anonymous", "session_seen", "handoff_replay
 
 const guestOfSession = 10
 
-// measureGuestSize measures each table's bytes per row, and a session's bytes in hot state.
+// measureGuestSize measures bytes per row of each table, and per session in hot state.
 func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	internal, err := testdb.FreePort()
 	if err != nil {
@@ -174,7 +174,7 @@ func (g *guestBench) tables(ctx context.Context) error {
 	})
 }
 
-// guestTablesOfSQLite measures a file's tables. A primary key is the table itself without rowids, and otherwise an
+// guestTablesOfSQLite measures a file's tables. Without rowids the primary key is the table itself, otherwise an
 // index.
 func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, indexes int64) error) error {
 	if err := sqlitex.ExecuteTransient(c, `VACUUM`, nil); err != nil {
@@ -241,7 +241,7 @@ func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error
 		return err
 	}
 	defer end()
-	defer runtime.KeepAlive(hot) // until its size was measured
+	defer runtime.KeepAlive(hot) // until measured
 	locale, currency, ids := "de-AT", "EUR", make([]guest.ID, n)
 	for i := range ids {
 		ids[i] = guest.NewID(guest.SessionPrefix, clock.System())

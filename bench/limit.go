@@ -18,7 +18,7 @@ import (
 
 func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
 
-// checked returns an error for an unexpected number of rows: a limit that reads nothing would be fast.
+// checked fails on an unexpected number of rows: a limit that reads nothing would be fast.
 func checked(rows, want int, err error) error {
 	if err == nil && rows != want {
 		err = fmt.Errorf("read %d rows, want %d", rows, want)
@@ -82,7 +82,7 @@ func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error 
 	}
 }
 
-// pgDatabase is a database on the server's PostgreSQL, with a pool as large as the server's.
+// pgDatabase is a database on the server's PostgreSQL, with an equally large pool.
 type pgDatabase struct {
 	url  string
 	pool *pgxpool.Pool

@@ -2,10 +2,10 @@
 // without HTTP, signatures, JSON and service rules. It prints Markdown tables, and writes them into a document
 // between markers that name its parts.
 //
-//	make bench
+// \tmake bench
 //
-// The ratio counts, because absolute figures depend on the machine and its load. So server and limit are measured in
-// alternating windows.
+// The ratio counts, because absolute figures depend on the machine and its load. Therefore server and limit are
+// measured in alternating windows.
 package main
 
 import (
@@ -29,10 +29,10 @@ import (
 )
 
 type options struct {
-	command     string // to repeat the measurement
+	command     string // repeats the measurement
 	binary      string
 	against     string // binary; may be ""
-	peer        string // Sync server's URL; may be ""
+	peer        string // Sync server URL; may be ""
 	peerSecret  string
 	peerPIDs    []int
 	pocketBase  string // binary; may be ""
@@ -58,42 +58,42 @@ type options struct {
 
 type size struct {
 	batch         int
-	batches       []int // sizes measured for memory
+	batches       []int // sizes for memory
 	starts        int
-	idle          time.Duration // idle time after a start
+	idle          time.Duration // after a start
 	uploads       int           // concurrent batches for memory
-	downloads     int           // concurrent reading clients
-	download      int           // 10 kB records that each reads
-	users         int           // most users for PUTs in a table with many rows
+	downloads     int           // concurrent readers
+	download      int           // 10 kB records per reader
+	users         int           // most users for PUTs in a large table
 	ofOne         int           // records of the user with many
 	rowsCallers   int
-	manyRecords   int   // records of other users in that table
+	manyRecords   int   // other users' records in that table
 	rowsPayload   int   // bytes
 	batchCallers  int   // most connections for batches
-	extInstalls   int   // most installs for puts in a table with many rows
-	extNamespaces []int // keys in a namespace
+	extInstalls   int   // most installs for puts in a large table
+	extNamespaces []int // keys per namespace
 	extSpread     int   // installs in that table's last row
 	events        int
 	hotCallers    []int // connections writing one record
-	diskRecords   int   // measured for disk usage
+	diskRecords   int   // for disk usage
 
 	// Buckets.
 	reads      int // small objects to read
 	large      int
 	listKeys   int   // objects in the listed bucket; a multiple of 1,000
-	deletes    int   // objects deleted per window
-	huge       int64 // bytes of the object measured for memory
-	bucketKeys []int // keys in a bucket
+	deletes    int   // per window
+	huge       int64 // object bytes for memory
+	bucketKeys []int // keys per bucket
 
 	// Guests.
-	guests    int // sessions measured for memory
-	guestRows int // rows per measured table
+	guests    int // sessions for memory
+	guestRows int // per table
 	browsers  int // sessions that publish events
 
 	consoleRows int
 }
 
-// records returns the batch size, which on Spanner must fit into one commit.
+// records returns the batch size. On Spanner a batch must fit into one commit.
 func (s *size) records(e *engine) int {
 	if e.spanner != nil {
 		return min(s.batch, budget.Records)
@@ -168,7 +168,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // these do not change the measurement
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // irrelevant to the measurement
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -239,7 +239,7 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// part is a measurement, in run order, with an empty engine and a new server. Some make no sense on the Spanner
+// part is a measurement, in run order, with an empty engine and a new server. Some parts make no sense on the Spanner
 // emulator, which scans whole tables and has smaller batches.
 type part struct {
 	name    string
@@ -325,7 +325,7 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 		all = append(all, b.settings(e)...)
 	}
 	if e.postgres != nil {
-		// The previous server's bodies were deleted with its data folder.
+		// The previous server's data folder, with the bodies, was deleted.
 		err := e.exec(ctx, `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
 		if err != nil {
 			return err

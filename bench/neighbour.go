@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// neighbours are two clients of a service: one attacks, the other works normally.
+// neighbours are two clients of a service: an attacker and a normal one.
 type neighbours struct {
 	service
 	title   string
@@ -21,7 +21,6 @@ type neighbours struct {
 	attacks []attack
 }
 
-// attack is a client's work on many connections.
 type attack struct {
 	name    string
 	callers int
@@ -30,7 +29,7 @@ type attack struct {
 
 type damage struct {
 	served, refused atomic.Int64
-	sent            sync.WaitGroup // done when a caller sends, or is about to send, its first request
+	sent            sync.WaitGroup // done when a caller is about to send its first request
 }
 
 // neighbourGoal limits a neighbour's p99 during an attack.

@@ -12,7 +12,7 @@ import (
 const (
 	s3Attacked  = "/attacked"
 	s3Neighbour = "/neighbour"
-	// s3LongKeys are the attacker's keys. Lists escape each to six times its length.
+	// s3LongKeys are the attacker's keys. Escaping in lists makes them six times as long.
 	s3LongKeys = 1000
 	// s3Listers is the number of attacking connections: a list takes as long as a hundred other requests.
 	s3Listers = 48

@@ -12,18 +12,18 @@ import (
 
 type neighbourGuest struct{ on *engine }
 
-// guestSearch finds all built-in hotels in the largest page.
+// guestSearch returns all built-in hotels in the largest page.
 const guestSearch = `{"country":"AT","pageSize":50}`
 
-// Servers for other parts have no guests: see enable.
+// Only enable enables guests.
 func (neighbourGuest) settings(*engine) []string { return nil }
 
-// enable lets the load generator choose an address for each guest, and disables rate limits, which would refuse the
-// attack too early.
+// enable lets the load generator choose each guest's address, and disables rate limits, which would refuse the attack
+// too early.
 func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see service.go
 	return append(w.on.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // several servers use one database
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // on one database
 		"HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_BUCKETS__ENABLED=false"), nil
 }
 
@@ -46,7 +46,7 @@ func (neighbourGuest) operations() []operation { return nil }
 // The catalogue is built in, and sessions begin empty.
 func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
 
-// No bare engine is measured for neighbours.
+// Neighbours have no limit.
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }
 
 // guestNeighbours attacks with one guest's searches, while another reads the wishlist.

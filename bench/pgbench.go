@@ -15,7 +15,7 @@ import (
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench runs a script and returns the rate per second.
+// pgbench runs a script and returns its rate per second.
 func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
 	program, err := findPgbench()
 	if err != nil {
@@ -45,7 +45,7 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 // during rounds up to seconds.
 func during(d time.Duration) []string { return []string{"-T", strconv.Itoa(wholeSeconds(d))} }
 
-// findPgbench finds the program, which Debian does not put into PATH.
+// findPgbench also looks outside of PATH, because of Debian.
 func findPgbench() (string, error) {
 	if path, err := exec.LookPath("pgbench"); err == nil {
 		return path, nil

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// pocketBase stores extension records in a collection with a JSON field, which signed-in users may read and write. It
+// pocketBase stores extension records in a collection with a JSON field that signed-in users may read and write. It
 // commits to SQLite without syncing the disk.
 type pocketBase struct {
 	admin string

@@ -18,14 +18,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// report writes results to the terminal, and part by part into a document.
+// report writes results to the terminal and, part by part, into a document.
 type report struct {
 	terminal io.Writer
 	document string // path; may be ""
 	begin    string
 }
 
-// part measures something and replaces its results in the document.
+// part measures and replaces its results in the document.
 func (r *report) part(name string, measure func(out io.Writer) error) error {
 	var text bytes.Buffer
 	out := io.MultiWriter(&text, r.terminal)
@@ -45,7 +45,7 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.document, err)
 	}
-	return os.WriteFile(r.document, []byte(now), 0o600) // exists and keeps its mode
+	return os.WriteFile(r.document, []byte(now), 0o600) // keeps its mode
 }
 
 func replace(document, part, text string) (string, error) {
@@ -123,7 +123,7 @@ func sqliteVersion() (version string, err error) {
 	return version, err
 }
 
-// syncRate measures 8 kB syncs per second of an existing file in the temporary folder: the commit rate.
+// syncRate measures 8 kB syncs per second of a file in the temporary folder: the commit rate.
 func syncRate() (int, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 type rows struct {
 	service
 
-	// grow gives owners from first on so many records each, directly in the database while the server is stopped.
-	// Through the server it would take hours.
+	// grow adds so many records to each owner, directly in the database of the stopped server. Through the server it
+	// would take hours.
 	grow    func(ctx context.Context, s *server, first, owners, records, bytes int) error
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
 	// check fails if writes created records instead of overwriting them.
@@ -50,7 +50,7 @@ func spread(first, n, most int) (numbers []int) {
 	return numbers
 }
 
-// growing fills the tables step by step and measures writes by the same number of owners, spread over the tables. It
+// growing fills the tables step by step and measures writes by a fixed number of owners, spread over the tables. It
 // returns the final number of owners.
 func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
 	for _, rows := range o.rows {
@@ -132,7 +132,7 @@ func (w *rows) checkOwner(ctx context.Context, owner credentials, records int) e
 	return w.check(ctx, c, records)
 }
 
-// past fills the tables while the server is stopped, with a script for PostgreSQL or the SQLite file.
+// past fills the tables of the stopped server with a script for PostgreSQL or the SQLite file.
 func (s *server) past(ctx context.Context, file string, lite, postgres []string) error {
 	s.stop()
 	var err error

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// Names of S3 works in the tables.
+// S3 works in the tables.
 const (
 	workPutSmall   = "s3 PUT 4 KiB"
 	workGetSmall   = "s3 GET 4 KiB"
@@ -33,7 +33,6 @@ const (
 	workMixedMiddle = "s3 mixed, 1 MiB"
 )
 
-// Buckets and body sizes.
 const (
 	s3Objects = "/objects"
 	s3List    = "/list"
@@ -45,13 +44,13 @@ const (
 	s3Page   = 1000
 	s3Groups = 100
 
-	// Most connections for 64 MiB: more PUTs fill the disk, and more GETs the limit's, which writes what it reads.
+	// Most connections for 64 MiB: more PUTs fill the disk, and more GETs fill the limit's, which writes a copy.
 	s3LargePuts = 4
 	s3LargeGets = 16
 	s3Fillers   = 64
 )
 
-// s3Load is an S3 server's load. All connections use one account (some servers have no other) and the same buckets.
+// s3Load is an S3 load. All connections use one account (some servers have only one) and the same buckets.
 type s3Load struct {
 	size *size
 	data func() []byte
@@ -88,7 +87,7 @@ func (w *s3Load) newKey() string {
 
 func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
 
-// listKey returns the key of a listed object, in s3Groups folders.
+// listKey returns a key in one of s3Groups folders.
 func (w *s3Load) listKey(i int) string {
 	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
 }
@@ -110,7 +109,6 @@ func (w *s3Load) operations() []operation {
 	}
 }
 
-// Numbers of objects to read.
 const (
 	s3MiddleReads = 16
 	s3LargeReads  = 2

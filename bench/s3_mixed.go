@@ -17,11 +17,11 @@ var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P
 type mixed struct {
 	mu   sync.Mutex
 	turn int
-	keys []string // existing objects not in use
+	keys []string // existing, unused objects
 }
 
-// step chooses the next method and key for send. PUT gets a new key, other methods a random existing one, which no
-// other request gets until send returns, so no object is read while it is deleted.
+// step chooses the next method and key for send. A PUT gets a new key, other methods a random existing key that no
+// other request uses until send returns, so no object is read while it is deleted.
 func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
 	m.mu.Lock()
 	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
@@ -84,7 +84,7 @@ func mixedSize(operation string) int {
 
 type mixedRow func(ctx context.Context, method, key string) error
 
-// mix is a mixed work's limit: a row per request, and a file for GET and PUT. Deleted objects' files stay, like at
+// mix is a mixed work's limit: a row per request, and a file for GET and PUT. Files of deleted objects stay, like on
 // the server until it collects garbage.
 func (f *bucketsFiles) mix(size int, row mixedRow) step {
 	return func(ctx context.Context, _, _ int) error {

@@ -30,11 +30,11 @@ type server struct {
 	cmd    *exec.Cmd
 	ended  chan struct{}
 	next   int
-	theirs []int // processes of a server started elsewhere
+	theirs []int // of a server started elsewhere
 	access *credentials
 }
 
-// pids is empty for another machine.
+// pids is empty for a remote server.
 func (s *server) pids() []int {
 	if s.cmd == nil {
 		return s.theirs

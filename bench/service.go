@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// service is a measured service. The rest is common: it starts servers, keeps connections, alternates windows, reads
-// CPU times and writes tables.
+// service is a measured service. Everything else is shared: servers, connections, alternating windows, CPU times and
+// tables.
 type service interface {
 	// settings are environment variables for the server.
 	settings(e *engine) []string
@@ -83,14 +83,14 @@ type operation struct {
 	most  int
 
 	do func(ctx context.Context, c *caller, i int) error
-	// settle waits for work that requests leave to the server; may be nil.
+	// settle waits for the server's background work; may be nil.
 	settle func(ctx context.Context, s *server) error
-	// prepare creates what a window uses up, which then has a fixed number of requests; may be nil.
+	// prepare creates data that a window uses up, which then has a fixed number of requests; may be nil.
 	prepare func(ctx context.Context, all []*caller) error
 	times   int
 }
 
-// goal is the minimum ratio of server to limit, and the maximum server CPU per operation; 0: none.
+// goal is the minimum ratio of server to limit, and the maximum server CPU per operation; 0: no goal.
 type goal struct {
 	ratio float64
 	cpu   time.Duration

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Goals of an idle process.
+// Goals for an idle process.
 const (
 	readyGoal = 300 * time.Millisecond
 	idleGoal  = 60 << 20

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Names of Sync operations in the table.
+// Sync operations in the table.
 const (
 	workPut    = "PUT 500 B"
 	workPost   = "POST 100 × 500 B"
@@ -27,7 +27,7 @@ const (
 	workCommit = "batch: commit %s"
 )
 
-// Collections, and the records per user that an operation uses in them.
+// Collections, and an operation's records per user.
 const (
 	putCollection, putRecords   = "bookmarks", 100
 	postCollection, postRecords = "forms", 100
@@ -59,7 +59,7 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	c, err := sync.Issue(w.secret, node, tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
 	return credentials{
 		Endpoint: c.Endpoint,
-		// Without a body hash, which would cost as much as the measured server, on the same cores.
+		// A body hash would cost as much as the measured server, on the same cores.
 		sign: func(req *http.Request) error { return hawk.SignHTTP(req, c.ID, c.Key, time.Now(), "") },
 	}, err
 }
@@ -102,7 +102,7 @@ func (w *syncLoad) operations() []operation {
 	}
 }
 
-// records returns the operations' number of records by collection.
+// records returns the operations' records by collection.
 func (w *syncLoad) records(e *engine) map[string]int {
 	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
 	if e.spanner == nil {
@@ -140,7 +140,7 @@ func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) er
 type batchLimit interface {
 	limit
 
-	// stage adds the i-th 100 records to a user's only batch, opening it with the first; commit moves them to the
+	// stage adds the i-th 100 records to a user's only batch, which the first call opens; commit moves them to the
 	// collection.
 	stage(ctx context.Context, user int64, i int) error
 	commit(ctx context.Context, user int64) error
@@ -164,7 +164,7 @@ func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) 
 type syncLimit struct {
 	engine  *engine
 	records map[string]int // per user, by collection
-	ids     []string       // for a batch, or for a larger collection
+	ids     []string       // for a batch or a larger collection
 	batch   int
 }
 
@@ -198,8 +198,8 @@ const spannerGoal = 0.7
 
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-// payload returns a payload like a client's, with at least about 150 bytes: an object in a string, whose quotes are
-// escaped on the wire.
+// payload returns at least about 150 bytes like a client's: an object in a string, whose quotes are escaped on the
+// wire.
 func payload(bytes int) string {
 	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end

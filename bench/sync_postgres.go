@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/postgres"
 )
 
-// The statements of a POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
+// Statements of POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
 const (
 	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	pgUpsert        = `

@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/sqlite"
 )
 
-// Copies of the service's statements: TestStatements compares them.
+// Copies of the service's statements; see TestStatements.
 const (
 	liteCounters      = `SELECT modified, count, total_bytes, collection_id, quota FROM user_collections WHERE user_id = ?`
 	liteHeader        = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
@@ -93,7 +93,7 @@ func (l *syncSQLite) window(ctx context.Context, operation string, callers int, 
 	return rate(ctx, callers, lasting(d), step)
 }
 
-// put does all of the service's work for a PUT, including reads.
+// put does a PUT's full work, including reads.
 func (l *syncSQLite) put(ctx context.Context, caller, i int) error {
 	user, coll, now := 1+int64(caller), collectionIDs[putCollection], time.Now().UnixMilli()
 	var row int64
@@ -197,7 +197,7 @@ func (l *syncSQLite) commit(ctx context.Context, user int64) error {
 		if moved := c.Changes(); moved != l.batch {
 			return fmt.Errorf("moved %d rows, want %d", moved, l.batch)
 		}
-		// Deleting the batch deletes its records.
+		// Also deletes its records.
 		if err := lite(c, liteUnstage, nil, user, coll); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func drive(ctx context.Context, callers int, more more, step step) (took []time.
 	return slices.Concat(each...), time.Since(start), err
 }
 
-// rate is drive for a limit, of which only throughput is measured.
+// rate is drive for a limit, which measures only throughput.
 func rate(ctx context.Context, callers int, more more, step step) (float64, error) {
 	took, all, err := drive(ctx, callers, more, step)
 	return perSecond(len(took), all), err
