@@ -2,6 +2,8 @@ package hotstatetest
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,5 +61,42 @@ func attributesConcurrently(_ *testing.T, c *client) {
 			}
 		})
 		suite.Equal(c.t, "stored", stored.Load(), 1)
+	}
+}
+
+// attributesWhileChanged reads a session while another request changes its attributes, then its currency. Each read
+// returns both as of one moment.
+func attributesWhileChanged(_ *testing.T, c *client) {
+	const changes, readers = 100, 3
+	states := make([]guest.Session, 1+changes) // the first is the new session
+	for n := 1; n < len(states); n++ {
+		text := fmt.Sprintf(`{"n":%d,"text":"%s"}`, n, strings.Repeat("a", 2000))
+		states[n] = guest.Session{Attributes: guest.NewAttributes(canonjson.Value(text)), Preferences: guest.Preferences{Currency: strconv.Itoa(n)}}
+	}
+	var done atomic.Bool
+	c.concurrently(1+readers, func(i int) {
+		if i > 0 {
+			for !done.Load() {
+				c.readState(states)
+			}
+			return
+		}
+		was := ""
+		for _, s := range states[1:] {
+			suite.Equal(c.t, "stored", c.put(was, string(s.Attributes.Value)), true)
+			c.session(guest.Change{Currency: &s.Currency})
+			was = s.Attributes.Version
+		}
+		done.Store(true)
+	})
+}
+
+// readState reads the session. Its attributes are in states, and its currency is in the same state or the previous one.
+func (c *client) readState(states []guest.Session) {
+	c.t.Helper()
+	s := c.session(guest.Change{ReadAttributes: true})
+	n := slices.IndexFunc(states, func(state guest.Session) bool { return state.Attributes == s.Attributes })
+	if n < 0 || s.Currency != states[n].Currency && s.Currency != states[max(n-1, 0)].Currency {
+		c.t.Errorf("attributes %.20s of version %q with currency %q", s.Attributes.Value, s.Attributes.Version, s.Currency)
 	}
 }

@@ -16,7 +16,7 @@ func sessionChecks() []check {
 	return []check{
 		{"Begin", begin}, {"Preferences", preferences}, {"Life", life}, {"TouchExtendsAll", touchExtendsAll},
 		{"List", lists}, {"ListIsCapped", listIsCapped}, {"PushConcurrently", pushConcurrently},
-		{"Attributes", attributes}, {"AttributesConcurrently", attributesConcurrently}, {"Search", search}, {"Drop", drop}, {"Ping", ping},
+		{"Attributes", attributes}, {"AttributesConcurrently", attributesConcurrently}, {"AttributesWhileChanged", attributesWhileChanged}, {"Search", search}, {"Drop", drop}, {"Ping", ping},
 	}
 }
 

@@ -27,8 +27,9 @@ type preferencesView struct {
 
 func (x *exchange) sendSession(status int, s guest.Session) error {
 	a, err := jsonAnswer(status, sessionView{s.Created, x.user.User, preferencesView{s.Locale, s.Currency}})
-	if s.Attributes.Value != "" { // large and already canonical: encoding it again would dominate the request
-		a.Body = slices.Concat(a.Body[:len(a.Body)-2], []byte(`,"attributes":`), []byte(s.Attributes.Value), []byte("}\n"))
+	if v := s.Attributes.Value; err == nil && v != "" { // large and already canonical: encoding it again would dominate the request
+		a.Body = slices.Grow(a.Body, len(`,"attributes":`)+len(v))
+		a.Body = append(append(append(a.Body[:len(a.Body)-2], `,"attributes":`...), v...), "}\n"...)
 	}
 	if err == nil {
 		send(x.out, a)

@@ -3,7 +3,10 @@ package redis
 import (
 	"cmp"
 	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -21,12 +24,11 @@ func (h *Hot) sessionKeys(id guest.ID) []string {
 	return []string{key, key + ":wishlist", key + ":recent", key + ":history", key + ":wishlist-lease"}
 }
 
-var (
-	scriptSession = rueidis.NewLuaScript(`
+const textSession = `
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
 local attributes, version = '', ''
 if ARGV[4] ~= '' then version = redis.call('HGET', KEYS[1], 'attributesVersion') or '' end
-if version ~= ARGV[4] then attributes = redis.call('HGET', KEYS[1], 'attributes') or '' end
+if version ~= ARGV[4] and ARGV[4] ~= '-' then attributes = redis.call('HGET', KEYS[1], 'attributes') or '' end
 local set = {'lastSeenAt', ARGV[2]}
 if not s[1] then
 	set[3], set[4] = 'createdAt', ARGV[3]
@@ -38,7 +40,11 @@ for i = 5, #ARGV, 2 do
 end
 redis.call('HSET', KEYS[1], unpack(set))
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
-return {s[1], s[2] or '', s[3] or '', s[4] or '', attributes, version}`)
+return {s[1], s[2] or '', s[3] or '', s[4] or '', attributes, version}`
+
+var (
+	scriptSession = rueidis.NewLuaScript(textSession)
+	sumSession    = sha1.Sum([]byte(textSession)) //nolint:gosec // likewise
 
 	scriptPutAttributes = rueidis.NewLuaScript(`
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'attributesVersion')
@@ -69,14 +75,15 @@ for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 )
 
+// Values of the fourth argument of scriptSession that are not versions. Without it, the script reads no attributes.
+const (
+	anyVersion  = "*" // read the attributes
+	onlyVersion = "-" // read their version
+)
+
 // Session implements backend.Hot.
 func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
-	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli())}
-	if change.ReadAttributes {
-		args = append(args, cmp.Or(change.KnownVersion, "*"))
-	} else {
-		args = append(args, "")
-	}
+	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli()), ""}
 	if change.Locale != nil {
 		args = append(args, "localePreference", *change.Locale)
 	}
@@ -86,16 +93,63 @@ func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s 
 	if change.Campaign != nil {
 		args = append(args, "campaign", *change.Campaign)
 	}
-	err = h.script(ctx, command{"session", scriptSession, h.sessionKeys(id)[:4], args}, func(r rueidis.RedisResult) error {
+	if change.ReadAttributes {
+		args[3] = cmp.Or(change.KnownVersion, anyVersion)
+	}
+	cmd := command{"session", scriptSession, h.sessionKeys(id)[:4], args}
+	if args[3] == anyVersion {
+		return h.withAttributes(ctx, id, cmd)
+	}
+	err = h.script(ctx, cmd, readSession(id, &s))
+	return s, err
+}
+
+func readSession(id guest.ID, s *guest.Session) func(rueidis.RedisResult) error {
+	return func(r rueidis.RedisResult) error {
 		fields, err := r.AsStrSlice()
 		if err != nil {
 			return err
 		}
 		seen, err := moment(fields[0])
-		s = guest.Session{ID: id, Created: id.Time(), LastSeen: seen, Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2], Campaign: fields[3]}}
+		*s = guest.Session{ID: id, Created: id.Time(), LastSeen: seen, Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2], Campaign: fields[3]}}
 		s.Attributes = guest.Attributes{Value: canonjson.Value(fields[4]), Version: fields[5]}
 		return err
+	}
+}
+
+// withAttributes reads the attributes with a command of their own: Lua takes 20 µs to copy 16 KiB, during which Redis
+// serves nobody else. If another request has changed them after the script, the script reads both.
+func (h *Hot) withAttributes(ctx context.Context, id guest.ID, cmd command) (s guest.Session, err error) {
+	var loaded, same bool
+	err = h.run(ctx, cmd.name, func(ctx context.Context, c rueidis.Client) error {
+		short := slices.Clone(cmd.args)
+		short[3] = onlyVersion
+		results := c.DoMulti(ctx,
+			c.B().Evalsha().Sha1(hex.EncodeToString(sumSession[:])).Numkeys(int64(len(cmd.keys))).Key(cmd.keys...).Arg(short...).Build(),
+			c.B().Hmget().Key(cmd.keys[0]).Field("attributesVersion", "attributes").Build())
+		if refusal, is := rueidis.IsRedisErr(results[0].Error()); is && refusal.IsNoScript() {
+			return nil
+		}
+		loaded = true
+		if err := readSession(id, &s)(results[0]); err != nil {
+			return err
+		}
+		fields, err := results[1].AsStrSlice()
+		if err != nil {
+			return err
+		}
+		if same = fields[0] == s.Attributes.Version; same {
+			s.Attributes.Value = canonjson.Value(fields[1])
+		}
+		return nil
 	})
+	if err != nil || same {
+		return s, err
+	}
+	seen := s.LastSeen
+	if err = h.script(ctx, cmd, readSession(id, &s)); loaded {
+		s.LastSeen = seen
+	}
 	return s, err
 }
 
