@@ -6,15 +6,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Once is the result of an idempotent step: repeated requests get the first result.
+// Once is the result of an idempotent step; repeats get the first result.
 type Once[R any] struct {
 	Result   R
 	Replayed bool
-	Former   *FormerAnswer // set if an earlier release answered; Result is then empty
+	Former   *FormerAnswer // from an earlier release; Result is then empty
 }
 
-// FormerAnswer is an HTTP response to a mutation. Earlier releases stored it instead of the result; it is replayed
-// unchanged, and is at most MutationLife old.
+// FormerAnswer is an HTTP response that an earlier release stored instead of the result. It is replayed unchanged.
 type FormerAnswer struct {
 	Status      int
 	ContentType string // "" if there is no body
@@ -22,19 +21,17 @@ type FormerAnswer struct {
 	Body        []byte
 }
 
-// StoredAnswer is a result as databases and hot state store it for repeated requests.
+// StoredAnswer is a stored result for repeated requests.
 type StoredAnswer struct {
-	// Version is the encoding version of Body. Values from 100 are the HTTP status of a FormerAnswer.
+	// result encoding; from 100: HTTP status of a FormerAnswer
 	Version               int
 	ContentType, Location string // FormerAnswer only
 	Body                  []byte
 }
 
 const (
-	// answerVersion is the current version: Body is the JSON result.
 	answerVersion = 1
-	// firstStatus is the smallest HTTP status.
-	firstStatus = 100
+	firstStatus   = 100
 )
 
 // Encode encodes a result for storage.
@@ -46,8 +43,8 @@ func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	return StoredAnswer{Version: answerVersion, Body: m.seal(body)}, nil
 }
 
-// Begin starts a mutation. If its key already has an answer, Begin returns the decoded result and done is true; same
-// reports whether the answered request has the mutation's digest. After an error the step must not run.
+// Begin starts a mutation. If its key already has an answer, Begin returns it with done set; same reports whether the
+// digests match. After an error the step must not run.
 func Begin[R any](m *Mutation, a StoredAnswer, found, same bool) (o Once[R], done bool, err error) {
 	switch {
 	case found && !same:
@@ -78,7 +75,6 @@ func decodeAnswer[R any](m *Mutation, a StoredAnswer) (o Once[R], err error) {
 	return o, nil
 }
 
-// stored encodes an answer for hot state.
 func (o *Once[R]) stored(m *Mutation) (StoredAnswer, error) {
 	if f := o.Former; f != nil {
 		return StoredAnswer{Version: f.Status, ContentType: f.ContentType, Location: f.Location, Body: m.seal(f.Body)}, nil

@@ -13,10 +13,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxAttributes is the maximum size of a session's attributes in bytes of canonical JSON.
+// MaxAttributes is the maximum size of a session's attributes, in bytes of canonical JSON.
 const MaxAttributes = 16 << 10
 
-// Attributes is a JSON object that a front end stores with a session. The zero value is empty.
+// Attributes is a JSON object that a front end keeps in a session. The zero value is empty.
 type Attributes struct {
 	Value   canonjson.Value // "" if empty
 	Version string          // derived from Value; "" if empty
@@ -41,10 +41,10 @@ func (a *Attributes) Object() canonjson.Value {
 	return a.Value
 }
 
-// noVersion is the tag of empty attributes.
+// tag of empty attributes
 const noVersion = "0"
 
-// Tag returns the version for clients, which is never empty.
+// Tag returns the version for clients; it is never empty.
 func (a *Attributes) Tag() string {
 	if a.Version == "" {
 		return noVersion
@@ -77,17 +77,16 @@ func (e *AttributesFullError) Error() string {
 	return fmt.Sprintf("the attributes would have %d bytes, and may have at most %d", e.Size, e.Most)
 }
 
-// patchTries limits retries after concurrent patches.
 const patchTries = 10
 
-// Attributes returns a session's attributes, or an error if they are unavailable: a front end must not take them for
-// empty. The value is not read if the version is known, which may be "".
+// Attributes returns a session's attributes, or an error if they are unavailable, so that a front end does not take
+// them for empty. The value is not read if known, which may be "", is its version.
 func (s *Service) Attributes(ctx context.Context, id ID, known string) (Attributes, error) {
 	session, err := s.opts.Hot.Session(ctx, id, Change{ReadAttributes: true, KnownVersion: known})
 	return session.Attributes, err
 }
 
-// PatchAttributes patches a session's attributes. Concurrent patches apply one after the other.
+// PatchAttributes applies a patch; concurrent patches run one after the other.
 func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch) (c ChangedAttributes, err error) {
 	if p.Patch == "" || p.Patch[0] != '{' {
 		return c, ErrAttributesPatch
@@ -119,7 +118,6 @@ func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch)
 	return c, ErrInFlight
 }
 
-// patched applies a patch, if the profile allows the result.
 func (s *Service) patched(ctx context.Context, before Attributes, patch canonjson.Value) (Attributes, error) {
 	most := s.opts.Profile.MaxAttributes()
 	value, err := before.Object().Merge(patch, 2*MaxAttributes)
@@ -132,7 +130,6 @@ func (s *Service) patched(ctx context.Context, before Attributes, patch canonjso
 	return NewAttributes(value), s.checkAttributes(ctx, value)
 }
 
-// checkAttributes returns FieldErrors with errcode.Invalid unless the value matches the profile's schema.
 func (s *Service) checkAttributes(ctx context.Context, value canonjson.Value) error {
 	if len(s.opts.Profile.site().AttributesSchema) == 0 {
 		return nil
@@ -144,7 +141,6 @@ func (s *Service) checkAttributes(ctx context.Context, value canonjson.Value) er
 	return schema.validate(ctx, value)
 }
 
-// changedMembers returns the names whose values differ.
 func changedMembers(before, after canonjson.Value) (names []string, err error) {
 	var was, is map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(before), &was); err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Cookies signs session cookies: session ID, key ID, and an HMAC-SHA256 of both, joined by dots. So a session is
-// known to be genuine even if hot state lost it, and nobody can forge it. It is safe for concurrent use.
+// Cookies signs session cookies: session ID, key ID, and an HMAC-SHA256 of both, joined by dots. The signature proves
+// a session even after hot state lost it. Cookies is safe for concurrent use.
 type Cookies struct {
 	keys []cookieKey // the first key signs
 }
@@ -42,8 +42,7 @@ func (c *Cookies) Sign(session ID) string {
 	return text + "." + c.keys[0].sum(text)
 }
 
-// Verify returns the guest or user session in a validly signed cookie. old means that an old key signed it, so the
-// cookie should be replaced.
+// Verify returns the guest or user session in a validly signed cookie. If old, replace the cookie: its key is old.
 func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 	if len(cookie) > MaxCookie {
 		return "", false, false

@@ -8,15 +8,15 @@ import (
 	"net/netip"
 )
 
-// Visitor identifies a guest's browser. It is personal data: never store, log or publish it, only its keyed hashes.
+// Visitor identifies a guest's browser: personal data that must never be stored, logged or published, only hashed.
 type Visitor struct {
 	UserAgent      string
 	AcceptLanguage string
-	IP             string // "" if unknown
+	IP             string
 }
 
-// Hasher computes keyed hashes (HMAC-SHA256) of visitor data, so that an address or a browser cannot be found by
-// trial without the secret. It is safe for concurrent use.
+// Hasher computes keyed hashes (HMAC-SHA256) of visitor data, which prevent guessing addresses and browsers without
+// the secret. It is safe for concurrent use.
 type Hasher struct{ keys [][]byte } // the first key is used for new hashes
 
 // NewHasher takes the configured secrets, the current one first.
@@ -41,10 +41,10 @@ func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-age
 // IP hashes the address; for IPv6, its /64 network.
 func (h *Hasher) IP(v Visitor) []byte { return SumOf(h.keys[0], "ip", network(v.IP)) }
 
-// IsFingerprint reports whether sum is the browser's hash under any secret.
+// IsFingerprint checks sum under all secrets.
 func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool { return h.is(sum, fingerprint(v)...) }
 
-// IsIP reports whether sum is the address's hash under any secret.
+// IsIP checks sum under all secrets.
 func (h *Hasher) IsIP(sum []byte, v Visitor) bool { return h.is(sum, "ip", network(v.IP)) }
 
 func (h *Hasher) is(sum []byte, parts ...string) bool {
@@ -58,7 +58,7 @@ func (h *Hasher) is(sum []byte, parts ...string) bool {
 
 func fingerprint(v Visitor) []string { return []string{"fingerprint", v.UserAgent, v.AcceptLanguage} }
 
-// network returns the canonical address. IPv6 is cut to its /64, since a client may use all of it.
+// network returns the canonical address, cut to a /64 for IPv6, since a client may use all of it.
 func network(text string) string {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {
@@ -70,7 +70,7 @@ func network(text string) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// SumOf returns the HMAC of length-prefixed parts, so that no two lists of parts collide.
+// SumOf returns the HMAC of length-prefixed parts, so different lists never collide.
 func SumOf(key []byte, parts ...string) []byte {
 	m := hmac.New(sha256.New, key)
 	for _, p := range parts {

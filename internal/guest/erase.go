@@ -8,7 +8,7 @@ import (
 )
 
 // Erased counts erased and kept rows. Kept events still name the session, but its random ID means nothing without the
-// guest's cookie.
+// cookie.
 type Erased struct {
 	Wishes    int `json:"wishes"`
 	Handoffs  int `json:"handoffs"`
@@ -17,7 +17,7 @@ type Erased struct {
 	Events    int `json:"events"`
 	Kept      int `json:"keptEvents"` // audited, or not yet published
 
-	// Remains lists where the database may still hold deleted content. SQLite files and WALs keep nothing.
+	// Remains says where the database may still hold deleted content. SQLite files and WALs keep nothing.
 	Remains []string `json:"remains"`
 }
 
@@ -32,17 +32,16 @@ func (id ID) Begun() time.Time { return id.Time().Add(-clockError) }
 
 // FirstEvent returns an ID below all event IDs of a session.
 func FirstEvent(session ID) string {
-	var first ulid.ULID // random bits are zero
+	var first ulid.ULID
 	_ = first.SetTime(ulid.Timestamp(session.Begun()))
 	return EventPrefix + first.String()
 }
 
-// ErrSessionID is returned for an invalid session ID.
+// ErrSessionID rejects invalid session IDs.
 var ErrSessionID = BadParameter("expected gms_ and a ULID", "session")
 
-// Erase deletes all data about a session: wishlist, handoffs, answers, scores, published events, preferences and
-// lists. Open handoffs become void. Retry after an error, which may leave some data behind. Unlike Clear, Erase does
-// not need the guest's cookie, which stays valid.
+// Erase deletes all data about a session and voids open handoffs. Retry after an error, which may leave some data.
+// Unlike Clear, Erase does not need the guest's cookie, which stays valid.
 func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	id, ok := ParseID(SessionPrefix, session)
 	if !ok {

@@ -18,7 +18,7 @@ type Event struct {
 	Payload   json.RawMessage
 	At        time.Time // in microseconds
 
-	// SampleRate is how many events this event represents, the others being unpublished; 0 means 1.
+	// how many events this one represents, as the others are not published; 0: 1
 	SampleRate int
 }
 
@@ -26,7 +26,7 @@ type Event struct {
 func (e *Event) Headers(trace Trace) string {
 	members := make([]string, 0, 3)
 	if trace.Parent != "" {
-		members = append(members, `"traceparent":"`+trace.Parent+`"`) // needs no escaping: hexadecimal digits and hyphens
+		members = append(members, `"traceparent":"`+trace.Parent+`"`) // hexadecimal digits and hyphens need no escaping
 	}
 	if trace.Parent != "" && trace.State != "" {
 		text, _ := json.Marshal(trace.State)
@@ -44,7 +44,7 @@ const (
 	Audit       = "audit"
 )
 
-// BeforeEvents returns a text below all event IDs at a time, and above those of earlier milliseconds.
+// BeforeEvents returns a text that sorts below all event IDs at a time and above earlier milliseconds.
 func BeforeEvents(at time.Time) string {
 	var u ulid.ULID
 	if at.Before(time.UnixMilli(0)) || u.SetTime(ulid.Timestamp(at)) != nil {

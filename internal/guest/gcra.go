@@ -2,7 +2,7 @@ package guest
 
 import "time"
 
-// Bucket is a token bucket and its limit.
+// Bucket is a token bucket.
 type Bucket struct {
 	Key string // e.g. search:gms_…
 	Limit
@@ -23,7 +23,7 @@ type Taken struct {
 	Retry     time.Duration // until a token is available; 0 if allowed
 }
 
-// Micros returns the time to gain a token and the time to fill an empty bucket, in microseconds.
+// Micros returns, in microseconds, the time to gain a token and the time to fill an empty bucket.
 func (l Limit) Micros() (interval, most int64) {
 	interval = max(1, l.Per.Microseconds()/int64(max(1, l.Events)))
 	return interval, interval * int64(l.Burst)
@@ -35,11 +35,11 @@ func (l Limit) Life() time.Duration {
 	return max(time.Minute, time.Duration(most)*time.Microsecond)
 }
 
-// Take takes a token by the generic cell rate algorithm. full is when the bucket is full, in microseconds like now; 0
-// for a new bucket. A Redis script implements the same steps.
+// Take applies the generic cell rate algorithm. full is when the bucket is full, in microseconds like now; 0 for a
+// new bucket. A Redis script implements the same steps.
 func (l Limit) Take(full, now int64) (int64, Taken) {
 	interval, most := l.Micros()
-	full = min(max(full, now), now+most) // limits the wait if the clock was set back
+	full = min(max(full, now), now+most) // limits the wait after the clock was set back
 	if next := full + interval; next-now <= most {
 		return next, l.Taken(true, next-now)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hot is the state of sessions and requests that may be lost at any time.
+// Hot is session and request state that may be lost at any time.
 type Hot interface {
 	HotSessions
 	HotMirror
@@ -14,21 +14,21 @@ type Hot interface {
 	HotLimits
 }
 
-// HotSessions stores sessions, their lists and their searches.
+// HotSessions stores sessions, their lists and their searches. All methods but PutSearch and DropSession extend the
+// lives of the session, its lists and its mirror.
 type HotSessions interface {
 	// Session applies change and reads a session. A missing session starts at the time in its ID, without
-	// preferences. The session, its lists and its mirror live longer.
+	// preferences.
 	Session(ctx context.Context, id ID, change Change) (Session, error)
 
-	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes). It extends
-	// lives like Session.
+	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes).
 	PutAttributes(ctx context.Context, id ID, was string, next Attributes) (stored bool, err error)
 
-	// Push puts an item at the front of a list. It removes an item with the same key, and the last item if the list
-	// is full. It extends lives like Session.
+	// Push puts an item at the front of a list. It removes an item with the same key, and the last item of a full
+	// list.
 	Push(ctx context.Context, id ID, list List, item Item) error
 
-	// Items reads a list, newest first. It extends lives like Session.
+	// Items reads a list, newest first.
 	Items(ctx context.Context, id ID, list List) ([]Item, error)
 
 	// PutSearch stores a search session for SearchLife.
@@ -36,7 +36,7 @@ type HotSessions interface {
 
 	Search(ctx context.Context, id ID) (s Search, found bool, err error)
 
-	// DropSession deletes a session, its lists, its mirror and the given searches. It is not atomic.
+	// DropSession deletes a session, its lists, its mirror and the given searches, not atomically.
 	DropSession(ctx context.Context, id ID, searches []ID) error
 }
 
@@ -49,11 +49,11 @@ type Session struct {
 	Attributes Attributes // only with Change.ReadAttributes
 }
 
-// Preferences are a guest's settings and the campaign that brought the guest here. "" means unset.
+// Preferences are a guest's settings and the latest campaign that brought the guest here. "" means unset.
 type Preferences struct {
 	Locale   string // BCP 47, e.g. de-AT
 	Currency string // ISO 4217, e.g. EUR
-	Campaign string // JSON object; the latest campaign
+	Campaign string // JSON object
 }
 
 // Change replaces the preferences that are not nil.
@@ -62,8 +62,8 @@ type Change struct {
 	Currency *string `json:"currency"`
 	Campaign *string `json:"-"`
 
-	ReadAttributes bool   `json:"-"` // also read the attributes
-	KnownVersion   string `json:"-"` // skip reading attributes of this version; "": always read
+	ReadAttributes bool   `json:"-"`
+	KnownVersion   string `json:"-"` // skips reading attributes of this version; "": always read
 }
 
 // Hot state lifetimes.
@@ -106,22 +106,21 @@ type Search struct {
 // HotMirror caches whole wishlists. Only a caller with a lease can store a copy, and only if the wishlist has not
 // changed since, so slow readers and crashed writers never leave an old copy behind.
 type HotMirror interface {
-	// Mirror reads a session's wishlist copy. If it is missing and nobody else fills or blocks it, the caller gets a
-	// lease and should fill it. Mirror extends lives like Session.
+	// Mirror reads a wishlist copy. If it is missing and nobody else fills or blocks it, the caller gets a lease and
+	// should fill it. Mirror extends lives like HotSessions.
 	Mirror(ctx context.Context, id ID) (m Mirror, err error)
 
 	// FillMirror stores the copy if the lease is still valid.
 	FillMirror(ctx context.Context, id ID, lease string, wishes json.RawMessage) error
 
-	// BlockMirror deletes the copy and all leases before the wishlist changes. Blocks are counted: the mirror stays
-	// empty until as many UnblockMirror calls, or for BlockLife after the last block, so that a finished writer does
-	// not unblock another's change. It extends lives like Session.
+	// BlockMirror deletes the copy and all leases before the wishlist changes. Blocks are counted, so that a finished
+	// writer does not unblock another's change: the mirror stays empty until as many UnblockMirror calls, or for
+	// BlockLife after the last block. It extends lives like HotSessions.
 	BlockMirror(ctx context.Context, id ID) error
 
-	// UnblockMirror ends one block after the change.
 	UnblockMirror(ctx context.Context, id ID) error
 
-	// DropMirror deletes the copy and all leases. Blocks stay.
+	// DropMirror deletes the copy and all leases, but not blocks.
 	DropMirror(ctx context.Context, id ID) error
 }
 
@@ -129,7 +128,7 @@ type HotMirror interface {
 type Mirror struct {
 	Wishes json.RawMessage // nil: no copy
 	Filled time.Time       // in milliseconds
-	Lease  string          // lets the caller fill the copy; "" if another caller may
+	Lease  string          // lets the caller fill the copy; "": another caller may
 }
 
 // Mirror lifetimes.
@@ -138,21 +137,20 @@ const (
 	BlockLife = time.Minute
 )
 
-// HotAnswers caches answers to mutations in front of the database.
+// HotAnswers caches mutation answers in front of the database.
 type HotAnswers interface {
-	// ClaimAnswer reads a mutation's answer. If neither an answer nor a claim exists, owner claims it for ClaimLife.
+	// ClaimAnswer reads an answer. If neither an answer nor a claim exists, owner claims it for ClaimLife.
 	ClaimAnswer(ctx context.Context, key, owner string) (AnswerClaim, error)
 
 	// PutAnswer stores an answer for MutationLife, regardless of claims.
 	PutAnswer(ctx context.Context, key string, digest [32]byte, a StoredAnswer) error
 
-	// ReleaseAnswer ends the owner's claim.
 	ReleaseAnswer(ctx context.Context, key, owner string) error
 
 	DropAnswers(ctx context.Context, keys []string) error
 }
 
-// AnswerClaim says whether the answer is now claimed by the caller, claimed by another, or done.
+// AnswerClaim says whether the caller or another one claims the answer, or it is done.
 type AnswerClaim struct {
 	Claimed bool
 	Done    bool
@@ -163,7 +161,7 @@ type AnswerClaim struct {
 // ClaimLife is how long a claim lasts.
 const ClaimLife = 30 * time.Second
 
-// HotLimits implements rate limits, with the store's clock.
+// HotLimits implements rate limits with the store's clock.
 type HotLimits interface {
 	// Take takes a token from each bucket. Empty buckets refuse; the others still lose a token.
 	Take(ctx context.Context, buckets []Bucket) ([]Taken, error)

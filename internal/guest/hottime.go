@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// hotTime is a request's remaining time for hot state, in nanoseconds.
+// hotTime is in nanoseconds.
 type hotTime struct{ left atomic.Int64 }
 
 type hotTimeKey struct{}
 
-// WithHotTime limits the total time of a request's hot state operations, so that an unresponsive store delays it by
-// at most this time.
+// WithHotTime limits the total time of a request's hot state operations, and so the delay by an unresponsive store.
 func WithHotTime(ctx context.Context, most time.Duration) context.Context {
 	t := &hotTime{}
 	t.left.Store(int64(most))
 	return context.WithValue(ctx, hotTimeKey{}, t)
 }
 
-// HotTime returns the time left for an operation, and a function that reports the time it took.
+// HotTime returns the time left for an operation, and a function that takes the time it took.
 func HotTime(ctx context.Context) (left time.Duration, spend func(time.Duration)) {
 	t, ok := ctx.Value(hotTimeKey{}).(*hotTime)
 	if !ok {

@@ -20,7 +20,7 @@ const (
 	SessionPrefix = "gms_"
 	SearchPrefix  = "srs_"
 
-	UserSessionPrefix = "gus_" // user sessions
+	UserSessionPrefix = "gus_"
 	WishPrefix        = "wsh_"
 	HandoffPrefix     = "bhd_"
 	PageViewPrefix    = "mpv_"
@@ -28,13 +28,13 @@ const (
 	EventPrefix       = "evt_"
 )
 
-// NewID returns a new ID. Its 80 random bits come from the system's generator and do not follow from other IDs in the
-// same millisecond, so session IDs cannot be guessed.
+// NewID returns a new ID. Its 80 random bits do not follow from other IDs in the same millisecond, so session IDs
+// cannot be guessed.
 func NewID(prefix string, now time.Time) ID {
 	return ID(prefix + ulid.MustNew(ulid.Timestamp(now), rand.Reader).String())
 }
 
-// ParseID returns false unless text is an upper-case ID with the prefix.
+// ParseID accepts upper-case IDs with the prefix.
 func ParseID(prefix, text string) (ID, bool) {
 	digits, ok := strings.CutPrefix(text, prefix)
 	if !ok {
@@ -56,7 +56,7 @@ func (id ID) Time() time.Time {
 	return ulid.Time(u.Time()).UTC()
 }
 
-// IsSampled reports whether the ID is among the one in rate that are sampled. If rate is 1 or less, all are.
+// IsSampled samples one ID in rate; all if rate is 1 or less.
 func (id ID) IsSampled(rate int) bool {
 	if rate <= 1 {
 		return true

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// FieldError describes an error in a body member, a URL parameter or a header.
+// FieldError is an error in a body member, a URL parameter or a header.
 type FieldError struct {
 	Pointer   string `json:"pointer"`             // RFC 6901; "" for the whole body, or if Parameter or Header is set
 	Parameter string `json:"parameter,omitempty"` // path or query parameter
@@ -17,10 +17,10 @@ type FieldError struct {
 	Detail    string `json:"detail"`
 }
 
-// FieldErrors lists up to MaxFieldErrors errors in a request.
+// FieldErrors lists a request's errors.
 type FieldErrors []FieldError
 
-// MaxFieldErrors is the maximum number of reported errors per request.
+// MaxFieldErrors is per request.
 const MaxFieldErrors = 20
 
 func (e FieldErrors) Error() string {
@@ -43,7 +43,7 @@ func BadMember(detail string, names ...string) error {
 	})
 }
 
-// Under moves a value's error under the member that contains the value.
+// Under prepends the member that contains the value to an error's pointers.
 func Under(member string, err error) error {
 	wrong, ok := errors.AsType[FieldErrors](err)
 	if !ok {

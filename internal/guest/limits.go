@@ -13,7 +13,7 @@ type Class string
 
 // Rate limit classes.
 const (
-	ClassSession   Class = "session" // including its lists
+	ClassSession   Class = "session"
 	ClassBootstrap Class = "bootstrap"
 	ClassSearch    Class = "search"
 	ClassDetail    Class = "detail"
@@ -25,7 +25,7 @@ const (
 // Limits are per session, except ClassBootstrap, which is per client address.
 type Limits map[Class]Limit
 
-// addressFactor multiplies a session's limit for client addresses, which many guests may share.
+// addressFactor multiplies session limits for client addresses, which many guests may share.
 const addressFactor = 10
 
 // Rate is the state of the most restrictive bucket.
@@ -35,8 +35,8 @@ type Rate struct {
 	Taken
 }
 
-// Limit takes a token from the session's bucket, if any, and from the client address's bucket (IPv6: its /64
-// network). limited is false if the class is unlimited.
+// Limit takes a token from the session's bucket, if any, and from the client address's bucket (IPv6: its /64).
+// limited is false if the class is unlimited.
 func (s *Service) Limit(ctx context.Context, class Class, session ID, address string) (r Rate, limited bool, err error) {
 	limit, limited := s.Limits()[class]
 	if !limited {
@@ -68,7 +68,7 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	return r, true, nil
 }
 
-// part returns the share of each of n processes that count separately.
+// part returns the share of one in n processes that count separately.
 func (l Limit) part(n int) Limit {
 	n = max(1, n)
 	l.Events, l.Burst = max(1, l.Events/n), max(1, l.Burst/n)
@@ -92,7 +92,7 @@ func (c *Cookies) Hash(text string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Rates are the configured limits in requests per minute.
+// Rates are in requests per minute.
 type Rates struct {
 	Session   int `toml:"session" doc:"Reads and changes of a session and its lists."`
 	Bootstrap int `toml:"bootstrap" doc:"New sessions from a client address."`

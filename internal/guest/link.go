@@ -10,14 +10,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// UserSession joins a browser to a site's user. All sessions of a user share one list, which belongs to a session
-// whose cookie nobody holds.
+// UserSession joins a browser to a site's user. All sessions of a user share a list, which belongs to a session whose
+// cookie nobody holds.
 type UserSession struct {
 	ID     ID // with UserSessionPrefix
 	User   string
 	List   ID // a session
 	Linked time.Time
-	Seen   time.Time // approximate time of the last request
+	Seen   time.Time // approximate last use
 }
 
 // MergeRule says how a session's list is merged into a user's.
@@ -34,18 +34,18 @@ const (
 // MergeRules lists all merge rules.
 var MergeRules = []MergeRule{MergeUnion, MergeNewest, MergeSum, MergeKeep}
 
-// Link is a request to join the mutation's session to a user.
+// Link joins the mutation's session to a user.
 type Link struct {
 	Mutation
 	User  string
 	Next  ID // new user session
 	List  ID // used if the user is new
-	Event ID // link event
+	Event ID
 }
 
 // Linked is the result of Link.
 type Linked struct {
-	User    string   `json:"-"`       // "" if replayed: answers outlive an erasure
+	User    string   `json:"-"`       // "" if replayed, as answers outlive an erasure
 	Session ID       `json:"session"` // the user session
 	List    ID       `json:"list"`
 	Added   int      `json:"added"`   // session entries that were new to the user
@@ -54,9 +54,9 @@ type Linked struct {
 	Answers []string `json:"-"`       // composite keys of the session's deleted answers; nil if replayed
 }
 
-// Decide merges two lists. kept holds rows of the user's list: all live entries, and removed entries for items in
-// moved, the session's live entries. The store deletes the session's list and stores put in the user's; a removed row
-// keeps its ID.
+// Decide merges two lists. kept holds rows of the user's list: live entries, and removed entries for items in moved,
+// the session's live entries. The store deletes the session's list and stores put in the user's; a removed row keeps
+// its ID.
 func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put []Wish, e Event, err error) {
 	r = Linked{User: l.User, Session: l.Next, List: list}
 	rule := l.Profile.site().merge()
@@ -94,8 +94,8 @@ func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put
 	return r, put, e, err
 }
 
-// merge returns the entry for an item in both lists, and whether the user's list changes. The user's entry may be
-// removed or lack an ID.
+// merge returns the entry for an item in both lists and whether the user's list changes. user may be removed or lack
+// an ID.
 func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	switch {
 	case !user.isLive():
@@ -109,7 +109,7 @@ func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	return user, false
 }
 
-// event returns the link event. It omits the user, because events may outlive an erasure.
+// event omits the user, because events may outlive an erasure.
 func (l *Link) event(r Linked, now time.Time) (Event, error) {
 	payload, err := json.Marshal(struct {
 		SessionID ID  `json:"sessionId"`
@@ -126,11 +126,11 @@ func (l *Link) event(r Linked, now time.Time) (Event, error) {
 
 // UserStore stores user sessions.
 type UserStore interface {
-	// LinkUser joins a session to a user: it merges the lists, deletes the session's list and answers, and adds a
-	// user session. It is a mutation, and excludes mutations of the user's list.
+	// LinkUser merges the lists, deletes the session's list and answers, and adds a user session. It excludes
+	// mutations of the user's list.
 	LinkUser(ctx context.Context, l Link) (Once[Linked], error)
 
-	// UserList returns a user's list if any session of the user is known, even an ended one.
+	// UserList returns a user's list if any session of the user, even an ended one, is known.
 	UserList(ctx context.Context, user string) (list ID, found bool, err error)
 
 	// UserSession returns a live user session.
@@ -139,7 +139,7 @@ type UserStore interface {
 	// UserSessions returns live sessions, ordered by ID.
 	UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error)
 
-	// EndUserSessions ends sessions and returns how many.
+	// EndUserSessions returns how many sessions it ended.
 	EndUserSessions(ctx context.Context, e EndUserSessions) (int, error)
 }
 
@@ -150,9 +150,9 @@ type UserSessionQuery struct {
 	Limit int
 }
 
-// EndUserSessions selects the sessions to end, by user, by session, or both.
+// EndUserSessions selects sessions by user, by session, or both.
 type EndUserSessions struct {
 	User    string
-	Session ID // "" for all the user's sessions
+	Session ID // "": all of the user's
 	Except  ID // a session to keep, or ""
 }

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// DoOnce runs a store step with Hot's answers in front: repeated requests rarely need the database, and concurrent
-// duplicates do not wait. If Hot lost the answer or is unavailable, the database decides.
+// DoOnce runs a store step behind Hot's answers: repeats rarely need the database, and concurrent duplicates do not
+// wait. If Hot lost the answer or is unavailable, the database decides.
 func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (o Once[R], err error) {
 	key, owner := m.CompositeKey(), ident.New()
 	claim, err := s.opts.Hot.ClaimAnswer(ctx, key, owner)
@@ -37,8 +37,8 @@ func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Onc
 	return o, err
 }
 
-// onWishlist is DoOnce for steps that change the wishlist. It deletes the mirror before the step, in case the process
-// dies right after the commit, and again afterwards.
+// onWishlist is DoOnce for wishlist changes. It deletes the mirror before the step, in case the process dies right
+// after the commit, and again afterwards.
 func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (Once[R], error) {
 	var end sync.WaitGroup
 	defer end.Wait()
@@ -48,14 +48,13 @@ func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() 
 			s.mirrors.distrust(m.Session)
 		}
 		o, err := step()
-		// Runs while the answer is stored, to save a round trip.
+		// In parallel with storing the answer, to save a round trip.
 		end.Go(func() { s.dropMirror(context.WithoutCancel(ctx), m.Session, blocked) })
 		return o, err
 	})
 }
 
-// dropMirror deletes the mirror after a change; blocked says whether the change blocked it. If this fails, Repair
-// retries.
+// dropMirror deletes the mirror after a change; Repair retries failures. blocked: the change blocked the mirror.
 func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	drop := s.opts.Hot.DropMirror
 	if blocked {
@@ -69,8 +68,7 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	s.mirrors.trust(id)
 }
 
-// mirrorLife is how long a copy is used. It limits the damage if a change failed to delete the copy and its process
-// died.
+// mirrorLife is how long a copy is used, in case a change failed to delete it and its process died.
 const mirrorLife = 10 * time.Minute
 
 // FindSessions calls Store.FindSessions.
@@ -78,7 +76,7 @@ func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([
 	return s.opts.Store.FindSessions(ctx, prefix, limit)
 }
 
-// Wishes reads live entries like Store.Wishes, from the mirror if it is filled.
+// Wishes is Store.Wishes, from the mirror if it is filled.
 func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]Wish, error) {
 	all, err := s.allWishes(ctx, id)
 	if err != nil {
@@ -91,7 +89,6 @@ func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]
 	return all[first:min(first+limit, len(all))], nil
 }
 
-// follows reports whether w comes after other in wishlist order.
 func follows(w, other Wish) bool {
 	if w.Added.Equal(other.Added) {
 		return w.ID > other.ID
@@ -139,17 +136,16 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 type mirrors struct {
 	mu      sync.Mutex
 	suspect map[ID]bool
-	many    bool // too many to track: use no mirror until Redis has been back for mirrorLife
+	many    bool // too many to track: no mirrors until Redis has been back for mirrorLife
 
 	overflowed time.Time // when Repair last found Hot unavailable; used by Repair only
 
-	cleared map[ID][]string // answer keys by session, for sessions still to be deleted from Hot
+	cleared map[ID][]string // answer keys by session, for sessions to delete from Hot
 }
 
-// maxSuspect limits memory.
 const maxSuspect = 100_000
 
-// maxCleared limits memory. Beyond it, cleared sessions stay in Redis until they expire.
+// Beyond maxCleared, cleared sessions stay in Redis until they expire.
 const maxCleared = 10_000
 
 func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}, cleared: map[ID][]string{}} }
@@ -164,7 +160,7 @@ func (m *mirrors) distrust(id ID) {
 	m.many = true
 }
 
-// clear remembers a session that was cleared while Hot was unavailable.
+// clear records a session that was cleared while Hot was unavailable.
 func (m *mirrors) clear(id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +169,6 @@ func (m *mirrors) clear(id ID, answers []string) {
 	}
 }
 
-// takeCleared removes and returns a cleared session.
 func (m *mirrors) takeCleared() (id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,13 +204,12 @@ func (m *mirrors) some(most int) (ids []ID) {
 }
 
 const (
-	// repairEvery is the interval between attempts to delete old copies.
 	repairEvery = time.Second
 	// repairStep is how many copies are deleted between looks at the clock.
 	repairStep = 1000
 )
 
-// Run calls each repair step every second until ctx ends.
+// Run calls each step every second until ctx ends.
 func Run(ctx context.Context, steps ...func(context.Context)) {
 	for {
 		for _, step := range steps {
@@ -227,8 +221,8 @@ func Run(ctx context.Context, steps ...func(context.Context)) {
 	}
 }
 
-// Repair is a step for Run. It catches up on work that failed while Hot was unavailable, and records in the database
-// which sessions were used.
+// Repair is a step for Run: it makes up for failed work while Hot was unavailable, and marks used sessions in the
+// database.
 func (s *Service) Repair(ctx context.Context) {
 	s.repairMirrors(ctx, time.Now())
 	s.repairCleared(ctx)
@@ -250,7 +244,6 @@ func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
 	}
 }
 
-// repairCleared deletes the state of cleared sessions from Hot.
 func (s *Service) repairCleared(ctx context.Context) {
 	for range repairStep {
 		id, answers := s.mirrors.takeCleared()

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Mutation identifies a request that must take effect only once. Every mutating request embeds it.
+// Mutation identifies a request that takes effect only once.
 type Mutation struct {
 	Session ID
 	Route   string   // method and path template
@@ -19,28 +19,27 @@ type Mutation struct {
 
 	Denied error // refuses the request unless it is a repeat; nil: allowed
 
-	Sealer Sealer // encrypts the stored answer; nil: stored in plain text
+	Sealer Sealer // encrypts the stored answer; nil: plain text
 }
 
-// Sealer encrypts stored answer bodies, bound to their composite key.
+// Sealer encrypts stored answers, bound to their composite key.
 type Sealer interface {
 	Seal(body []byte, key string) []byte
 
-	// Unseal decrypts a body. It returns unencrypted bodies from earlier releases unchanged.
+	// Unseal returns unencrypted bodies from earlier releases unchanged.
 	Unseal(body []byte, key string) ([]byte, error)
 }
 
 // MutationLife is how long answers are kept.
 const MutationLife = 24 * time.Hour
 
-// CompositeKey identifies the mutation in databases, as 64 hexadecimal digits. It is unambiguous because session IDs
-// have a fixed length and routes are constants.
+// CompositeKey identifies the mutation in databases, as 64 hexadecimal digits. It is unambiguous: session IDs have a
+// fixed length and routes are constants.
 func (m *Mutation) CompositeKey() string {
 	sum := sha256.Sum256([]byte(string(m.Session) + "|" + m.Route + "|" + m.Key))
 	return hex.EncodeToString(sum[:])
 }
 
-// seal encrypts an answer body if the mutation uses a Sealer.
 func (m *Mutation) seal(body []byte) []byte {
 	if m.Sealer == nil {
 		return body
@@ -55,7 +54,7 @@ func (m *Mutation) unseal(body []byte) ([]byte, error) {
 	return m.Sealer.Unseal(body, m.CompositeKey())
 }
 
-// CheckKey rejects idempotency keys that are not 1 to 255 printable ASCII characters.
+// CheckKey accepts 1 to 255 printable ASCII characters.
 func CheckKey(key string) error {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {

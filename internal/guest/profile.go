@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Profile describes a kind of site: the names, formats and schemas of items, searches and handoffs. A server uses one
-// profile; nil means Hotel.
+// Profile describes a kind of site: names, formats and schemas of items, searches and handoffs. nil means Hotel.
 type Profile struct {
 	Name  string
 	Types string // event type prefix, with a trailing dot
@@ -34,7 +33,7 @@ var Hotel = &Profile{Name: "hotel", Types: "melmastoon.bff.consumer."}
 // IsHotel reports whether items are properties and handoffs are stays.
 func (p *Profile) IsHotel() bool { return p == nil || p.Name == Hotel.Name }
 
-// Member returns the JSON member that holds an item ID.
+// Member names the JSON member that holds an item ID.
 func (p *Profile) Member() string {
 	if p.IsHotel() {
 		return "propertyId"
@@ -50,12 +49,11 @@ func (p *Profile) EventType(kind string) string {
 	return p.Types + kind
 }
 
-// ItemPattern matches text item IDs. They need no escaping in a path.
+// ItemPattern matches text item IDs, which need no escaping in a path.
 const ItemPattern = `^[A-Za-z0-9][A-Za-z0-9._~:-]{0,63}$`
 
 var itemForm = regexp.MustCompile(ItemPattern)
 
-// expectedItem is the error detail for text item IDs.
 const expectedItem = "expected 1 to 64 letters, digits and . _ ~ : - that begin with a letter or a digit"
 
 // ParseItem returns the canonical item ID.
@@ -74,7 +72,7 @@ func (p *Profile) ExpectedItem() string {
 	return expectedItem
 }
 
-// ParseTenant is like the function ParseTenant, but knows the default tenant.
+// ParseTenant also knows the default tenant.
 func (p *Profile) ParseTenant(text string) (string, bool) {
 	if text == "" && !p.IsHotel() && p.Tenant != "" {
 		return p.Tenant, true
@@ -82,7 +80,6 @@ func (p *Profile) ParseTenant(text string) (string, bool) {
 	return ParseTenant(text)
 }
 
-// maxQuantity returns the largest quantity, or 0 if entries have no quantity.
 func (p *Profile) maxQuantity() int {
 	if p.IsHotel() {
 		return 0
@@ -98,8 +95,7 @@ func (p *Profile) checkQuantity(n int) error {
 	return nil
 }
 
-// ItemKey returns the UUID that databases index an item by: the ID itself, or a version 8 UUID derived from it.
-// Databases store text IDs next to their key.
+// ItemKey returns the UUID that databases index an item by: its ID, or a version 8 UUID derived from it.
 func ItemKey(item string) string {
 	if id, ok := ident.ParseUUID(item); ok && id == item {
 		return item
@@ -110,7 +106,7 @@ func ItemKey(item string) string {
 	return d[:8] + "-" + d[8:12] + "-" + d[12:16] + "-" + d[16:20] + "-" + d[20:]
 }
 
-// ItemText returns the item ID if databases must store it in addition to its ItemKey, else "".
+// ItemText returns the item ID if it must be stored in addition to its ItemKey, else "".
 func ItemText(item string) string {
 	if ItemKey(item) == item {
 		return ""

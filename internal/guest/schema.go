@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// schema validates front-end data. It is safe for concurrent use.
+// schema is safe for concurrent use.
 type schema struct{ compiled *jsonschema.Schema }
 
-// CheckSchema returns an error unless text is a supported JSON Schema (Draft 2020-12).
+// CheckSchema rejects text that is not a supported JSON Schema (Draft 2020-12).
 func CheckSchema(text []byte) error {
 	_, err := parseSchema(text)
 	return err
@@ -23,7 +23,7 @@ func parseSchema(text []byte) (*schema, error) {
 	return &schema{compiled}, err
 }
 
-// validate returns FieldErrors with errcode.Invalid if the value does not match. Pointers are relative to the value.
+// validate returns FieldErrors with errcode.Invalid on a mismatch. Pointers are relative to the value.
 func (s *schema) validate(ctx context.Context, value canonjson.Value) error {
 	err := s.compiled.Validate(ctx, value)
 	refused, ok := errors.AsType[*jsonschema.SchemaError](err)

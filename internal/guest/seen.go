@@ -12,12 +12,12 @@ type seen struct {
 	mu      sync.Mutex
 	seed    maphash.Seed
 	day     time.Time
-	done    map[uint64]bool // hashes of today's sessions in the database or in pending; true: cookie renewed
+	done    map[uint64]bool // hashes of today's sessions, written or pending; true: cookie renewed
 	pending map[ID]struct{}
 }
 
 const (
-	maxSeen    = 200_000 // remembered sessions; some are forgotten beyond it
+	maxSeen    = 200_000 // remembered sessions; beyond it, some are forgotten
 	maxPending = 50_000  // while the database is unavailable
 	seenStep   = 1000    // sessions per statement
 )
@@ -26,7 +26,7 @@ func newSeen() *seen {
 	return &seen{seed: maphash.MakeSeed(), done: map[uint64]bool{}, pending: map[ID]struct{}{}}
 }
 
-// add records a session's request, and reports whether to renew the cookie: on the day's first request that can.
+// add reports whether to renew the cookie: on the day's first request that can.
 func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	key := maphash.String(s.seed, string(id))
 	s.mu.Lock()
@@ -45,7 +45,6 @@ func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	return renews && !renewed
 }
 
-// take returns some sessions that are not written yet.
 func (s *seen) take() (some []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,6 @@ func (s *seen) take() (some []ID) {
 	return some
 }
 
-// put returns sessions that could not be written.
 func (s *seen) put(some []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +66,8 @@ func (s *seen) put(some []ID) {
 	}
 }
 
-// Saw records a session's request. Repair writes it to the database within a second or two. With renews, Saw reports
-// once a day that the answer should renew the cookie, so that the cookie lives as long as the session.
+// Saw records a session's request; Repair writes it within a second or two. With renews, Saw reports once a day that
+// the answer should renew the cookie, so that it lives as long as the session.
 func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.opts.Clock(), renews) }
 
 // FlushSeen writes active sessions to the database.

@@ -16,14 +16,14 @@ type Service struct {
 	limits  atomic.Pointer[Limits]
 	mirrors *mirrors
 	seen    *seen
-	forget  []func(ID) // called before erasing a session
+	forget  []func(ID)
 	payload func() (*schema, error)
 
 	criteria   func() (*schema, error)
 	attributes func() (*schema, error)
 }
 
-// Options are the dependencies of a Service. Store, Hot, Cookies and Clock are required.
+// Options are a Service's dependencies. Store, Hot, Cookies and Clock are required.
 type Options struct {
 	Store   Store
 	Hot     Hot
@@ -51,10 +51,10 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Limits returns the current limits; nil means unlimited.
+// Limits returns the current limits; nil: unlimited.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
-// SetLimits replaces the limits; nil means unlimited. Taken tokens stay taken.
+// SetLimits replaces the limits; nil: unlimited. Taken tokens stay taken.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
 // VerifyCookie calls Cookies.Verify.
@@ -110,7 +110,7 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
-// ChangeWish replaces an entry's note unless it is nil, and its quantity unless it is 0.
+// ChangeWish replaces an entry's note unless nil, and its quantity unless 0.
 func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o Once[ChangedWish], err error) {
 	item, ok := m.Profile.ParseItem(c.Item)
 	if !ok {

@@ -9,13 +9,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Begin starts a session. Its cookie proves it, so hot state may be unavailable.
+// Begin starts a session. Hot state may be unavailable: the cookie proves the session.
 func (s *Service) Begin(ctx context.Context, c Change) (Session, error) {
 	return s.Session(ctx, NewID(SessionPrefix, s.opts.Clock()), c)
 }
 
-// Session applies c and returns the session of a verified cookie. If its state is lost or unavailable, it has no
-// preferences.
+// Session applies c to a verified session. Lost or unavailable state means no preferences.
 func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error) {
 	session, err := s.opts.Hot.Session(ctx, id, c)
 	if s.opts.Degraded.Without("session", err) {
@@ -24,10 +23,10 @@ func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error)
 	return session, err
 }
 
-// Degraded counts operations that continue without hot state, by one of Degradations. It may be nil.
+// Degraded counts operations that continue without hot state. It may be nil.
 type Degraded func(what string)
 
-// Without reports whether an operation may continue without hot state after err, and counts it.
+// Without reports and counts whether an operation may continue without hot state after err.
 func (d Degraded) Without(what string, err error) bool {
 	if !errcode.Is(err, errcode.Unavailable) {
 		return false
@@ -38,7 +37,7 @@ func (d Degraded) Without(what string, err error) bool {
 	return true
 }
 
-// Degradations are the arguments of Degraded.
+// Degradations are Degraded's arguments.
 var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache", "bot"}
 
 // SetPreferences changes the preferences that are not nil.
@@ -68,7 +67,7 @@ const (
 	ExpectedUUID     = "expected a UUID"
 )
 
-// IsLocale accepts subtags of 1–8 letters and digits; the first has 2 or 3 letters.
+// IsLocale accepts subtags of 1–8 letters and digits; the first must be 2 or 3 letters.
 func IsLocale(s string) bool {
 	if len(s) > 35 {
 		return false
@@ -99,7 +98,7 @@ func IsCurrency(s string) bool {
 // Viewed is an item that a guest viewed.
 type Viewed struct {
 	TenantID string    `json:"tenantId"`
-	ItemID   string    `json:"propertyId"` // the name used in hot state
+	ItemID   string    `json:"propertyId"` // the name in hot state
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
@@ -129,7 +128,7 @@ func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 	return items[Viewed](ctx, s, id, RecentlyViewed)
 }
 
-// items reads a list. An unavailable or lost list is empty.
+// items reads a list; unavailable or lost lists are empty.
 func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
 	stored, err := s.opts.Hot.Items(ctx, id, list)
 	if s.opts.Degraded.Without("list", err) {
@@ -144,15 +143,15 @@ func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error
 	return all, err
 }
 
-// Searched is an entry in the search history.
+// Searched is a search history entry.
 type Searched struct {
 	SearchID   ID              `json:"searchId"`
 	Query      json.RawMessage `json:"query"`
 	SearchedAt time.Time       `json:"searchedAt"`
 }
 
-// BeginSearch starts a search session and puts its query at the front of the history. Equal queries share a key, and
-// appear once in the history. A search that cannot be stored is not an error: it just cannot be continued.
+// BeginSearch starts a search session and puts its query at the front of the history, where equal queries, which
+// share a key, appear once. A search that cannot be stored is not an error: it just cannot be continued.
 func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query json.RawMessage) (Search, error) {
 	now := s.opts.Clock().UTC().Truncate(time.Millisecond)
 	search := Search{ID: NewID(SearchPrefix, now), Session: session, Query: query, Created: now}
@@ -180,15 +179,15 @@ func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 	return items[Searched](ctx, s, id, SearchHistory)
 }
 
-// Clear is a request to delete a session's data.
+// Clear deletes a session's data.
 type Clear struct{ Mutation }
 
 // Cleared is the result of Clear.
 type Cleared struct {
-	Answers []string `json:"-"` // composite keys of the deleted answers; nil if replayed
+	Answers []string `json:"-"` // composite keys of deleted answers; nil if replayed
 }
 
-// Clear deletes a session's data and starts a new session. Handoffs stay, because they must not be consumed twice.
+// Clear deletes a session's data and starts a new session. Handoffs stay, so that none is consumed twice.
 func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[Cleared], err error) {
 	o, err = onWishlist(ctx, s, m, func() (Once[Cleared], error) { return s.opts.Store.Clear(ctx, Clear{m}) })
 	if err != nil {
@@ -204,8 +203,7 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 	return next, o, err
 }
 
-// LoseHot deletes a session's hot state as if it were lost: preferences and lists are gone, and the wishlist copy is
-// reread from the database.
+// LoseHot deletes a session's hot state as if it were lost.
 func (s *Service) LoseHot(ctx context.Context, id ID) error { return s.dropHot(ctx, id, nil) }
 
 // dropHot deletes a session's hot state, including the searches in its history.

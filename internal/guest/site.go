@@ -10,10 +10,10 @@ type Site struct {
 	AttributesLimit  int             // maximum bytes per session; 0: MaxAttributes
 	AttributesSchema json.RawMessage // JSON Schema for attributes; nil: any object
 
-	Merge MergeRule // used at sign-in; "": MergeUnion
+	Merge MergeRule // at sign-in; "": MergeUnion
 
-	Origins      []string // other origins whose pages may send requests, e.g. https://www.example.com
-	CookieDomain string   // "": host-only cookie
+	Origins      []string // other origins that may send requests, e.g. https://www.example.com
+	CookieDomain string   // "": host-only
 }
 
 func (p *Profile) site() *Site {
@@ -31,7 +31,7 @@ func (p *Profile) AllowedOrigins() []string { return p.site().Origins }
 // Domain returns the cookie domain; "" for a host-only cookie.
 func (p *Profile) Domain() string { return p.site().CookieDomain }
 
-// MaxAttributes returns the attribute limit in bytes.
+// MaxAttributes is in bytes.
 func (p *Profile) MaxAttributes() int {
 	if n := p.site().AttributesLimit; n > 0 {
 		return min(n, MaxAttributes)

@@ -2,8 +2,7 @@ package guest
 
 import "context"
 
-// Trace is the W3C Trace Context of a request: its headers traceparent and tracestate, each
-// valid. Zero: none.
+// Trace is a request's W3C Trace Context: valid traceparent and tracestate headers, or empty.
 type Trace struct{ Parent, State string }
 
 type traceKey struct{}
@@ -13,7 +12,7 @@ func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOf returns the trace of a context.
+// TraceOf returns the context's trace.
 func TraceOf(ctx context.Context) Trace {
 	t, _ := ctx.Value(traceKey{}).(Trace)
 	return t

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Upstream is an HTTP service that has answers of the catalogue of a site, and the cache in front of it.
+// Upstream is an HTTP service that answers for a site's catalogue, and its cache.
 type Upstream struct {
-	Name       string        // of the upstream and of its cache
-	URL        string        // "": it is not configured
-	Path       []string      // names of the segments after the URL
-	Parameters []string      // names of the parameters in the query of the URL
-	Fresh      time.Duration // how long an answer is fresh, a tenth more or less
-	Stale      time.Duration // how long an answer is kept after that, for when the upstream fails
+	Name       string        // also the cache's name
+	URL        string        // "": not configured
+	Path       []string      // names of path segments after URL
+	Parameters []string      // names of query parameters
+	Fresh      time.Duration // how long an answer is fresh, ±10 %
+	Stale      time.Duration // how much longer it is kept, in case the upstream fails
 }
 
-// SearchUpstream is the name of the upstream that finds items by criteria.
+// SearchUpstream names the upstream that finds items by criteria.
 const SearchUpstream = "search"
 
-// Key returns the key of an answer in the cache. Different values have different keys.
+// Key returns an answer's cache key; different values never collide.
 func (u *Upstream) Key(values url.Values) string {
 	var b strings.Builder
 	b.WriteString("cache:" + u.Name)
@@ -31,7 +31,7 @@ func (u *Upstream) Key(values url.Values) string {
 	return b.String()
 }
 
-// Address returns the URL of an answer.
+// Address returns an answer's URL.
 func (u *Upstream) Address(values url.Values) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(u.URL, "/"))
@@ -50,7 +50,7 @@ func (u *Upstream) Address(values url.Values) string {
 	return b.String()
 }
 
-// Upstream returns the upstream with a name.
+// Upstream returns the named upstream.
 func (p *Profile) Upstream(name string) (u Upstream, found bool) {
 	for _, u := range p.Upstreams {
 		if u.Name == name {

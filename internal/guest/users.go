@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Users verifies the tokens with which a site identifies signed-in users.
+// Users verifies tokens of a site's signed-in users.
 type Users interface {
 	// User returns the token's user, or ErrUserToken.
 	User(token string, now time.Time) (string, error)
@@ -25,7 +25,7 @@ func IsUser(s string) bool {
 	return s != "" && len(s) <= MaxUser && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
-// Errors of users.
+// User errors.
 var (
 	ErrNoUsers   = errcode.New(errcode.NotFound, "users cannot sign in: user_keys of the profile is not set")
 	ErrUserToken = errcode.New(errcode.Denied, "invalid user token: expected a JWT without kid, signed with one of user_keys, with sub, "+
@@ -42,7 +42,7 @@ func (s *Service) User(token string) (string, error) {
 	return s.opts.Users.User(token, s.opts.Clock())
 }
 
-// LinkUser joins the mutation's session to the token's user. A repeated request may carry an expired token.
+// LinkUser joins the mutation's session to the token's user. A repeat may carry an expired token.
 func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Once[Linked], err error) {
 	user, err := s.User(token)
 	if errors.Is(err, ErrNoUsers) {
@@ -117,8 +117,8 @@ func (s *Service) carry(ctx context.Context, from, to ID) error {
 	return err
 }
 
-// carryAttributes merges attributes by the list merge rule. The user's attributes stay unchanged if the profile does
-// not allow the result or another request changes them concurrently.
+// carryAttributes merges attributes by the list merge rule, unless the profile does not allow the result or the
+// user's attributes change concurrently.
 func (s *Service) carryAttributes(ctx context.Context, from Attributes, user Session) error {
 	rule := s.opts.Profile.site().merge()
 	if from.Value == "" || rule == MergeKeep && user.Attributes.Value != "" {

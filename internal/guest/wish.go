@@ -9,19 +9,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Wish is a wishlist entry. A session keeps at most one per item.
+// Wish is a wishlist entry, at most one per session and item.
 type Wish struct {
 	ID       ID        `json:"id"`
 	Tenant   string    `json:"tenant"`             // lower-case UUID
 	Item     string    `json:"property"`           // lower-case UUID, or a text ID
 	Quantity int       `json:"quantity,omitempty"` // 0 if the profile uses no quantities
-	Source   string    `json:"source"`             // where the guest added it; see Sources
+	Source   string    `json:"source"`             // see Sources
 	Note     string    `json:"note,omitempty"`
 	Added    time.Time `json:"added"`
 	Removed  time.Time `json:"removed,omitzero"` // zero if live
 }
 
-// Sources are the allowed values for Wish.Source.
+// Sources are the allowed values of Wish.Source.
 var Sources = []string{"detail", "list", "map", "recently-viewed"}
 
 // Wishlist limits.
@@ -52,14 +52,13 @@ func CheckNote(note string) error {
 	return nil
 }
 
-// isLive reports whether the row exists and is not removed.
 func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
 
-// AddWish is a request to add a wishlist entry.
+// AddWish is a request to add an entry.
 type AddWish struct {
 	Mutation
 	Wish  Wish // with a new ID, without times
-	Event ID   // event ID
+	Event ID
 }
 
 // WishOutcome is the outcome of AddWish.
@@ -73,14 +72,13 @@ const (
 	WishOfOtherTenant WishOutcome = "other-tenant"
 )
 
-// AddedWish is the result of AddWish.
+// AddedWish is AddWish's result.
 type AddedWish struct {
 	Outcome WishOutcome `json:"outcome"`
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
 }
 
-// Err returns ErrWishlistFull, ErrOtherTenant or nil. These refusals are results: repeating the request returns them
-// again.
+// Err returns ErrWishlistFull, ErrOtherTenant or nil. Refusals are results: a repeat returns them again.
 func (a *AddedWish) Err() error {
 	switch a.Outcome {
 	case WishlistFull:
@@ -91,9 +89,8 @@ func (a *AddedWish) Err() error {
 	return nil
 }
 
-// Decide adds an entry, or revives a removed entry under its old ID. existing is the session's row for the item (a
-// missing row has no ID); live counts the session's live entries. If the outcome is WishAdded, the store writes the
-// entry and the event.
+// Decide adds an entry, or revives a removed entry under its old ID. existing is the session's row for the item, with
+// an empty ID if missing; live counts live entries. After WishAdded, the store writes the entry and the event.
 func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
 	switch {
 	case existing.ID != "" && existing.Tenant != a.Wish.Tenant:
@@ -112,13 +109,13 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 	return AddedWish{WishAdded, w}, e, err
 }
 
-// ChangeWish is a request to replace an entry's note and quantity.
+// ChangeWish is a request to change an entry.
 type ChangeWish struct {
 	Mutation
 	Item     string
 	Note     *string // nil: unchanged
 	Quantity int     // 0: unchanged
-	Event    ID      // event ID, if the quantity changes
+	Event    ID      // if the quantity changes
 }
 
 // ChangedWish is the result of ChangeWish.
@@ -146,7 +143,7 @@ func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Even
 type RemoveWish struct {
 	Mutation
 	Item  string
-	Event ID // event ID
+	Event ID
 }
 
 // RemovedWish is the result of RemoveWish.
@@ -154,8 +151,8 @@ type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide decides whether an entry is removed. existing is as in AddWish.Decide. If so, the store marks it as removed
-// at now and stores the event.
+// Decide returns the result. If it is Removed, the store marks the entry as removed at now and stores the event.
+// existing is as in AddWish.Decide.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil
