@@ -41,7 +41,7 @@ func (a *Attributes) Object() canonjson.Value {
 	return a.Value
 }
 
-// tag of empty attributes
+// noVersion is the tag of empty attributes.
 const noVersion = "0"
 
 // Tag returns the version for clients; it is never empty.

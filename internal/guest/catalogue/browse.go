@@ -16,10 +16,10 @@ import (
 type asked struct {
 	guest.Upstream
 	key     string
-	missing error // error for a "not found" answer
+	missing error // for "not found"
 }
 
-// cached returns a cached answer as JSON.
+// cached returns the answer as JSON.
 func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
 	if s.opts.Source == nil {
 		return View{}, ErrUpstream
@@ -63,8 +63,8 @@ func (s *Service) CheckArrival(q *SearchQuery) error {
 	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.opts.Clock())
 }
 
-// Find searches and normalizes the query. The total is the catalogue's count: equal on every page, and including
-// properties of suspended tenants.
+// Find searches and normalizes the query. The total is the catalogue's: equal on every page, and including suspended
+// tenants' properties.
 func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
 	hash, err := q.normalizedHash()
@@ -115,7 +115,7 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 	return r, v, err
 }
 
-// visible removes items of suspended tenants, which may still be cached.
+// visible removes suspended tenants' items, which may still be cached.
 func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) string) ([]T, error) {
 	var tenants []string
 	for _, i := range items {
@@ -146,7 +146,7 @@ func orEmpty[T any](all []T) []T {
 	return all
 }
 
-// Hotel describes a property, or returns ErrNoProperty if its tenant is suspended.
+// Hotel returns ErrNoProperty if the tenant is suspended.
 func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
@@ -172,7 +172,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 	return h, v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
 }
 
-// Property returns a property, or ErrNoProperty if its tenant is suspended.
+// Property returns ErrNoProperty if the tenant is suspended.
 func (s *Service) Property(ctx context.Context, property string) (Property, error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
@@ -193,8 +193,7 @@ func (s *Service) property(ctx context.Context, property string) (Property, erro
 	return p, err
 }
 
-// PropertyOf returns a tenant's property. It returns ErrNoProperty if the property belongs to another tenant, and
-// another error if this is unknown.
+// PropertyOf returns ErrNoProperty for another tenant's property, and another error if the catalogue cannot tell.
 func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Property, error) {
 	p, err := s.property(ctx, property)
 	if err == nil && p.TenantID != tenant {
@@ -203,7 +202,7 @@ func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Prop
 	return p, err
 }
 
-// Availability returns a property's offers for a stay, or ErrNoProperty if its tenant is suspended.
+// Availability returns a property's offers, or ErrNoProperty if its tenant is suspended.
 func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
 	if err := q.normalize(); err != nil {
 		return View{}, err

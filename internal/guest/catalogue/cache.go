@@ -21,11 +21,10 @@ const (
 	// StaleLife is the default time to keep a stale answer.
 	StaleLife = 10 * time.Minute
 
-	// FillLife is how long an upstream caller holds the lock. If its process is killed, another takes over
-	// afterwards.
+	// FillLife is how long an upstream caller holds the lock; after a crash, another takes over.
 	FillLife = 5 * time.Second
 
-	// MaxUpstreamTimeout limits an upstream call, so that the caller still holds the lock when it stores the answer.
+	// MaxUpstreamTimeout ensures that an upstream's caller still holds the lock when it stores the answer.
 	MaxUpstreamTimeout = 4 * time.Second
 
 	// nearLife is how long a process keeps a copy of a cached answer.
@@ -36,7 +35,7 @@ const (
 	failLife = time.Second
 )
 
-// CacheState is an answer's origin, as reported in X-Cache.
+// CacheState is an answer's origin, as in X-Cache.
 type CacheState string
 
 // Cache states.
@@ -55,34 +54,34 @@ var CacheStates = []CacheState{CacheHit, CacheMiss, CacheStale, CacheBypass, cac
 type View struct {
 	Body      []byte // read-only
 	State     CacheState
-	Fresh     time.Duration // remaining fresh time; negative: stale since
-	Stale     time.Duration // how much longer it may be used while this server fails
+	Fresh     time.Duration // remaining time; negative: stale since
+	Stale     time.Duration // how much longer it may be used after failures
 	Collapsed bool          // another request called the catalogue
 }
 
-// Hot caches upstream answers, and locks keys for callers that fill them. Keys do not name the environment, e.g.
-// cache:facets:at:vienna. Unlike other hot state, the cache may be evicted when memory is short.
+// Hot caches upstream answers, and locks keys for callers that fill them. Keys, e.g. cache:facets:at:vienna, do not
+// name the environment. Unlike other hot state, the cache may be evicted when memory is short.
 type Hot interface {
 	// Cached reads a value and its lock state.
 	Cached(ctx context.Context, key string) (CachedValue, error)
 
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
 
-	// Lock locks a key or extends the owner's lock. It returns false if another owner holds the lock.
+	// Lock locks a key or extends the owner's lock, unless another owner holds it.
 	Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 
 	// Unlock returns false if the owner does not hold the lock.
 	Unlock(ctx context.Context, key, owner string) (bool, error)
 
-	// FillCached atomically stores a value and unlocks. It returns false and does nothing if the owner lost the lock.
+	// FillCached atomically stores a value and unlocks, unless the owner lost the lock.
 	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
 
-	// FailCached replaces the owner's lock with a failure mark, which blocks the lock for life and keeps the value.
-	// It returns false and does nothing if the owner lost the lock.
+	// FailCached replaces the owner's lock with a failure mark, which blocks the lock for life and keeps the value,
+	// unless the owner lost the lock.
 	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 }
 
-// CachedValue is returned by Hot.Cached.
+// CachedValue is a value and its lock state.
 type CachedValue struct {
 	Value  []byte
 	Found  bool
@@ -91,8 +90,8 @@ type CachedValue struct {
 	Failed bool          // locked by FailCached
 }
 
-// view returns an answer from memory, the cache or the catalogue. Concurrent requests for the same key, in all
-// processes, call the catalogue once.
+// view returns an answer from memory, the cache or the catalogue. Concurrent requests for a key, in all processes,
+// call the catalogue once.
 func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
 	if s.opts.Cached != nil {
 		defer func() {
@@ -156,14 +155,14 @@ func (v *View) missing() error {
 	return nil
 }
 
-// decode reads a stored upstream answer. It returns false if the value is missing or in another release's format.
+// decode returns false if the value is missing or in another release's format.
 func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false
 	}
 	switch c.Value[0] {
 	case storedBody:
-		v = View{Body: c.Value[1:], State: CacheHit, Fresh: min(c.Left-u.Stale, longest(u.Fresh))} // Stale was longer when it was stored
+		v = View{Body: c.Value[1:], State: CacheHit, Fresh: min(c.Left-u.Stale, longest(u.Fresh))} // u.Stale was longer when it was stored
 		if v.Fresh <= 0 {
 			v.State = CacheStale
 		}
@@ -200,7 +199,6 @@ func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh 
 	_ = s.opts.Local.PutCached(ctx, "near:"+key, append(value, stored...), min(fresh, nearLife))
 }
 
-// loader fills a cache key.
 type loader struct {
 	*Service
 	from  guest.Upstream
@@ -209,7 +207,7 @@ type loader struct {
 	ask   func(context.Context) ([]byte, error)
 }
 
-// Intervals for polling a key that another loader fills.
+// Polling intervals while another loader fills the key.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
@@ -301,10 +299,10 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 // jitter varies d by up to 10%, so that keys filled together do not expire together.
 func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(max(d/5, 1)) }
 
-// longest is the maximum result of jitter.
+// longest is jitter's maximum.
 func longest(d time.Duration) time.Duration { return d + d/10 }
 
-// askFor calls the catalogue. Every error except "not found" becomes ErrUpstream.
+// askFor returns ErrUpstream for every error except "not found".
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	stored, _ := l.breakers.LoadOrStore(l.from.Name, &breaker{})
 	b := stored.(*breaker)
@@ -332,7 +330,7 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	return View{Body: body, State: state}, nil
 }
 
-// breaker stops calls, for all keys, to an upstream that keeps failing.
+// breaker stops all calls to an upstream that keeps failing.
 type breaker struct {
 	mu       sync.Mutex
 	failures int // consecutive

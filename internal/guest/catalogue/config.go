@@ -79,7 +79,7 @@ func (u *Upstreams) Check() (problems conf.Problems) {
 // ExpectedUpstream is the error for URLs that IsUpstream rejects.
 const ExpectedUpstream = "must be an http or https URL without user, query and fragment"
 
-// IsUpstream reports whether address is a valid upstream URL.
+// IsUpstream accepts upstream URLs.
 func IsUpstream(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""

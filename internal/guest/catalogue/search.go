@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// SearchQuery is a hotel search. Clients send it as JSON, upstreams receive it, and search sessions store it.
+// SearchQuery is a hotel search, as clients send it, upstreams receive it, and search sessions store it.
 type SearchQuery struct {
 	Country         string   `json:"country,omitempty"`         // ISO 3166-1, e.g. AT
 	Region          string   `json:"region,omitempty"`          // e.g. vienna
@@ -109,7 +109,7 @@ var (
 
 func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
 
-// Normalize sets defaults and canonicalizes the query, so that equivalent queries become equal. It returns
+// Normalize sets defaults and canonicalizes the query, so that equivalent queries are equal. It returns
 // errcode.Invalid for an invalid query.
 func (q *SearchQuery) Normalize() error {
 	q.Country, q.Region = strings.ToUpper(strings.TrimSpace(q.Country)), strings.ToLower(strings.TrimSpace(q.Region))
@@ -168,7 +168,6 @@ func (q *SearchQuery) Normalize() error {
 	return checkOccupancy(guest.BadMember, q.Adults, q.Children, q.Rooms)
 }
 
-// checkDates returns errcode.Invalid unless the dates form a valid stay.
 func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	in, err := time.Parse(dateForm, from)
 	if err != nil {
@@ -184,7 +183,7 @@ func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	return nil
 }
 
-// CheckPage returns errcode.Invalid for a page parameter out of range.
+// CheckPage returns errcode.Invalid for a page out of range.
 func CheckPage(page int) error {
 	if page < 1 || page > maxPage {
 		return guest.BadParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
@@ -195,8 +194,7 @@ func CheckPage(page int) error {
 // ExpectedDate is the error detail for dates.
 const ExpectedDate = "expected a date such as 2027-01-31"
 
-// CheckArrival returns errcode.Invalid if a date is past in a time zone; in an unknown zone, if it is past
-// everywhere.
+// CheckArrival returns errcode.Invalid if a date is past in a time zone; in an unknown zone, if past everywhere.
 func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	if date < today(now, zone) {
 		return bad("expected a date that is not past", name)
@@ -204,10 +202,10 @@ func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	return nil
 }
 
-// lastZone is the time zone where a date ends last.
+// lastZone is where a date ends last.
 var lastZone = time.FixedZone("UTC-12", -12*60*60)
 
-// today returns the date in an IANA time zone, or in lastZone if the zone is unknown.
+// today uses lastZone if the zone is unknown.
 func today(now time.Time, zone string) string {
 	at := lastZone
 	if zone != "" && zone != "Local" {
@@ -232,7 +230,7 @@ func checkOccupancy(bad guest.Bad, adults, children, rooms int) error {
 	return nil
 }
 
-// Nights returns a normalized query's number of nights; 0 without dates.
+// Nights counts a normalized query's nights; 0 without dates.
 func (q *SearchQuery) Nights() int {
 	in, err1 := time.Parse(dateForm, q.CheckIn)
 	out, err2 := time.Parse(dateForm, q.CheckOut)
@@ -249,7 +247,7 @@ func (q *SearchQuery) normalizedHash() (string, error) {
 	return q.Hash()
 }
 
-// Hash returns a hash that is equal only for equal normalized queries.
+// Hash is equal only for equal normalized queries.
 func (q *SearchQuery) Hash() (string, error) {
 	text, err := json.Marshal(q)
 	if err != nil {

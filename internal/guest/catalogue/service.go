@@ -1,5 +1,5 @@
 // Package catalogue answers searches and views from a hotel catalogue or a profile's upstreams. It caches answers,
-// and hides everything that belongs to suspended tenants.
+// and hides suspended tenants.
 package catalogue
 
 import (
@@ -13,14 +13,14 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service answers searches and views, with caches in front of the catalogue. It hides suspended tenants.
+// Service answers searches and views.
 type Service struct {
 	opts     Options
 	flights  singleflight.Group
 	breakers sync.Map // *breaker by cache name
 }
 
-// Options are the dependencies of a Service. Hot, Clock and Suspended are required.
+// Options are a Service's dependencies. Hot, Clock and Suspended are required.
 type Options struct {
 	Profile  *guest.Profile // nil: guest.Hotel
 	Source   Source         // for hotel searches; nil: always ErrUpstream
@@ -29,13 +29,13 @@ type Options struct {
 	Clock    clock.Clock
 	Hot      Hot
 
-	// Local replaces Hot while it is unavailable, and keeps copies of values read from it. May be nil.
+	// Local replaces Hot while it is unavailable, and keeps copies of its values. May be nil.
 	Local Hot
 
-	// Suspended returns the suspended tenants among tenants.
+	// Suspended returns the suspended tenants in tenants.
 	Suspended func(ctx context.Context, tenants ...string) ([]string, error)
 
-	// Cached, if set, is called with a cache name and one of CacheStates after a lookup; Called, after a catalogue
+	// May be nil. Cached is called after a lookup with a cache name and one of CacheStates; Called, after a catalogue
 	// call.
 	Cached func(cache string, state CacheState)
 	Called func(cache string, d time.Duration, err error)

@@ -14,15 +14,15 @@ import (
 // IDs are lower-case UUIDs. Methods return ErrNoProperty, ErrNoTenant or ErrNoRegion for missing objects, and any
 // other error if the source cannot tell.
 type Source interface {
-	// Search finds properties with a normalized query.
+	// The query is normalized.
 	Search(ctx context.Context, q SearchQuery) (Results, error)
 
 	Map(ctx context.Context, q SearchQuery) (Pins, error)
 
-	// Hotel describes a property in the language closest to locale.
+	// The language is the closest to locale.
 	Hotel(ctx context.Context, property, locale, currency string) (Hotel, error)
 
-	// Availability returns a property's offers for a stay, in its own currency.
+	// Prices are in the property's currency.
 	Availability(ctx context.Context, q AvailabilityQuery) (Availability, error)
 
 	// Facets counts a region's properties by filter value.
@@ -112,7 +112,7 @@ type Facets struct {
 	Amenities []Facet `json:"amenities"`
 }
 
-// Facet is a filter value and its number of properties.
+// Facet counts a filter value's properties.
 type Facet struct {
 	Value string `json:"value"`
 	Count int    `json:"count"`
@@ -136,7 +136,7 @@ type Property struct {
 	Country    string `json:"country"`
 	Region     string `json:"region"`
 	City       string `json:"city"`
-	Currency   string `json:"currency"`           // for prices
+	Currency   string `json:"currency"`
 	TimeZone   string `json:"timeZone,omitempty"` // IANA, e.g. Europe/Vienna; "" if unknown
 }
 
@@ -171,7 +171,7 @@ func normalizeLocale(tag string) string {
 	return strings.Join(parts, "-")
 }
 
-// isMinor accepts prices, and "" for an unknown price.
+// isMinor accepts prices, and "" for unknown.
 func isMinor(prices ...string) bool {
 	return !slices.ContainsFunc(prices, func(p string) bool { return p != "" && !minorForm.MatchString(p) })
 }

@@ -17,12 +17,12 @@ import (
 
 // Fetcher calls a profile's upstreams.
 type Fetcher interface {
-	// Fetch sends a GET with the path values and parameters, or a POST if body is set, and returns the response. It
-	// returns ErrMissing if the upstream answers "not found".
+	// Fetch sends a GET with the path values and parameters, or a POST if body is set. It returns ErrMissing for "not
+	// found".
 	Fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error)
 }
 
-// CriteriaQuery is a search by a profile's criteria. Upstreams receive it as JSON, and search sessions store it.
+// CriteriaQuery is a search by a profile's criteria, as upstreams receive it and search sessions store it.
 type CriteriaQuery struct {
 	Criteria json.RawMessage `json:"criteria"`
 	Page     int             `json:"page"`     // 1 to 1000; default 1
@@ -60,8 +60,7 @@ func (q *CriteriaQuery) Normalize() error {
 	return nil
 }
 
-// NormalizeValues canonicalizes the locale parameter, and returns errcode.Invalid if the locale or the currency is
-// invalid.
+// NormalizeValues canonicalizes the locale parameter. It returns errcode.Invalid for an invalid locale or currency.
 func NormalizeValues(values url.Values) error {
 	if values.Has("locale") {
 		if !guest.IsLocale(values.Get("locale")) {
@@ -75,7 +74,7 @@ func NormalizeValues(values url.Values) error {
 	return nil
 }
 
-// FindItems searches by criteria and normalizes the query. For the total, see Service.Find.
+// FindItems searches by criteria and normalizes the query. Find documents the total.
 func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {
@@ -109,7 +108,7 @@ func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, 
 	return found, v, json.Unmarshal(v.Body, &found)
 }
 
-// Read returns an upstream's answer, or ErrMissing if it belongs to a suspended tenant.
+// Read returns ErrMissing if the answer belongs to a suspended tenant.
 func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values) (v View, err error) {
 	if s.opts.Fetcher == nil {
 		return v, ErrUpstream
@@ -121,7 +120,7 @@ func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values)
 	return v, err
 }
 
-// fetch calls an upstream, and checks that the answer is a JSON object.
+// fetch also checks that the answer is a JSON object.
 func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
 	text, err := s.opts.Fetcher.Fetch(ctx, u, values, body)
 	if err != nil {
@@ -135,13 +134,13 @@ func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values
 	return compact.Bytes(), err
 }
 
-// owners holds the tenant UUIDs that an answer and its items belong to; "" for none.
+// owners holds the tenant UUIDs of an answer and its items; "": no tenant.
 type owners struct {
 	answer string
 	items  []string
 }
 
-// owners reads tenantId from an answer and its items. A list without a tenant belongs to nobody.
+// A list without a tenant belongs to nobody.
 func (s *Service) owners(body []byte) (o owners, err error) {
 	var members map[string]json.RawMessage // matches names exactly, unlike a struct
 	var tenant string
@@ -176,7 +175,7 @@ func (s *Service) owners(body []byte) (o owners, err error) {
 
 var errTenant = errcode.New(errcode.Unavailable, "an answer of an upstream has an item that is not an object, or a tenantId that is not a UUID")
 
-// owner returns a tenant's UUID. An answer without a tenant belongs to the profile's tenant.
+// An answer without a tenant belongs to the profile's tenant.
 func (s *Service) owner(text string) (string, error) {
 	if text == "" {
 		return s.opts.Profile.Tenant, nil
@@ -188,8 +187,7 @@ func (s *Service) owner(text string) (string, error) {
 	return tenant, nil
 }
 
-// withoutSuspended removes suspended tenants' items from an answer, or returns ErrMissing if the whole answer belongs
-// to a suspended tenant.
+// withoutSuspended removes suspended tenants' items, or returns ErrMissing if the whole answer belongs to one.
 func (s *Service) withoutSuspended(ctx context.Context, body []byte) ([]byte, error) {
 	o, err := s.owners(body)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Config holds the handoff settings.
+// Config configures handoffs.
 type Config struct {
 	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts the keys of handoffs in the database, signs the tokens of services, and keys the hashes of addresses and browsers. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets. Keys and hashes that were made with them are still valid."`

@@ -55,7 +55,7 @@ var (
 	ErrRestored  = errcode.New(errcode.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
 )
 
-// Consumption is an attempt to consume a handoff with a verified token.
+// Consumption is an attempt to consume a verified handoff.
 type Consumption struct {
 	ID       guest.ID
 	Claims   handoff.Claims
@@ -64,12 +64,12 @@ type Consumption struct {
 	Key      string // idempotency key
 }
 
-// State is the database state that decides whether a handoff can be consumed.
+// State decides, with the handoff, whether it can be consumed.
 type State struct {
 	Now       time.Time // database clock
 	KeyValid  bool      // the signing key is not retired
 	Suspended bool      // the tenant is suspended
-	Restored  bool      // the database was restored and its keys are not replaced yet
+	Restored  bool      // database restored, keys not replaced yet
 }
 
 // ClaimError means that a token's signed claims differ from the stored handoff. It is an ErrToken.
@@ -83,8 +83,7 @@ func (e *ClaimError) Error() string {
 // Unwrap returns ErrToken.
 func (*ClaimError) Unwrap() error { return ErrToken }
 
-// compare returns a *ClaimError unless the token's claims match the handoff. Erased handoffs lack digests and
-// campaign, so these are skipped.
+// compare returns a *ClaimError unless the claims match. It skips digests and campaign of erased handoffs.
 func (h *Handoff) compare(c handoff.Claims) error {
 	own := ClaimsOf(*h)
 	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
@@ -108,7 +107,7 @@ func (h *Handoff) compare(c handoff.Claims) error {
 	return nil
 }
 
-// CheckConsume returns nil if the attempt may consume the handoff. repeated means that the same attempt already did.
+// CheckConsume checks whether the attempt may consume the handoff. repeated: the same attempt already did.
 func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error) {
 	switch {
 	case s.Restored:
@@ -147,30 +146,30 @@ type Store interface {
 
 	// Mint stores a handoff and its event and returns its token. It is a mutation: see guest.Store. The active key of
 	// Mint.KeyTenant signs, and cannot change until the transaction ends. Mint returns the errors of Mint.Check,
-	// ErrNoKey if no key is active, and ErrRestored if the database was restored since the keys were made.
+	// ErrNoKey if no key is active, or ErrRestored if the database was restored since the keys were made.
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
 
-	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds;
-	// repeating it succeeds with repeated set. Consume returns the errors of CheckConsume, and ErrNoHandoff.
+	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds; its
+	// repeats return repeated. It returns the errors of CheckConsume, or ErrNoHandoff.
 	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
 
-	// Handoff reads a handoff and its state, or returns ErrNoHandoff.
+	// Handoff returns ErrNoHandoff if the handoff is missing.
 	Handoff(ctx context.Context, id guest.ID) (Handoff, State, error)
 
-	// Handoffs reads up to limit handoffs that the session has not cleared, newest first and then by descending ID.
-	// It starts after the time and ID in after, or at the beginning if after is nil.
+	// Handoffs reads up to limit handoffs that the session has not cleared, newest first, then by descending ID,
+	// starting after the time and ID in after (nil: from the start).
 	Handoffs(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error)
 
-	// HandoffKeys reads a tenant's keys ("" for HMAC keys), by time added and then by ID.
+	// HandoffKeys reads a tenant's keys ("": HMAC keys), by time added, then by ID.
 	HandoffKeys(ctx context.Context, tenant string) ([]Key, error)
 
-	// HandoffKey reads a key, or returns ErrNoSuchKey.
+	// HandoffKey returns ErrNoSuchKey if the key is missing.
 	HandoffKey(ctx context.Context, id string) (Key, error)
 
-	// TenantKeys reads up to limit Ed25519 keys by tenant and ID, starting after the tenant and ID in after.
+	// TenantKeys reads up to limit Ed25519 keys by tenant and ID, starting after those in after.
 	TenantKeys(ctx context.Context, after Key, limit int) ([]Key, error)
 
-	// ChangeHandoffKeys applies ChangeKeys.Decide in a transaction that excludes mints and other key changes. If
-	// Decide returns an error, so does ChangeHandoffKeys, and nothing changes.
+	// ChangeHandoffKeys applies ChangeKeys.Decide in a transaction that excludes mints and other key changes. An
+	// error of Decide is returned, and nothing changes.
 	ChangeHandoffKeys(ctx context.Context, c ChangeKeys) (ChangedKeys, error)
 }

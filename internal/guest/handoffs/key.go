@@ -17,12 +17,12 @@ import (
 // Key is a stored handoff key.
 type Key struct {
 	ID     string
-	Tenant string // lower-case UUID for Ed25519 keys; "" for HMAC keys, which all tenants share
+	Tenant string // lower-case UUID for Ed25519; "" for HMAC keys, which all tenants share
 	Secret []byte // encrypted; empty once retired
 	State  KeyState
 
 	NotBefore time.Time // no token is older
-	NotAfter  time.Time // when another key became active; zero if active or never active
+	NotAfter  time.Time // when another key replaced it; zero: active or never active
 	Retired   time.Time // zero: not retired
 }
 
@@ -48,7 +48,7 @@ var (
 	errKeySecret    = errcode.New(errcode.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 )
 
-// Keys is the key ring that all processes share through the database. It reads keys when needed, so changes take
+// Keys is the key ring, shared by all processes through the database. It reads keys when needed, so changes take
 // effect everywhere at once. It is safe for concurrent use.
 type Keys struct {
 	store   Store
@@ -57,10 +57,10 @@ type Keys struct {
 	issuer  string         // JWT issuer
 
 	mu      sync.Mutex
-	signers map[string]signer // by key ID; only the database knows the state
+	signers map[string]signer // by key ID; the database knows the state
 }
 
-// NewKeys returns the database's key ring. See Config for the secrets and the issuer.
+// NewKeys returns the database's key ring. Config documents the secrets and the issuer.
 func NewKeys(store Store, secret string, old []string, issuer string) (*Keys, error) {
 	box, err := secretbox.New("guest handoff keys", secret, old...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
 	return token, nil
 }
 
-// signer returns the signer of a key that is not retired.
+// key must not be retired.
 func (k *Keys) signer(key Key) (signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,8 +111,7 @@ func (k *Keys) decrypt(key Key) ([]byte, error) {
 	return secret, nil
 }
 
-// verify returns a token's claims and key ID, or ErrToken. It checks neither times nor the key's state: the database
-// does.
+// verify checks neither times nor the key's state: the database does.
 func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id string, err error) {
 	id, ok := handoff.KeyID(token)
 	if !ok {
@@ -174,16 +173,16 @@ func (k *Keys) Export(ctx context.Context) ([]handoff.Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A key may become active at any time, so NotAfter is useless until it is final.
+		// A key may become active at any time, so NotAfter is useless until final.
 		keys = append(keys, handoff.Key{ID: key.ID, Secret: secret, State: handoff.VerifyOnly, NotBefore: key.NotBefore})
 	}
 	return keys, nil
 }
 
-// Add starts a rotation: it adds a key that verifies but does not sign yet.
+// Add starts a rotation with a key that verifies but does not sign yet.
 func (k *Keys) Add(ctx context.Context) (Key, error) { return k.change(ctx, keyAdd, "") }
 
-// Activate makes a key sign. The previously active key only verifies from now on.
+// Activate makes a key sign; the previous key only verifies from now on.
 func (k *Keys) Activate(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyActivate, id)
 }
@@ -213,9 +212,8 @@ func (k *Keys) change(ctx context.Context, do keyChange, id string) (Key, error)
 	return r.Key, err
 }
 
-// Settle makes the first key in a new database. After a database restore, consumed handoffs may be open again, so
-// Settle replaces all keys to void all tokens and returns true. Witness is nil if the database itself detects
-// restores.
+// Settle makes a new database's first key. After a database restore, consumed handoffs may be open again, so Settle
+// replaces all keys to void all tokens and returns true. w is nil if the database itself detects restores.
 func (k *Keys) Settle(ctx context.Context, w *Witness) (restored bool, err error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keySettle, keys: k, witness: w})
 	return r.Restored, err

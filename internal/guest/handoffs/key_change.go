@@ -8,13 +8,13 @@ import (
 // ChangeKeys is a request from Keys to change handoff keys.
 type ChangeKeys struct {
 	do      keyChange
-	key     string   // key ID, if the change concerns one key
+	key     string   // if the change concerns one key
 	tenant  string   // if the change concerns a tenant's keys
 	keys    *Keys    // makes new keys
 	witness *Witness // for keySettle
 }
 
-// keyChange is a kind of key change; see the methods of Keys.
+// keyChange is a kind of key change; see Keys' methods.
 type keyChange int
 
 const (
@@ -40,34 +40,33 @@ type Witness struct {
 
 // Epoch links the keys to an incarnation of the database.
 type Epoch struct {
-	Number      int64  // incremented when a database restore replaces the keys
-	Incarnation string // the keys' incarnation
+	Number      int64  // counts database restores that replaced the keys
+	Incarnation string // the keys'
 
-	// Current is the database's incarnation, which a restore changes. SQLite does not know it: "".
+	// The database's own, which a restore changes; "" for SQLite, which does not know.
 	Current string
 }
 
-// KeyRing is read by a store before it changes keys.
+// KeyRing is read before a key change.
 type KeyRing struct {
 	Now   time.Time // database clock, in microseconds
 	All   []Key     // the keys in ChangeKeys.Scope, ordered as in Store.HandoffKeys
 	Epoch Epoch
 
-	// HasTokens reports whether the key ChangeKeys.TokensOf signed a handoff that expires after
-	// ChangeKeys.TokensAfter.
+	// Whether ChangeKeys.TokensOf signed a handoff that expires after ChangeKeys.TokensAfter.
 	HasTokens bool
 }
 
-// ChangedKeys lists the keys to store, and the result.
+// ChangedKeys holds the keys to store, and the result.
 type ChangedKeys struct {
 	Key      Key  // added, changed, or replacing others
 	Restored bool // keys were replaced because of a database restore
 
-	Put   []Key  // keys to insert or replace, in this order, so that two are never active at once
+	Put   []Key  // to insert or replace in this order, so that two keys are never active at once
 	Epoch *Epoch // if set, replaces Number and Incarnation
 }
 
-// Scope returns the keys to read: every key, or the keys that share a key's tenant, or a tenant's keys ("" for HMAC).
+// Scope returns the keys to read: every key, the keys that share a key's tenant, or a tenant's keys ("" for HMAC).
 func (c *ChangeKeys) Scope() (every bool, key, tenant string) {
 	switch c.do {
 	case keyRevokeAll, keySettle:
@@ -147,7 +146,6 @@ func (d *keyDecision) decide(c *ChangeKeys) error {
 	return nil
 }
 
-// settle implements Keys.Settle.
 func (d *keyDecision) settle(w *Witness) {
 	e := d.KeyRing.Epoch
 	current, next := e.Current, e.Current
@@ -172,7 +170,7 @@ func (d *keyDecision) settle(w *Witness) {
 	d.ChangedKeys.Epoch = &e
 }
 
-// revoke retires a key, and replaces it if it was active.
+// revoke replaces a key that was active.
 func (d *keyDecision) revoke(key Key) {
 	retired := d.retire(key)
 	if key.State == KeyActive {
@@ -182,7 +180,7 @@ func (d *keyDecision) revoke(key Key) {
 	d.Key = retired
 }
 
-// replaceAll retires all keys and activates a new HMAC key. Tenants get new Ed25519 keys when they next sign a token.
+// replaceAll retires all keys and activates a new HMAC key. Tenants get new Ed25519 keys when they next sign.
 func (d *keyDecision) replaceAll() {
 	for _, key := range d.All {
 		if key.State != KeyRetired {
@@ -193,7 +191,6 @@ func (d *keyDecision) replaceAll() {
 	d.activate(d.keys.newKey(d.Now, ""))
 }
 
-// activate makes a key sign in place of the active key.
 func (d *keyDecision) activate(key Key) {
 	for _, old := range d.All {
 		if old.State == KeyActive && old.ID != key.ID && old.Tenant == key.Tenant {

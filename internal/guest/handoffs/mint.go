@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// Mint is a request to sign and store a new handoff.
+// Mint is a request to sign and store a handoff.
 type Mint struct {
 	guest.Mutation
 	Handoff Handoff       // without Key and times
@@ -30,7 +30,7 @@ type Mint struct {
 	Missing  error // nil if the property exists
 }
 
-// Minted is the result of Mint.
+// Minted is Mint's result.
 type Minted struct {
 	ID      guest.ID  `json:"id"`
 	Token   string    `json:"token"`
@@ -38,7 +38,7 @@ type Minted struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Minting holds the data to store, and the result.
+// Minting is the data to store, and the result.
 type Minting struct {
 	Minted  Minted
 	Handoff Handoff
@@ -60,7 +60,7 @@ func (m *Mint) Sealed() guest.Mutation {
 	return sealed
 }
 
-// Check runs before Decide. It returns tenants.ErrSuspended, Missing, or an error for an arrival in the past.
+// Check runs before Decide. It returns tenants.ErrSuspended, Missing, or an error for a past arrival.
 func (m *Mint) Check(suspended bool, now time.Time) error {
 	switch {
 	case suspended:

@@ -21,18 +21,18 @@ type Refusal struct {
 // ReasonConsumed means that the handoff was already consumed.
 const ReasonConsumed = "handoff-consumed"
 
-// NewRefusal holds attempts that a process counted, and the event for the first.
+// NewRefusal holds attempts that a process counted, and the first one's event.
 type NewRefusal struct {
 	Refusal
-	Session guest.ID    // guest session
+	Session guest.ID
 	Trace   guest.Trace // of the first request
 	Event   guest.Event // the store sets its time
 }
 
-// RefusalStore stores a row for each handoff and reason.
+// RefusalStore stores a row per handoff and reason.
 type RefusalStore interface {
-	// AddRefusals adds attempts to the rows in one transaction, and appends the event for each new row. Handoff and
-	// reason are unique in all.
+	// AddRefusals adds attempts to the rows in one transaction, and appends each new row's event. Handoff and reason
+	// are unique in all.
 	AddRefusals(ctx context.Context, all []NewRefusal) error
 
 	// Refusals returns up to limit rows, latest attempt first.
@@ -40,8 +40,8 @@ type RefusalStore interface {
 }
 
 // refusals buffers this process's refusals. A handoff's first refusal waits until the database stores its row and
-// event. Refusals in the next second or two are only counted and then written together, so a thousand attempts cost
-// two or three writes. A killed process loses the last second's counts.
+// event. Refusals in the next second or two are counted and written together, so a thousand attempts cost two or
+// three writes. A killed process loses the last second's counts.
 type refusals struct {
 	flushing sync.Mutex
 
@@ -54,16 +54,16 @@ type refusalKey struct {
 	reason  string
 }
 
-// pendingRefusal counts unwritten attempts. It is dropped if the count is still zero at the next flush.
+// pendingRefusal counts unwritten attempts; it is dropped if still zero at the next flush.
 type pendingRefusal struct {
 	NewRefusal
-	written bool // the database contains the row
+	written bool // the row exists
 }
 
 // maxRefused limits memory. Attempts on further handoffs are written one by one.
 const maxRefused = 10_000
 
-// add counts an attempt, and reports whether it is the first, which the caller must write.
+// add reports whether the attempt is the first, which the caller must write.
 func (r *refusals) add(n NewRefusal) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +129,7 @@ func compareRefusals(a, b NewRefusal) int {
 	return cmp.Or(cmp.Compare(a.Handoff, b.Handoff), cmp.Compare(a.Reason, b.Reason))
 }
 
-// refuse counts a refused attempt. An error means that the first attempt was not stored, and the request must be
-// repeated.
+// refuse counts a refused attempt. An error means that the first attempt was not stored and must be repeated.
 func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	at := s.opts.Clock().Truncate(time.Microsecond).UTC()
 	n.Attempts, n.First, n.Last = 1, at, at
@@ -143,7 +142,7 @@ func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	return err
 }
 
-// refusalStep is the number of handoffs per transaction.
+// refusalStep is in handoffs per transaction.
 const refusalStep = 500
 
 // Refusals flushes this process's counts, then calls RefusalStore.Refusals.

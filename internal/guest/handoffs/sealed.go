@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MintRoute is the route of mutations whose answers contain handoff tokens. The answers are encrypted in the database
-// and in Redis, so that nobody who reads either or a backup can consume a handoff.
+// MintRoute is the route of mutations whose answers contain tokens. They are encrypted in the database and in Redis,
+// so that nobody who reads either or a backup can consume a handoff.
 const MintRoute = "POST /handoff/{tenantId}/{propertyId}"
 
 // sealedMark is the first byte of an encrypted body. Plain bodies start with a brace.
@@ -20,7 +20,7 @@ func (k *Keys) Seal(body []byte, key string) []byte {
 	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }
 
-// Unseal decrypts a stored body. Bodies from earlier releases may be unencrypted.
+// Unseal returns unencrypted bodies from earlier releases unchanged.
 func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 	if len(body) == 0 || body[0] != sealedMark {
 		return body, nil
@@ -32,10 +32,10 @@ func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 	return plain, nil
 }
 
-// AnswerStore reads and rewrites stored mutation answers.
+// AnswerStore rewrites stored mutation answers.
 type AnswerStore interface {
-	// Answers returns up to limit stored answers for a route, ordered by composite key and starting after after,
-	// whose body starts with a byte.
+	// Answers returns up to limit answers for a route whose body starts with begins, by composite key, starting after
+	// after.
 	Answers(ctx context.Context, route string, begins byte, after string, limit int) ([]KeyedAnswer, error)
 
 	// ReplaceBodies replaces bodies that still equal Old.
@@ -54,11 +54,11 @@ type NewBody struct {
 	Old, New []byte
 }
 
-// sealStep is the number of answers per transaction.
+// sealStep is in answers per transaction.
 const sealStep = 500
 
-// SealAnswers encrypts answers with tokens that an earlier release stored in plain text, and returns how many. Call
-// it at server start.
+// SealAnswers encrypts answers that an earlier release stored in plain text, and returns how many. Call it at server
+// start.
 func (s *Service) SealAnswers(ctx context.Context) (sealed int, err error) {
 	for after := ""; ; {
 		all, err := s.opts.Store.Answers(ctx, MintRoute, '{', after, sealStep)

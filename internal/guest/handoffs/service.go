@@ -1,4 +1,4 @@
-// Package handoffs sends guests to booking sites with signed tokens. It manages the signing keys, and lets a site
+// Package handoffs sends guests to booking sites with signed tokens, manages the signing keys, and lets a site
 // consume each handoff once.
 package handoffs
 
@@ -23,13 +23,13 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// Service implements handoff operations.
+// Service manages handoffs.
 type Service struct {
 	opts     Options
 	refusals refusals
 }
 
-// Options are the dependencies of a Service. All but Bots are required.
+// Options are a Service's dependencies, all required but Bots.
 type Options struct {
 	Guests    *guest.Service
 	Store     Store
@@ -40,21 +40,20 @@ type Options struct {
 	Hasher *guest.Hasher
 	Life   time.Duration // token lifetime, at most handoff.MaxLife
 
-	// Site returns a tenant's booking site.
 	Site func(tenant string) BookingSite
 
-	// Bots, if set, counts replayed handoffs.
+	// For counting replayed handoffs; may be nil.
 	Bots *bots.Service
 
-	// Restored is called after a database restore made new keys necessary.
+	// Called after a database restore made new keys necessary.
 	Restored func()
 }
 
 // BookingSite is a tenant's booking site and its requirements.
 type BookingSite struct {
-	URL string // contains {tenantId}, {propertyId} and {token}; "": not configured
+	URL string // with {tenantId}, {propertyId} and {token}; "": not configured
 
-	// Reaction to another browser or address than the handoff was minted for.
+	// Reaction to another browser or address than at the mint.
 	Fingerprint, IP Mismatch
 
 	Algorithm Algorithm // signs tokens; "": HMAC
@@ -73,7 +72,7 @@ const (
 // New returns a service.
 func New(o Options) *Service { return &Service{opts: o} }
 
-// Now returns the time by which handoffs expire.
+// Now is the time by which handoffs expire.
 func (s *Service) Now() time.Time { return s.opts.Clock() }
 
 // Handoff request errors.
@@ -83,7 +82,7 @@ var (
 )
 
 const (
-	// MaxCampaign is the maximum campaign size in bytes of JSON.
+	// MaxCampaign is in bytes of JSON.
 	MaxCampaign = 1 << 10
 	maxPeople   = 99
 )
@@ -97,11 +96,11 @@ type MintRequest struct {
 	Visitor      guest.Visitor
 	Home         string // this server's origin, for booking sites given as a path
 
-	// Denied refuses the handoff unless the request is a repeat: ErrHardBlock or a *ChallengeError.
+	// ErrHardBlock or *ChallengeError: refuses the handoff unless the request is a repeat.
 	Denied error
 }
 
-// check validates the request for the profile, and canonicalizes IDs and the payload.
+// check also canonicalizes IDs and the payload.
 func (s *Service) check(ctx context.Context, r *MintRequest) error {
 	p := s.opts.Guests.Profile()
 	var isTenant, isItem bool
@@ -120,7 +119,6 @@ func (s *Service) check(ctx context.Context, r *MintRequest) error {
 	return nil
 }
 
-// checkContent validates the stay or payload.
 func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
 	p := s.opts.Guests.Profile()
 	switch {
@@ -200,7 +198,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
 		},
 	}
-	// Before the transaction, which must not wait for an upstream. A repeated request gets its answer regardless.
+	// Before the transaction, which must not wait for an upstream. A repeat gets its answer regardless.
 	if m.Profile.IsHotel() {
 		property, missing := s.opts.Catalogue.PropertyOf(ctx, r.Tenant, r.Item)
 		mint.TimeZone, mint.Missing = property.TimeZone, missing
@@ -213,7 +211,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	return o, err
 }
 
-// List reads a session's handoffs like Store.Handoffs.
+// List is Store.Handoffs.
 func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error) {
 	return s.opts.Store.Handoffs(ctx, session, after, limit)
 }
@@ -230,7 +228,6 @@ func (s *Service) settle(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// createKeys creates the tenant's signing keys if they are missing.
 func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 	if m.KeyTenant() == "" {
 		return true
@@ -259,19 +256,19 @@ type ConsumeRequest struct {
 	ID      string
 	Token   string
 	By      string // service name
-	Tenant  string // restricts the service to a tenant; "": unrestricted
+	Tenant  string // restricts the service to a tenant; "": any
 	Key     string // idempotency key; "" for Verify
 	Trace   guest.Trace
-	Visitor *guest.Visitor // the guest's browser as seen by the site; nil: do not compare
+	Visitor *guest.Visitor // the guest's browser as seen by the site; nil: not compared
 }
 
 // Received is a handoff as a booking site receives it.
 type Received struct {
 	Handoff
-	Suspect bool // the browser or address differs from the minted handoff's
+	Suspect bool // another browser or address than at the mint
 }
 
-// Consume consumes a handoff once. Repeating a request with its idempotency key returns the same answer.
+// Consume consumes a handoff once. A repeat with the same idempotency key returns the same answer.
 func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -303,7 +300,7 @@ func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRe
 	return ErrConsumed
 }
 
-// Verify checks whether a handoff could be consumed, without side effects.
+// Verify checks whether a handoff could be consumed.
 func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -356,8 +353,7 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 	return c, key, suspect, nil
 }
 
-// refusalOf describes a refused replay. The event ID derives from the handoff and the reason, so all attempts share
-// one event.
+// refusalOf derives the event ID from the handoff and the reason, so all attempts share one event.
 func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	payload, err := json.Marshal(replayPayload(p, c, r.By))
 	if err != nil {

@@ -14,8 +14,8 @@ type Algorithm string
 
 // Token algorithms.
 const (
-	HMAC    Algorithm = "hmac"    // key shared by all tenants
-	Ed25519 Algorithm = "ed25519" // tenant's own key, with a published public key
+	HMAC    Algorithm = "hmac"    // shared by all tenants
+	Ed25519 Algorithm = "ed25519" // the tenant's own, with a published public key
 )
 
 // Ed25519 key errors.
@@ -70,7 +70,6 @@ func (s tenantSigner) verify(token string) (handoff.Claims, error) {
 	return s.Verify(token, time.Time{})
 }
 
-// sealedFor binds a secret to its key ID and tenant.
 func sealedFor(id, tenant string) string {
 	if tenant == "" {
 		return id
@@ -89,7 +88,7 @@ func (k *Key) precision() time.Duration {
 // IsNext reports whether an Ed25519 key will sign after the next rotation.
 func (k *Key) IsNext() bool { return k.State == KeyVerifyOnly && k.NotAfter.IsZero() }
 
-// isOver reports whether all tokens of a replaced key have expired everywhere.
+// isOver reports whether a replaced key's tokens have all expired everywhere.
 func (k *Key) isOver(now time.Time) bool {
 	return k.State == KeyVerifyOnly && !k.NotAfter.IsZero() && now.After(k.NotAfter.Add(handoff.MaxLife+verifierSkew))
 }
@@ -105,19 +104,18 @@ func (k *Keys) CreateOfTenant(ctx context.Context, tenant string) (Key, error) {
 	return r.Key, err
 }
 
-// RotateOfTenant activates a tenant's next key, which sites already know, and adds another next key.
+// RotateOfTenant activates the next key, which sites already know, and adds another next key.
 func (k *Keys) RotateOfTenant(ctx context.Context, tenant string) (Key, error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keyRotateOfTenant, tenant: tenant, keys: k})
 	return r.Key, err
 }
 
-// RevokeOfTenant retires an Ed25519 key at once: it is unpublished and its tokens are void. The next key replaces an
-// active key.
+// RevokeOfTenant unpublishes an Ed25519 key and voids its tokens at once. The next key replaces an active key.
 func (k *Keys) RevokeOfTenant(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevokeOfTenant, id)
 }
 
-// Published returns a tenant's JWK Set: the keys whose tokens may be valid, and the next key.
+// Published returns a tenant's JWK Set: keys whose tokens may be valid, and the next key.
 func (k *Keys) Published(ctx context.Context, tenant string, now time.Time) (set []byte, empty bool, err error) {
 	all, err := k.store.HandoffKeys(ctx, tenant)
 	if err != nil {
@@ -140,7 +138,6 @@ func (k *Keys) Published(ctx context.Context, tenant string, now time.Time) (set
 	return set, len(signers) == 0, err
 }
 
-// createPair creates a tenant's keys if they are missing.
 func (d *keyDecision) createPair(tenant string) {
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.State == KeyActive }); i >= 0 {
 		d.Key = d.All[i]
@@ -169,7 +166,7 @@ func (d *keyDecision) rotatePair(tenant string) error {
 	return nil
 }
 
-// activateNext activates a tenant's next key, or a new key, and adds another next key.
+// activateNext activates the next key, or a new key, and adds another next key.
 func (d *keyDecision) activateNext(tenant string) {
 	next := d.keys.newKey(d.Now, tenant)
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.IsNext() }); i >= 0 {

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// answer is a complete response.
 type answer struct {
 	Status      int
 	ContentType string // "" without a body
@@ -25,8 +24,8 @@ func jsonAnswer(status int, body any) (answer, error) {
 	return answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
 }
 
-// reply sends a mutation's answer. A repeated request gets the same bytes, so render must only use the result and the
-// digested parts of the request.
+// reply sends a mutation's answer. Repeats get the same bytes, so render must use only the result and the digested
+// parts of the request.
 func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answer, error)) error {
 	if err != nil {
 		return err
@@ -44,10 +43,9 @@ func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answe
 	return nil
 }
 
-// noContent renders a result hidden from clients.
 func noContent[R any](R) (answer, error) { return answer{Status: http.StatusNoContent}, nil }
 
-// send writes a response and ignores write errors: the request was processed even if the client disconnected.
+// send ignores write errors: the request was processed even if the client disconnected.
 func send(w http.ResponseWriter, a answer) {
 	h := w.Header()
 	if a.ContentType != "" {

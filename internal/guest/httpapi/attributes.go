@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// getAttributes sends the session's attributes. If the front end already knows them, hot state does not transfer
-// them.
+// If the front end already knows the attributes, hot state does not transfer them.
 func (x *exchange) getAttributes() error {
 	a, err := x.Guests.Attributes(x.ctx(), x.session, strings.Trim(strings.TrimPrefix(x.in.Header.Get("If-None-Match"), "W/"), `"`))
 	if err != nil {
@@ -25,7 +24,7 @@ func (x *exchange) getAttributes() error {
 	return nil
 }
 
-// patchAttributes patches the attributes. It needs no idempotency key: reapplying a merge patch has no effect.
+// No idempotency key: reapplying a merge patch has no effect.
 func (x *exchange) patchAttributes() error {
 	tags, err := ifMatch(x.in.Header)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// challengeView is a challenge as sent to clients. They send it back as X-Challenge-Token, with a dot and a text
-// appended, so that the SHA-256 of the token starts with the required number of zero bits.
+// challengeView is a challenge for clients. They return it as X-Challenge-Token, with a dot and a text appended, so
+// that the token's SHA-256 starts with the required number of zero bits.
 type challengeView struct {
 	Text string `json:"text"`
 	Bits int    `json:"bits"`
 }
 
-// evaluate scores the request, and returns an error to refuse it.
+// evaluate scores the request; an error refuses it.
 func (x *exchange) evaluate() error {
 	if x.Bots == nil {
 		return nil
@@ -28,14 +28,13 @@ func (x *exchange) evaluate() error {
 	})
 }
 
-// see counts an unscored change or search.
 func (x *exchange) see() {
 	if x.Bots != nil && !x.action.scored && x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
 		x.Bots.See(x.ctx(), x.visitor(), x.session)
 	}
 }
 
-// trap counts a honeypot visit. The honeypot pretends not to exist.
+// trap counts a honeypot visit and pretends that the honeypot does not exist.
 func (x *exchange) trap() {
 	if x.Bots != nil && x.Bots.IsHoneypot(strings.TrimPrefix(x.at.Path, prefix)) {
 		x.Bots.Trap(x.ctx(), x.visitor())

@@ -25,10 +25,10 @@ const (
 	defaultCurrency = "EUR"
 )
 
-// searchView is the response to POST /search and GET /search/{srsId}.
+// searchView answers POST /search and GET /search/{srsId}.
 type searchView struct {
 	SearchID  guest.ID        `json:"searchId"`
-	Query     json.RawMessage `json:"query"` // a guest.SearchQuery
+	Query     json.RawMessage `json:"query"`
 	CreatedAt time.Time       `json:"createdAt"`
 	catalogue.Results
 	Page     int  `json:"page"`
@@ -81,7 +81,6 @@ func (x *exchange) sendSearch(s guest.Search, r catalogue.Results, page, size in
 	return x.sendJSON(http.StatusOK, body)
 }
 
-// searchMap finds properties for the map, without a search session.
 func (x *exchange) searchMap() error {
 	q, begun, err := x.query()
 	if err != nil {
@@ -102,8 +101,7 @@ func (x *exchange) searchMap() error {
 	return x.sendJSON(http.StatusOK, pins)
 }
 
-// query reads a query. Locale and currency default to the session's preferences, then to the browser's. begun is the
-// new session, if one was started.
+// query reads a query. begun is the new session, if one was started.
 func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -120,7 +118,7 @@ func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err er
 	return q, begun, x.Catalogue.CheckArrival(&q)
 }
 
-// searcher returns the searching session, which is also begun if it is new.
+// searcher returns the searching session, which is also begun if new.
 func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	if x.session != "" {
 		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
@@ -131,13 +129,11 @@ func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	return begun, begun, err
 }
 
-// preferred returns a search's locale and currency, which default to the session's preferences, then to the
-// browser's.
+// preferred returns a search's locale and currency: given, from the session's preferences, or from the browser.
 func (x *exchange) preferred(session guest.Session, locale, currency string) (string, string) {
 	return first(locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale), first(currency, session.Currency, x.currency(), defaultCurrency)
 }
 
-// first returns the first non-empty text.
 func first(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
@@ -147,7 +143,6 @@ func first(texts ...string) string {
 	return ""
 }
 
-// currency returns the front end's preferred currency, or "".
 func (x *exchange) currency() string {
 	if c := x.in.Header.Get("X-Currency"); guest.IsCurrency(c) {
 		return c
@@ -174,7 +169,7 @@ func acceptLanguage(h http.Header) (best string) {
 	return best
 }
 
-// searched reads the path's search session into query, and returns the requested page.
+// searched reads the path's search session into query.
 func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
 	if !ok {
@@ -202,7 +197,6 @@ func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	return s, page, err
 }
 
-// getSearch repeats a search session's query, for the same or another page.
 func (x *exchange) getSearch() error {
 	var q catalogue.SearchQuery
 	s, page, err := x.searched(&q)
@@ -219,7 +213,7 @@ func (x *exchange) getSearch() error {
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
-// executed publishes a search. The query is normalized.
+// executed publishes a search; the query is normalized.
 func (x *exchange) executed(q catalogue.SearchQuery, e telemetry.Executed) {
 	e.HasText, q.Text = q.Text != "", ""
 	e.Query = q
@@ -246,7 +240,6 @@ func (x *exchange) parameters(names ...string) (url.Values, error) {
 	return values, nil
 }
 
-// number reads a whole number from the URL query.
 func number(values url.Values, name string, absent int) (int, error) {
 	if !values.Has(name) {
 		return absent, nil
@@ -258,7 +251,6 @@ func number(values url.Values, name string, absent int) (int, error) {
 	return n, nil
 }
 
-// getHotel describes a property, identically for all guests.
 func (x *exchange) getHotel() error {
 	values, err := x.parameters("locale", "currency")
 	if err != nil {
@@ -312,11 +304,9 @@ func (x *exchange) getBrand() error {
 	return x.sendView(v, err)
 }
 
-// traced adds the request's trace to the context, for catalogue calls.
 func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
-// sendView sends an answer that is equal for all guests. Shared caches may store it, so it carries no cookie or guest
-// data.
+// sendView sends an answer that is equal for all guests. Shared caches may store it, so it carries no guest data.
 func (x *exchange) sendView(v catalogue.View, err error) error {
 	x.cacheStatus(v, err)
 	if err != nil {
@@ -328,7 +318,6 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 	return nil
 }
 
-// sendPublic sends an answer with an entity tag and without cookies.
 func (x *exchange) sendPublic(a answer) {
 	h := x.out.Header()
 	sum := sha256.Sum256(a.Body)

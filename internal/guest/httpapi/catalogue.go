@@ -18,16 +18,14 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// upstreamOf returns the profile's upstream for a path with the right number of segments.
 func upstreamOf(r route, p *guest.Profile) (u guest.Upstream, found bool) {
 	u, found = p.Upstream(r.upstream)
 	return u, found && u.Name != guest.SearchUpstream && len(u.Path) == len(r.names)
 }
 
-// maxValue is the maximum parameter length in bytes.
+// maxValue is in bytes.
 const maxValue = 200
 
-// getAnswer returns an upstream's answer, which is equal for all guests.
 func (x *exchange) getAnswer() error {
 	u, _ := upstreamOf(x.route, x.Guests.Profile())
 	values, err := x.values(u)
@@ -72,7 +70,7 @@ func (x *exchange) values(u guest.Upstream) (url.Values, error) {
 	return values, catalogue.NormalizeValues(values)
 }
 
-// isValue reports whether s is a valid parameter: as a path segment, it must not alter the others.
+// isValue rejects parameters that, as a path segment, would alter the others.
 func isValue(s string) bool {
 	for _, c := range s {
 		if unicode.IsControl(c) {
@@ -82,7 +80,7 @@ func isValue(s string) bool {
 	return s != "." && s != ".." && len(s) <= maxValue && utf8.ValidString(s)
 }
 
-// itemsView is the response to POST /search and GET /search/{srsId} in profiles other than hotel.
+// itemsView is searchView in profiles other than hotel.
 type itemsView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"` // a catalogue.CriteriaQuery
@@ -92,7 +90,6 @@ type itemsView struct {
 	NextPage *int `json:"nextPage"` // null on the last page
 }
 
-// searchItems finds items by criteria and starts a search session, and a guest session if necessary.
 func (x *exchange) searchItems() error {
 	q, begun, err := x.criteria()
 	if err != nil {
@@ -120,7 +117,7 @@ func (x *exchange) searchItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
-// criteria reads a query. begun is the new session, if one was started.
+// criteria is query for profiles other than hotel.
 func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -141,7 +138,6 @@ func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, e
 	return q, begun, q.Normalize()
 }
 
-// getItems repeats a search session's query, for the same or another page.
 func (x *exchange) getItems() error {
 	var q catalogue.CriteriaQuery
 	s, page, err := x.searched(&q)

@@ -17,11 +17,10 @@ import (
 	"holdfast/internal/web"
 )
 
-// Audience is the aud claim in service tokens. It keeps out tokens made for other purposes.
+// Audience is the aud claim in service tokens, which keeps out tokens for other purposes.
 const Audience = "holdfast guest"
 
-// ServiceClaims returns the claims for a service token. With a tenant, the service can only consume handoffs to this
-// tenant.
+// ServiceClaims returns a service token's claims. With a tenant, the service can only consume this tenant's handoffs.
 func ServiceClaims(service, tenant string) (map[string]any, error) {
 	c := map[string]any{"service": service}
 	if !serviceName.MatchString(service) {
@@ -45,13 +44,13 @@ type Receiver struct {
 	Tokens   *bearer.Keyring
 	Clock    clock.Clock
 
-	// Count is called with the result of each consume request.
+	// Count is called after each consume request.
 	Count func(result string)
 }
 
 const receiverPrefix = "/internal/handoff/"
 
-// OwnsReceiver reports whether a raw path on the internal listener belongs to Receiver.
+// OwnsReceiver reports whether Receiver serves a raw path on the internal listener.
 func OwnsReceiver(path string) bool { return strings.HasPrefix(path, receiverPrefix) }
 
 // LabelReceiver is Label for the internal listener.
@@ -73,15 +72,14 @@ func parseReceiver(path string) (id, operation string, ok bool) {
 	return id, operation, err == nil && (operation == "consume" || operation == "verify")
 }
 
-// Results for Count; errors use their code.
 const consumed = "consumed"
 
-// ConsumeResults are all arguments of Count.
+// ConsumeResults are all arguments of Receiver.Count.
 var ConsumeResults = []string{
 	consumed, "handoff-consumed", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
 }
 
-// Serve is the web.Handler for the internal listener.
+// Serve is a web.Handler.
 func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	id, operation, ok := parseReceiver(at.Path)
@@ -99,7 +97,6 @@ func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address)
 	return err
 }
 
-// resultOf returns the argument of Count for an error.
 func resultOf(err error) string {
 	if err == nil {
 		return consumed
@@ -145,7 +142,6 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	return nil
 }
 
-// receivedView is a handoff as sent to a booking site.
 type receivedView struct {
 	HandoffID  guest.ID `json:"handoffId"`
 	SessionID  guest.ID `json:"sessionId"`
@@ -155,7 +151,7 @@ type receivedView struct {
 	receivedState
 }
 
-// receivedItem is receivedView for profiles other than hotel.
+// receivedItem is receivedView in profiles other than hotel.
 type receivedItem struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	SessionID guest.ID        `json:"sessionId"`
@@ -197,7 +193,7 @@ func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeReques
 		return request, err
 	}
 	request.By = service
-	if _, events := members["events"]; events { // the token is for pushing events only
+	if _, events := members["events"]; events { // only for pushing events
 		return request, unauthenticated(bearer.ErrMalformed)
 	}
 	if raw, limited := members["tenant_id"]; limited {
@@ -212,7 +208,6 @@ func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeReques
 	return request, nil
 }
 
-// unauthenticated returns a 401.
 func unauthenticated(cause error) error {
 	return web.RefuseFor(cause, http.StatusUnauthorized, "unauthenticated", cause.Error())
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// share lets the site's origins read the answer with credentials. Every answer sets Vary, so that caches never serve
-// one origin's answer to another.
+// share lets the site's origins read the answer with credentials. Vary is always set, so that caches never serve one
+// origin's answer to another.
 func (h *Handler) share(w http.ResponseWriter, r *http.Request) {
 	origins := h.Guests.Profile().AllowedOrigins()
 	header := w.Header()

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Demo serves a demo hotel site, which uses the API with the built-in catalogue, and the booking site that receives
-// its guests.
+// Demo serves a demo hotel site, which uses the API with the built-in catalogue, and the booking site for its guests.
 type Demo struct {
 	*Handler
 	Tenants  *tenants.Service
@@ -42,22 +41,21 @@ var demoFiles embed.FS
 // demoPages maps paths to files; other files are served under their own name.
 var demoPages = map[string]string{demoPrefix: "index.html", demoPrefix + "/booking": "booking.html"}
 
-// demoKinds maps file extensions to media types.
 var demoKinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
 type demoAction struct {
 	serve func(*Demo, *exchange) error
-	class guest.Class // rate limit class
+	class guest.Class // for rate limits
 
-	// The session is required or optional. Without either, the rate limit is per client address.
+	// Required or optional. Without either, the rate limit is per client address.
 	needsSession, takesSession bool
 
 	body bool // JSON
 }
 
-// demoActions maps paths that are not files to their methods.
+// demoActions maps paths to methods.
 var demoActions = map[string]map[string]*demoAction{
 	demoPrefix + "/arrivals":  {http.MethodPost: {serve: (*Demo).arrive, class: guest.ClassMint, body: true}},
 	demoPrefix + "/live":      {http.MethodGet: {serve: (*Demo).live, class: guest.ClassSession, takesSession: true}},
@@ -84,7 +82,7 @@ func DemoRoutes() (all []web.Route) {
 // demoPolicy restricts the pages to their own files and this server.
 const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// OwnsDemo reports whether a raw path on the main listener belongs to Demo.
+// OwnsDemo reports whether Demo serves a raw path on the main listener.
 func OwnsDemo(path string) bool { return path == demoPrefix || strings.HasPrefix(path, demoPrefix+"/") }
 
 // LabelDemo is Label for Demo.
@@ -98,7 +96,6 @@ func LabelDemo(at string) string {
 	return "unknown"
 }
 
-// demoFile returns a path's file name, or "".
 func demoFile(at string) string {
 	if name := demoPages[at]; name != "" {
 		return "demo/" + name
@@ -113,7 +110,7 @@ func demoFile(at string) string {
 	return "demo/" + name
 }
 
-// Serve is the demo's web.Handler.
+// Serve is a web.Handler.
 func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
@@ -154,7 +151,6 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	return nil
 }
 
-// act admits a request and serves it.
 func (d *Demo) act(one *demoAction, x *exchange) error {
 	if err := x.sameSite(); err != nil {
 		return err
@@ -173,8 +169,7 @@ func (d *Demo) act(one *demoAction, x *exchange) error {
 	return one.serve(d, x)
 }
 
-// arrive plays the booking site's server when a guest arrives: it consumes the handoff. The same attempt may be
-// repeated.
+// arrive plays the booking site's server: it consumes the handoff. The same attempt may be repeated.
 func (d *Demo) arrive(x *exchange) error {
 	var in struct {
 		HandoffID string `json:"handoffId"`

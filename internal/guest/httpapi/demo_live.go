@@ -22,11 +22,10 @@ type DemoFeed struct {
 // Feed limits.
 const (
 	mostFed      = 500     // events, all sessions together
-	mostFedBytes = 2 << 10 // payload bytes per event; longer payloads are left out
+	mostFedBytes = 2 << 10 // payload bytes per event; longer payloads are omitted
 	mostShown    = 30      // events per answer
 )
 
-// demoEvent is a published event as shown to its guest.
 type demoEvent struct {
 	session     guest.ID
 	ID          string          `json:"id"`
@@ -85,10 +84,9 @@ func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
 	return own[max(0, len(own)-mostShown):]
 }
 
-// shortID returns the end of an ID, which identifies a session to its own guest only.
+// shortID identifies a session to its own guest only.
 func shortID(id guest.ID) string { return guest.SessionPrefix + "…" + string(id[max(0, len(id)-6):]) }
 
-// liveView is the response to GET /guest/demo/live.
 type liveView struct {
 	Session     *liveSession         `json:"session"` // null without a session cookie
 	HotState    string               `json:"hotState"`
@@ -97,20 +95,19 @@ type liveView struct {
 }
 
 type liveSession struct {
-	ID          string          `json:"id"` // short ID
+	ID          string          `json:"id"`
 	CreatedAt   time.Time       `json:"createdAt"`
 	ExpiresAt   time.Time       `json:"expiresAt"`
 	Preferences preferencesView `json:"preferences"`
 }
 
-// live returns the guest's session and events.
 func (d *Demo) live(x *exchange) error {
 	values, err := x.parameters("after")
 	if err != nil {
 		return err
 	}
 	v := liveView{HotState: d.HotState, Suspensions: d.Tenants.Brief(), Events: []demoEvent{}}
-	if x.session != "" { // other requests read nothing
+	if x.session != "" {
 		if err := web.AcquireSlot(x.out, x.in); err != nil {
 			return err
 		}
@@ -124,8 +121,7 @@ func (d *Demo) live(x *exchange) error {
 	return x.sendJSON(http.StatusOK, v)
 }
 
-// loseHotState deletes the guest's hot state as if it were lost. Other guests and the rate limits, which protect the
-// server, keep theirs.
+// loseHotState deletes the guest's hot state as if it were lost, but not the rate limits, which protect the server.
 func (d *Demo) loseHotState(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err

@@ -66,7 +66,6 @@ func dropExamples(of any) {
 	}
 }
 
-// describer rewrites the schemas.
 type describer struct {
 	profile *guest.Profile
 	schemas object
@@ -76,12 +75,10 @@ func (d *describer) members(name string) object {
 	return d.schemas[name].(object)["properties"].(object)
 }
 
-// require replaces a schema's required members.
 func (d *describer) require(name string, members ...string) {
 	d.schemas[name].(object)["required"] = members
 }
 
-// items sets the item ID format everywhere.
 func (d *describer) items() {
 	form := object{"type": "string", "description": "A UUID.", "pattern": uuidPattern}
 	if d.profile.Texts {
@@ -94,7 +91,7 @@ func (d *describer) items() {
 			continue
 		}
 		members["itemId"] = object{"$ref": "#/components/schemas/PropertyID"}
-		if name == "PageView" || name == "FunnelEvent" { // where it is optional
+		if name == "PageView" || name == "FunnelEvent" { // item is optional
 			members["itemId"] = object{"anyOf": []any{form, object{"enum": []any{nil, ""}}}}
 		}
 	}
@@ -102,7 +99,6 @@ func (d *describer) items() {
 
 const uuidPattern = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 
-// wishes describes the wishlist, with quantities if the profile uses them.
 func (d *describer) wishes() {
 	for _, name := range []string{"WishRequest", "ViewedRequest"} {
 		if d.profile.Tenant == "" {
@@ -126,7 +122,6 @@ func (d *describer) wishes() {
 	d.schemas["NoteRequest"] = object{"type": "object", "additionalProperties": false, "properties": note, "minProperties": 1}
 }
 
-// handoffs describes handoffs with a payload.
 func (d *describer) handoffs() {
 	d.schemas["Payload"] = embedded("payload", d.profile.Payload)
 	for _, name := range []string{"MintRequest", "Handoff", "Received"} {
@@ -179,7 +174,7 @@ func (d *describer) catalogue(paths object) {
 	}
 }
 
-// upstream describes an upstream's path. Its responses follow the hotel responses, with other members.
+// upstream describes an upstream's path, with responses like hotel's but other members.
 func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	path, parameters := []string{prefix + "catalogue", u.Name}, []any{}
 	parameter := func(name, in string) {

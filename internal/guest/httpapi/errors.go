@@ -23,7 +23,7 @@ var (
 	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
 )
 
-// known maps errors of package guest to their codes.
+// known maps package guest's errors to their codes.
 var known = []struct {
 	err    error
 	status int
@@ -73,18 +73,17 @@ func asRefusal(err error) *web.Refusal {
 	return problem.Refusal(err)
 }
 
-// problemDocument is an error body.
 type problemDocument struct {
 	problem.Document
 
 	Challenge *challengeView `json:"challenge,omitempty"`
 
-	Errors guest.FieldErrors `json:"errors,omitempty"` // errors by field; set for every 422
+	Errors guest.FieldErrors `json:"errors,omitempty"` // by field; set for every 422
 }
 
 func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
-	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // applies to the whole request
+	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // about the whole request
 		fields = guest.FieldErrors{{Code: e.Code, Detail: e.Message}}
 	}
 	var challenge *challengeView
@@ -96,10 +95,10 @@ func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	return problem.Encode(d)
 }
 
-// WriteError is the service's web.ErrorWriter. It also writes listener errors, such as panics and load shedding.
+// WriteError is a web.ErrorWriter. It also writes listener errors, such as panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { writeError(w, r, err, false) }
 
-// WriteError is the handler's web.ErrorWriter.
+// WriteError is a web.ErrorWriter.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	h.share(w, r)
 	writeError(w, r, err, h.NestErrors)
@@ -114,7 +113,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 	problem.Send(w, a.Status, a.ContentType, a.Body)
 }
 
-// problemAnswer renders a refusal. With nest, it is wrapped in a member named error, which deviates from RFC 9457.
+// problemAnswer renders a refusal; nest wraps it in a member named error, which deviates from RFC 9457.
 func problemAnswer(e *web.Refusal, in problem.Occurrence, nest bool) answer {
 	a := answer{Status: e.Status, ContentType: problem.ContentType, Body: encodeProblem(e, in)}
 	if nest {

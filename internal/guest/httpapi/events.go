@@ -19,11 +19,10 @@ import (
 // EventReceiver receives tenant events pushed to the internal listener in the HTTP binding of CloudEvents 1.0. In
 // structured mode the body is the event; in binary mode its attributes are headers.
 type EventReceiver struct {
-	// Parse reads an event. headers is nil in structured mode; in binary mode it contains the request headers with
-	// lower-case names.
+	// headers is nil in structured mode; in binary mode it holds the request headers with lower-case names.
 	Parse func(headers map[string]string, body []byte) (inbox.Event, error)
 
-	// Receive applies an event. An error asks the sender to retry.
+	// After an error the sender retries.
 	Receive func(ctx context.Context, e inbox.Event) (inbox.Result, error)
 
 	Tokens *bearer.Keyring
@@ -32,7 +31,7 @@ type EventReceiver struct {
 
 const eventsPath = "/internal/events"
 
-// OwnsEvents reports whether a raw path on the internal listener belongs to EventReceiver.
+// OwnsEvents reports whether EventReceiver serves a raw path on the internal listener.
 func OwnsEvents(path string) bool { return path == eventsPath }
 
 // EventRoutes returns the event route.
@@ -41,7 +40,7 @@ func EventRoutes() []web.Route { return []web.Route{{Label: eventsPath, Method: 
 // LabelEvents is Label for OwnsEvents.
 func LabelEvents(string) string { return eventsPath }
 
-// EventClaims returns the claims for a service token that can only push events. Such a service can suspend tenants.
+// EventClaims returns a service token's claims for pushing events only. Such a service can suspend tenants.
 func EventClaims(service string) (map[string]any, error) {
 	c, err := ServiceClaims(service, "")
 	if err == nil {
@@ -50,7 +49,6 @@ func EventClaims(service string) (map[string]any, error) {
 	return c, err
 }
 
-// maxEvent is the maximum event size in bytes.
 const maxEvent = inbox.MaxBody
 
 const structuredType = "application/cloudevents+json"
@@ -60,7 +58,7 @@ var (
 	errEventType  = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "expected Content-Type "+structuredType+", or the header ce-specversion")
 )
 
-// Serve is the web.Handler for the internal listener.
+// Serve is a web.Handler.
 func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if r.Method != http.MethodPost {
@@ -95,7 +93,6 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 	return err
 }
 
-// refuseAttribute rejects an attribute, which is a header in binary mode.
 func refuseAttribute(err error, name string, binary bool) error {
 	message := errcode.Message(err)
 	field := guest.FieldError{Pointer: "/" + name, Code: "invalid", Detail: message}
@@ -126,7 +123,7 @@ func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Ev
 	return e, nil
 }
 
-// authenticateService verifies the service token in the request's only Authorization header, and returns its claims.
+// authenticateService returns the service and the claims in the request's only Authorization header.
 func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Request) (service string, members map[string]json.RawMessage, err error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {

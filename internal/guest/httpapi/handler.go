@@ -38,7 +38,6 @@ type Handler struct {
 	description description
 }
 
-// exchange holds a request and its response.
 type exchange struct {
 	*Handler
 	in     *http.Request
@@ -47,15 +46,15 @@ type exchange struct {
 	route  route
 	action *action
 
-	session  guest.ID          // from the cookie, or the user's list; "" without a session
-	cookie   guest.ID          // session named by the cookie
+	session  guest.ID          // the cookie's, or the owner of the user's list; "" without a session
+	cookie   guest.ID          // named by the cookie
 	bearer   bool              // authenticated by a token; set no cookie
-	user     guest.UserSession // zero if no user is signed in
+	user     guest.UserSession // zero if not signed in
 	mutation guest.Mutation
 	body     canonjson.Value
 }
 
-// maxBody is the maximum request size in bytes, except for telemetry.
+// maxBody is in bytes; telemetry has its own limit.
 const maxBody = 16 << 10
 
 // maxAttributesPatch leaves room for white space and removed members.
@@ -64,7 +63,7 @@ const maxAttributesPatch = 2 * guest.MaxAttributes
 // hotTime is how long a request waits for unresponsive hot state.
 const hotTime = 250 * time.Millisecond
 
-// Serve is the service's web.Handler.
+// Serve is a web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	h.share(w, r)
@@ -114,7 +113,6 @@ func allowedMethods(methods map[string]*action) []string {
 	return names
 }
 
-// admit finds the session and applies the rate limit.
 func (x *exchange) admit() error {
 	if x.action.open {
 		return nil
@@ -125,8 +123,8 @@ func (x *exchange) admit() error {
 	return x.limit()
 }
 
-// bootstrap starts a session for a guest whose change was refused because the session is missing, so that a retry
-// succeeds. It does nothing if the client may not start sessions.
+// bootstrap starts a session for a guest whose change was refused for lack of a session, so that a retry succeeds,
+// unless the client may not start sessions.
 func (x *exchange) bootstrap(refused error) {
 	if !x.action.mutates || !errors.Is(refused, errSession) {
 		return
@@ -142,8 +140,8 @@ func (x *exchange) bootstrap(refused error) {
 	}
 }
 
-// sameSite rejects changes that another site makes a browser send: SameSite=Lax does not
-// stop those of other hosts of the site, and old browsers do not know it. The origins of the profile are allowed.
+// sameSite rejects changes that another site makes a browser send: SameSite=Lax allows other hosts of the same site,
+// and old browsers do not know it. The profile's origins are allowed.
 func (x *exchange) sameSite() error {
 	if x.in.Method == http.MethodGet || x.in.Method == http.MethodHead || slices.Contains(x.Guests.Profile().AllowedOrigins(), x.in.Header.Get("Origin")) {
 		return nil
@@ -160,7 +158,6 @@ func (x *exchange) sameSite() error {
 	return nil
 }
 
-// authenticate finds the session of the cookie or of the bearer token.
 func (x *exchange) authenticate() error {
 	for _, c := range x.proofs() {
 		session, old, ok := x.Guests.VerifyCookie(c.Value)
@@ -188,7 +185,7 @@ func (x *exchange) authenticate() error {
 	return nil
 }
 
-// identifyUser finds the user of a session that a cookie names, and the user's list. known is false if the session has ended.
+// identifyUser finds the user of the cookie's session, and the user's list. known is false if the session has ended.
 func (x *exchange) identifyUser() (known bool, err error) {
 	if !strings.HasPrefix(string(x.cookie), guest.UserSessionPrefix) {
 		return true, nil
@@ -201,8 +198,9 @@ func (x *exchange) identifyUser() (known bool, err error) {
 	return true, nil
 }
 
-// proofs returns what may prove a session: the bearer token of an app, or the cookies. A browser may send several cookies with one
-// name; only those that we signed count. If the profile has a domain, the cookie of the host from before that is replaced.
+// proofs returns possible session proofs: an app's bearer token, or the cookies. A browser may send several cookies
+// with the same name; only validly signed cookies count. A profile with a domain also accepts earlier host cookies,
+// and replaces them.
 func (x *exchange) proofs() []*http.Cookie {
 	scheme, token, _ := strings.Cut(x.in.Header.Get("Authorization"), " ")
 	hasToken := strings.EqualFold(scheme, "Bearer")
@@ -218,11 +216,11 @@ func (x *exchange) proofs() []*http.Cookie {
 
 const (
 	hostCookie  = "__Host-gms"   // browsers refuse it from other hosts and over plain HTTP
-	siteCookie  = "__Secure-gms" // of a domain; browsers refuse it over plain HTTP
+	siteCookie  = "__Secure-gms" // domain cookie; browsers refuse it over plain HTTP
 	plainCookie = "gms"
 )
 
-// cookieName returns the name with the strongest prefix that is possible.
+// cookieName returns the name with the strongest possible prefix.
 func (x *exchange) cookieName() string {
 	switch {
 	case x.at.Scheme != "https":
@@ -233,13 +231,13 @@ func (x *exchange) cookieName() string {
 	return hostCookie
 }
 
-// start sends the cookie of a new session, and publishes that it has begun.
+// start sends a new session's cookie and publishes its start.
 func (x *exchange) start(s guest.Session) {
 	x.setCookie(s.ID)
 	x.Telemetry.Started(x.traced(), s)
 }
 
-// setCookie sends the cookie, or another one instead of it. An app gets its value as a token.
+// setCookie sends or replaces the cookie. An app gets its value as a token.
 func (x *exchange) setCookie(session guest.ID) {
 	x.Guests.Saw(session, true)
 	if x.bearer {
@@ -253,7 +251,6 @@ func (x *exchange) setCookie(session guest.ID) {
 	x.out.Header().Set("Set-Cookie", cookie.String())
 }
 
-// read reads the body and the idempotency key.
 func (x *exchange) read() (err error) {
 	most := cmp.Or(x.action.most, maxBody)
 	if x.action.body {
@@ -279,7 +276,7 @@ func (x *exchange) read() (err error) {
 	return nil
 }
 
-// readJSON reads a body of JSON of at most so many bytes, which may be a merge patch or not.
+// readJSON reads a JSON body up to most bytes; patch also allows a merge patch.
 func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (canonjson.Value, error) {
 	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
 	if err != nil {
@@ -291,14 +288,14 @@ func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (can
 	return canonjson.Parse(text, most)
 }
 
-// digest is that of everything that the request says. Its parts have no line breaks.
+// digest covers everything in the request that matters. Its parts contain no line breaks.
 func (x *exchange) digest() [sha256.Size]byte {
 	query, _ := url.ParseQuery(x.in.URL.RawQuery)
 	return sha256.Sum256([]byte(x.in.Method + "\n" + x.at.Path + "\n" + query.Encode() + "\n" + string(x.body)))
 }
 
-// idempotencyKey reads the header, a quoted string (draft-ietf-httpapi-idempotency-key-header)
-// or the text alone, or its older name.
+// idempotencyKey reads the header, a quoted string (draft-ietf-httpapi-idempotency-key-header) or plain text, or its
+// older name.
 func idempotencyKey(h http.Header) (key string, err error) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		for _, value := range h.Values(name) {
@@ -320,7 +317,7 @@ func idempotencyKey(h http.Header) (key string, err error) {
 
 var errNoKey = web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
 
-// unquote returns the value of a string of Structured Fields, or the text itself.
+// unquote returns the value of a Structured Fields string, or the text itself.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
 		return s
@@ -342,7 +339,6 @@ func mediaType(header string) string {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// traceOf returns the trace of a request.
 func traceOf(r *http.Request) guest.Trace {
 	parent, state := obs.TraceContext(r)
 	return guest.Trace{Parent: parent, State: state}

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// stayView is a stay as exchanged with clients.
 type stayView struct {
 	CheckIn  string `json:"checkIn"`
 	CheckOut string `json:"checkOut"`
@@ -38,7 +37,6 @@ func parseHandoff(names string) route {
 	return route{template: "/handoff/{tenantId}/{propertyId}", tenant: tenant, item: property}
 }
 
-// visitor identifies the guest's browser.
 func (x *exchange) visitor() guest.Visitor {
 	v := guest.Visitor{UserAgent: x.in.Header.Get("User-Agent"), AcceptLanguage: strings.Join(x.in.Header.Values("Accept-Language"), ", ")}
 	if ip, ok := web.ClientIP(x.out); ok {
@@ -47,7 +45,6 @@ func (x *exchange) visitor() guest.Visitor {
 	return v
 }
 
-// mintBody reads the body of a mint.
 func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 	if x.Guests.Profile().IsHotel() {
 		in := struct {
@@ -111,7 +108,7 @@ func (x *exchange) getKeySet() error {
 	return nil
 }
 
-// handoffView is a handoff as sent to its guest: without the token.
+// handoffView omits the token.
 type handoffView struct {
 	HandoffID  guest.ID `json:"handoffId"`
 	TenantID   string   `json:"tenantId"`
@@ -120,7 +117,7 @@ type handoffView struct {
 	handoffState
 }
 
-// itemHandoffView is handoffView for profiles other than hotel.
+// itemHandoffView is handoffView in profiles other than hotel.
 type itemHandoffView struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	TenantID  string          `json:"tenantId"`

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// classes maps routes to their rate limit class; the default is the session's.
+// classes maps routes to rate limit classes; default: the session's.
 var classes = map[string]guest.Class{
 	"/wishlist":                         guest.ClassWishlist,
 	"/wishlist/{propertyId}":            guest.ClassWishlist,
@@ -29,7 +29,6 @@ var classes = map[string]guest.Class{
 	"/telemetry/funnel":                 guest.ClassTelemetry,
 }
 
-// limit takes a token for the request, and sends the rate limit headers.
 func (x *exchange) limit() error {
 	class, ok := classes[x.route.template]
 	if !ok {
@@ -56,7 +55,6 @@ func (x *exchange) take(class guest.Class) error {
 	return web.Refuse(http.StatusTooManyRequests, "rate-limited", "too many requests of this kind: retry after the time in Retry-After")
 }
 
-// address returns the client address.
 func (x *exchange) address() string {
 	ip, _ := web.ClientIP(x.out)
 	return ip.String()

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// list is the body of an unpaginated list.
+// list is an unpaginated list.
 type list[T any] struct {
 	Items []T `json:"items"`
 }
 
-// sendList sends a list, newest first.
 func sendList[T any](x *exchange, items []T, err error) error {
 	if err != nil {
 		return err
@@ -41,14 +40,14 @@ func (x *exchange) listViewed() error {
 	return sendList(x, views, err)
 }
 
-// viewedItem is a guest.Viewed in profiles other than hotel.
+// viewedItem is guest.Viewed in profiles other than hotel.
 type viewedItem struct {
 	TenantID string    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// addViewed needs no idempotency key: the list contains an item once.
+// No idempotency key: the list contains an item once.
 func (x *exchange) addViewed() error {
 	var tenant, item string
 	var err error

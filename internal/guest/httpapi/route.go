@@ -12,18 +12,17 @@ import (
 
 const prefix = "/bff/consumer/v1/"
 
-// Owns reports whether a raw path on the main listener belongs to this service.
+// Owns reports whether this service serves a raw path on the main listener.
 func Owns(path string) bool { return strings.HasPrefix(path+"/", prefix) }
 
-// route is a parsed path.
 type route struct {
 	template string   // "" if unknown
 	search   string   // /search/{srsId}; path values are unescaped but not validated
 	tenant   string   // /handoff/{tenantId}/{propertyId}
-	item     string   // the same, and /wishlist/{propertyId}
+	item     string   // as above, and /wishlist/{propertyId}
 	session  string   // /user/sessions/{sessionId}
 	upstream string   // /catalogue/{upstream}
-	names    []string // segments after the upstream
+	names    []string // path segments after the upstream
 	country  string   // /facets/{country}/{region}
 	region   string
 }
@@ -58,7 +57,6 @@ func parseRoute(path string) (rt route) {
 	return parseBrowse(strings.Split(rest, "/"))
 }
 
-// parseBrowse parses catalogue and user paths.
 func parseBrowse(parts []string) route {
 	for i, p := range parts {
 		var err error
@@ -85,7 +83,6 @@ func parseBrowse(parts []string) route {
 	return route{}
 }
 
-// keySetRoute serves a tenant's public keys.
 const keySetRoute = "/tenants/{tenantId}/jwks.json"
 
 // hotelTemplates exist only in the hotel profile.
@@ -93,10 +90,10 @@ var hotelTemplates = []string{
 	"/search", "/search/map", "/search/{srsId}", "/session/history", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
 }
 
-// upstreamRoute serves a profile's upstream. Further segments are passed to the upstream.
+// Further segments are passed to the upstream.
 const upstreamRoute = "/catalogue/{upstream}"
 
-// Routes returns all guest routes in a profile.
+// Routes returns a profile's routes.
 func Routes(p *guest.Profile) (all []web.Route) {
 	for label := range actions {
 		for method := range methodsOf(route{template: label}, p) {
@@ -131,12 +128,12 @@ type action struct {
 	serve func(*exchange) error
 
 	open    bool // no session, no rate limit
-	begins  bool // starts a session if the request carries none
+	begins  bool // starts a missing session
 	public  bool // same answer for all guests; no session
-	lenient bool // without a session, answers like a new session but starts none
+	lenient bool // a missing session is like a new one, but is not started
 	scored  bool // bots may be refused
 	mutates bool // requires an idempotency key
-	keyless bool // the idempotency key is optional: repeating has the same effect
+	keyless bool // idempotency key is optional: repeating has the same effect
 	body    bool // JSON
 	patch   bool // also accepts application/merge-patch+json
 	most    int  // maximum body bytes; 0: maxBody

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
-// sessionView is a session as sent to clients. It omits the ID, so that no page leaks it.
+// sessionView omits the ID, so that no page leaks it.
 type sessionView struct {
 	CreatedAt   time.Time       `json:"createdAt"`
 	UserID      string          `json:"userId,omitempty"` // "" if no user is signed in
@@ -37,7 +37,6 @@ func (x *exchange) sendSession(status int, s guest.Session) error {
 	return err
 }
 
-// beginSession starts a session, or returns the cookie's session.
 func (x *exchange) beginSession() error {
 	if err := x.evaluate(); errors.Is(err, bots.ErrHardBlock) {
 		return err
@@ -64,10 +63,9 @@ func (x *exchange) getSession() error {
 	return x.sendSession(http.StatusOK, s)
 }
 
-// maxCampaign is the number of characters kept from a campaign header.
+// maxCampaign is in characters; longer campaign headers are cut.
 const maxCampaign = 100
 
-// campaign returns the session change for the request's campaign headers.
 func (x *exchange) campaign() (c guest.Change) {
 	all := map[string]string{}
 	for _, part := range []string{"Source", "Medium", "Name"} {
@@ -94,8 +92,8 @@ func (x *exchange) setPreferences() error {
 	return x.sendSession(http.StatusOK, s)
 }
 
-// clear ends the session. A repeated request finds no session, but gets a new cookie, since the first may not have
-// arrived. A user stays signed in, but the list is cleared.
+// clear ends the session. A repeat finds no session but gets a new cookie, since the first may not have arrived. A
+// user stays signed in, with an empty list.
 func (x *exchange) clear() error {
 	next, o, err := x.Guests.Clear(x.ctx(), x.mutation)
 	switch {

@@ -8,10 +8,9 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// maxTelemetry is the maximum batch size in bytes.
+// maxTelemetry is in bytes.
 const maxTelemetry = 64 << 10
 
-// items returns the raw items in a batch.
 func (x *exchange) items() ([]json.RawMessage, error) {
 	var in struct {
 		Items []json.RawMessage `json:"items"`
@@ -20,7 +19,6 @@ func (x *exchange) items() ([]json.RawMessage, error) {
 	return in.Items, err
 }
 
-// accepted returns the item IDs in order.
 func accepted(r telemetry.Recorded) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, struct {
 		IDs []guest.ID `json:"ids"`

@@ -13,8 +13,7 @@ type linkView struct {
 	Dropped int `json:"dropped"`
 }
 
-// linkSession joins the session to a site token's user. It replaces the cookie, so that nobody who knew the old
-// cookie can access the user's data.
+// linkSession replaces the cookie, so that nobody who knew the old cookie can access the user's data.
 func (x *exchange) linkSession() error {
 	var in struct {
 		Token string `json:"token"`
@@ -34,7 +33,6 @@ func (x *exchange) linkSession() error {
 	})
 }
 
-// linkAgain answers an already signed-in user.
 func (x *exchange) linkAgain(token string) error {
 	user, err := x.Guests.User(token)
 	if err == nil && user != x.user.User {
@@ -46,7 +44,7 @@ func (x *exchange) linkAgain(token string) error {
 	return x.sendJSON(http.StatusOK, linkView{})
 }
 
-// unlinkSession ends the user session and starts a guest session. Without a user it does nothing.
+// unlinkSession ends the user session, if any, and starts a guest session.
 func (x *exchange) unlinkSession() error {
 	if x.user.ID != "" {
 		if _, err := x.Guests.EndUserSessions(x.ctx(), guest.EndUserSessions{User: x.user.User, Session: x.user.ID}); err != nil {
@@ -64,7 +62,6 @@ func (x *exchange) unlinkSession() error {
 	return nil
 }
 
-// userSessionView is a user session.
 type userSessionView struct {
 	SessionID  guest.ID  `json:"sessionId"`
 	LinkedAt   time.Time `json:"linkedAt"`
@@ -87,12 +84,11 @@ func (x *exchange) listUserSessions() error {
 	return sendList(x, views, err)
 }
 
-// endUserSessions ends the user's other sessions.
 func (x *exchange) endUserSessions() error {
 	return x.endSessions(guest.EndUserSessions{Except: x.user.ID})
 }
 
-// endUserSession ends one of the user's sessions. It ignores ended sessions and other users' sessions.
+// endUserSession ignores ended sessions and other users' sessions.
 func (x *exchange) endUserSession() error {
 	id, ok := guest.ParseID(guest.UserSessionPrefix, x.route.session)
 	if !ok {

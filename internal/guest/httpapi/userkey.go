@@ -18,12 +18,12 @@ const (
 	userTokenLeeway = 30 * time.Second
 )
 
-// UserKeys verifies JWTs in which a site names its signed-in user: sub is the user, aud is UserAudience. It is safe
-// for concurrent use.
+// UserKeys verifies JWTs in which a site names its signed-in user (sub) for UserAudience (aud). It is safe for
+// concurrent use.
 type UserKeys struct{ keys []*bearer.Keyring }
 
 // NewUserKeys parses the configured keys: secrets of at least 32 bytes (HS256), or PEM public keys (EdDSA or ES256).
-// It returns errcode.Invalid for anything else.
+// Others are errcode.Invalid.
 func NewUserKeys(texts []string) (*UserKeys, error) {
 	u := &UserKeys{}
 	for i, text := range texts {

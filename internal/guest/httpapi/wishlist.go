@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// wishView is a wishlist entry in the hotel profile.
 type wishView struct {
 	ID         guest.ID  `json:"id"`
 	TenantID   string    `json:"tenantId"`
@@ -30,7 +29,6 @@ type wishView struct {
 	AddedAt    time.Time `json:"addedAt"`
 }
 
-// itemView is a wishlist entry in other profiles.
 type itemView struct {
 	ID       guest.ID  `json:"id"`
 	TenantID string    `json:"tenantId"`
@@ -48,7 +46,7 @@ func (x *exchange) viewOf(w guest.Wish) any {
 	return itemView{w.ID, w.Tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added}
 }
 
-// spelled returns a tenant as the request spells it, for platforms that write tnt_ and a ULID.
+// spelled returns a tenant as the request spells it: some platforms write tnt_ and a ULID.
 func spelled(tenant, asked string) string {
 	if same, ok := guest.ParseTenant(asked); ok && same == tenant && strings.HasPrefix(asked, "tnt_") {
 		return asked
@@ -108,7 +106,6 @@ func (x *exchange) addWish() error {
 	})
 }
 
-// changeWish replaces an entry's note, and its quantity if the profile uses quantities.
 func (x *exchange) changeWish() error {
 	c, err := x.wishChange()
 	if err != nil {
@@ -225,18 +222,17 @@ func parsePage(raw, prefix string) (limit int, after *place, err error) {
 	return limit, after, nil
 }
 
-// place is an item's position in a list sorted by time and ID.
+// place is a position in a list sorted by time and ID.
 type place struct {
 	At time.Time
 	ID guest.ID
 }
 
-// cursorOf returns the cursor after p.
 func cursorOf(p place) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 10) + "." + string(p.ID)))
 }
 
-// parseCursor parses a cursor over items whose IDs start with prefix.
+// prefix is the items' ID prefix.
 func parseCursor(text, prefix string) (*place, error) {
 	cursor, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	micros, id, _ := strings.Cut(string(cursor), ".")
@@ -248,13 +244,12 @@ func parseCursor(text, prefix string) (*place, error) {
 	return &place{time.UnixMicro(at).UTC(), last}, nil
 }
 
-// refuseMember rejects a body member, e.g. member.member.
 func refuseMember(name, detail string) error {
 	cause := guest.FieldErrors{{Pointer: "/" + strings.ReplaceAll(name, ".", "/"), Code: "invalid", Detail: detail}}
 	return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", name+": "+detail)
 }
 
-// decode reads a JSON object and rejects unknown members.
+// decode also rejects unknown members.
 func decode(body canonjson.Value, into any) error {
 	if len(body) == 0 || body[0] != '{' { // null would change nothing
 		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "expected an object")
@@ -280,7 +275,7 @@ func decode(body canonjson.Value, into any) error {
 	return nil
 }
 
-// sent converts a field path to the member path that clients send: package json also names embedded structs.
+// sent returns the member path that clients send for a field path: package json also names embedded structs.
 func sent(t reflect.Type, field string) string {
 	var names []string
 	for name := range strings.SplitSeq(field, ".") {
@@ -305,8 +300,8 @@ func sent(t reflect.Type, field string) string {
 	return strings.Join(names, ".")
 }
 
-// unknownMember finds the first unknown member in a JSON text, and returns the path of its object and the known
-// members. The unknown name itself comes from the client.
+// unknownMember returns the path of the first object with an unknown member, and the known members. The unknown name
+// itself comes from the client.
 func unknownMember(text []byte, t reflect.Type) (field string, known []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -1,5 +1,5 @@
-// Package builtin is a built-in catalogue with several hundred fictional hotels, so that everything works without
-// other services. The hotels are generated from a few words, identically in every process.
+// Package builtin is a catalogue of several hundred fictional hotels, so that everything works without other
+// services. They are generated from a few words, identically in every process.
 package builtin
 
 import (
@@ -22,7 +22,7 @@ import (
 type Catalogue struct{ contents func() *contents }
 
 type contents struct {
-	hotels   []*hotel // in order of recommendation
+	hotels   []*hotel // recommended first
 	byID     map[string]*hotel
 	brands   map[string]*brand
 	byRegion map[string][]*hotel // by e.g. AT:vienna
@@ -30,7 +30,7 @@ type contents struct {
 
 var _ catalogue.Source = (*Catalogue)(nil)
 
-// hotel is a property with prices in euro.
+// hotel has prices in euro.
 type hotel struct {
 	catalogue.Property
 	seed
@@ -40,7 +40,7 @@ type hotel struct {
 	stars, reviews      int
 	rating              float64
 	amenities           []string
-	price               int64 // cents, cheapest room in the low season
+	price               int64 // cents; cheapest room in the low season
 	search              string
 }
 
@@ -54,7 +54,7 @@ const (
 	brandCount      = 40
 )
 
-// seed determines all generated values of an object.
+// seed determines an object's generated values.
 type seed [sha256.Size]byte
 
 func seedOf(parts ...any) seed { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }
@@ -74,7 +74,7 @@ func (s seed) uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// ExampleTenant and ExampleProperty are the first brand and one of its hotels. The documentation uses them.
+// The first brand and one of its hotels, which the documentation uses.
 const (
 	ExampleTenant   = "11111111-2222-4333-8444-555555555555"
 	ExampleProperty = "22222222-2222-4333-8444-555555555555"
@@ -145,7 +145,7 @@ var perEuro = map[string]int64{
 	"JPY": 16500, // no minor unit, hence a hundredth
 }
 
-// convert converts euro cents to a currency, or to euro if it is unknown, and returns the currency used.
+// convert also returns the currency used: euro if currency is unknown.
 func convert(cents int64, currency string) (minor, used string) {
 	rate, ok := perEuro[currency]
 	if !ok {
@@ -154,7 +154,7 @@ func convert(cents int64, currency string) (minor, used string) {
 	return strconv.FormatInt((cents*rate+5000)/10000, 10), currency
 }
 
-// nightly returns a room's price for a night in euro cents: more at weekends and in summer.
+// nightly returns a room's price in euro cents: more at weekends and in summer.
 func (h *hotel) nightly(night time.Time, room int) int64 {
 	p := h.price * int64(100+40*room) / 100
 	if d := night.Weekday(); d == time.Friday || d == time.Saturday {
@@ -166,18 +166,18 @@ func (h *hotel) nightly(night time.Time, room int) int64 {
 	return p
 }
 
-// left returns how many rooms of a type are free in a night.
+// left returns how many rooms of a type are free.
 func (h *hotel) left(night time.Time, room int) int {
 	return max(0, h.n(fmt.Sprint("left", room, night.Format(time.DateOnly)), 9)-1)
 }
 
-// stay is the price of a room type for a stay.
+// stay is a room type's price for a stay.
 type stay struct {
 	cheapest, total int64 // euro cents
 	left            int
 }
 
-// offer returns the price of all rooms in a stay, and whether enough are free.
+// offer returns the price of all rooms, and whether enough are free.
 func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	s.left = math.MaxInt
 	for night := from; night.Before(to); night = night.AddDate(0, 0, 1) {
@@ -191,7 +191,7 @@ func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	return s, s.left >= rooms
 }
 
-// best returns the cheapest room type that is free during the stay.
+// best returns the cheapest free room type.
 func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay, ok bool) {
 	for room := range roomTypes {
 		if !fits(room, adults+children, rooms) {

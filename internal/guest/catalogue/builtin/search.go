@@ -10,16 +10,15 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// match is a found hotel and its price.
 type match struct {
 	*hotel
 	price stay
 }
 
-// maxPins limits the pins on a map.
+// maxPins is per map.
 const maxPins = 200
 
-// find returns the sorted matches for a query.
+// find returns sorted matches.
 func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	most := int64(-1)
 	if q.MaxNightlyMinor != "" {
@@ -61,7 +60,7 @@ func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	return all
 }
 
-// matches reports whether a hotel matches a query, ignoring the price.
+// matches ignores the price.
 func (h *hotel) matches(q catalogue.SearchQuery, words []string) bool {
 	switch {
 	case q.Country != "" && h.Country != q.Country, q.Region != "" && h.Region != q.Region, h.stars < q.MinStars:
@@ -74,7 +73,7 @@ func (h *hotel) matches(q catalogue.SearchQuery, words []string) bool {
 	return q.Bounds == nil || contains(*q.Bounds, h.latitude, h.longitude)
 }
 
-// contains reports whether a place is within bounds, which may cross the date line.
+// bounds may cross the date line.
 func contains(b catalogue.Bounds, latitude, longitude float64) bool {
 	if latitude < b.South || latitude > b.North {
 		return false

@@ -33,10 +33,10 @@ var (
 	_ catalogue.Fetcher = (*Client)(nil)
 )
 
-// maxIdle is the maximum number of idle connections per service.
+// maxIdle is in connections per service.
 const maxIdle = 32
 
-// New returns a client without contacting the services.
+// New does not contact the services.
 func New(cfg catalogue.Upstreams) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes, t.MaxIdleConnsPerHost = 64<<10, maxIdle
@@ -131,7 +131,7 @@ func identify(property, tenant *string) error {
 	return nil
 }
 
-// missing replaces catalogue.ErrMissing with another error.
+// missing replaces catalogue.ErrMissing.
 func missing(err, instead error) error {
 	if errors.Is(err, catalogue.ErrMissing) {
 		return instead
@@ -139,7 +139,7 @@ func missing(err, instead error) error {
 	return err
 }
 
-// sameProperty returns an error if the answer is about another property.
+// sameProperty rejects answers about another property.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
 		return errcode.New(errcode.Unavailable, "an answer of the catalogue is about another property")
@@ -147,7 +147,7 @@ func sameProperty(err error, got, want string) error {
 	return err
 }
 
-// call calls a hotel search upstream and decodes the answer. 404 becomes catalogue.ErrMissing.
+// call turns 404 into catalogue.ErrMissing.
 func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, query, into any) error {
 	var body []byte
 	if query != nil {
