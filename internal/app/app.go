@@ -44,7 +44,7 @@ import (
 
 // Version identifies the build.
 type Version struct {
-	Version string // release version, or "dev"
+	Version string // release, or "dev"
 	Commit  string // "" if unknown
 }
 
@@ -58,7 +58,7 @@ func (v Version) String() string {
 // Options configure Open.
 type Options struct {
 	Config  *Config
-	Data    string // folder with the embedded databases and the secrets file
+	Data    string // folder with SQLite files and the secrets file
 	Version Version
 	LogTo   io.Writer
 	Clock   clock.Clock // nil: the system clock
@@ -67,22 +67,21 @@ type Options struct {
 	Migrate bool        // let Serve migrate database servers, too
 	Leave   bool        // do not change tables and nodes
 	DryRun  bool        // use an empty temporary database if the SQLite file does not exist; set Leave, too
-	Copies  bool        // the process only copies databases
+	Copies  bool        // only copy databases
 	Lock    bool        // lock the SQLite files against other servers
-	// NoSecrets generates missing secrets for this process only instead of failing.
+	// Generate missing secrets for this process only instead of failing.
 	NoSecrets bool
-	// Unknown marks secret settings with a placeholder for an unreadable value.
+	// Secret settings with a placeholder for an unreadable value.
 	Unknown    map[string]bool
-	NewSecrets bool // accept and record secrets that differ from those the data was written with
+	NewSecrets bool // accept and record secrets other than those the data was written with
 	Manager    systemd.Manager
 
 	Reload Reload
 
-	// Operated is the state of the server's own operations (overview.Operations). nil: a new one.
+	// State of the server's own operations (overview.Operations). nil: a new one.
 	Operated *overview.Operated
 
-	// MemoryLimit is the operator's GOMEMLIMIT, already applied by the runtime. If it is "", the server sets the
-	// limit itself.
+	// The operator's GOMEMLIMIT, already applied by the runtime. "": the server sets the limit itself.
 	MemoryLimit string
 }
 
@@ -97,22 +96,22 @@ type App struct {
 	log            *slog.Logger
 	level          *slog.LevelVar
 	metrics        *obs.Metrics
-	refused        *prometheus.CounterVec // refused requests, by service and reason
+	refused        *prometheus.CounterVec // by service and reason
 	traces         *tracing.Traces
 	now            clock.Clock
 	lastHeartbeat  heartbeat
 	resolver       *web.Resolver
 	gate           *web.Gate
-	memory         *web.Memory // all listeners except the admin listener
-	operatorMemory *web.Memory // admin listener
+	memory         *web.Memory // for all listeners but admin
+	operatorMemory *web.Memory // for the admin listener
 	engines        *engine.Opener
 	ready          *readiness
-	console        *console.Console // nil if it is off
+	console        *console.Console // nil if disabled
 	proxies, near  *web.Resolver    // console: trusted proxies, and networks that need no TLS
 	changes        *changes.Log
 	overview       *overview.Overview // for the console, as are the checks
 	checks         *check.OnDemand
-	addresses      map[string]string // by listener, once they are open
+	addresses      map[string]string // open listeners' addresses by name
 	opened         []*opened
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
@@ -330,7 +329,7 @@ func (a *App) whole(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkWhole returns copying.ErrPart if the service's database is a partial copy. It waits for at most patience.
+// checkWhole returns copying.ErrPart if the service's database is a partial copy.
 func checkWhole(ctx context.Context, s *service.Running, patience time.Duration) error {
 	db := s.Rows()
 	if db == nil {
@@ -381,7 +380,7 @@ func (a *App) address(address string) string {
 
 func (a *App) scheme() string { return a.cfg.Server.scheme() }
 
-// Sweep deletes all expired data and reports a line for each sweep.
+// Sweep deletes all expired data and reports a line per sweep.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {
@@ -414,7 +413,7 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// jobs returns all sweeps. Processes with a shared database share rounds.
+// Processes with a shared database share rounds.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
 		for _, j := range s.Jobs {

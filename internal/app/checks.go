@@ -53,7 +53,7 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 	}}, nil
 }
 
-// checkRunning is Check without the addresses, which this server itself uses.
+// checkRunning omits the addresses, which this server itself uses.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	s := a.cfg.checked(a.data)
 	s.Certificates, s.Replication = a.certificates, a.replication

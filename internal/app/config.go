@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Config is the server configuration with a section for each service.
+// Config is the server configuration with a section per service.
 type Config struct {
 	Server   Server
 	Log      Log
@@ -91,7 +91,7 @@ type Log struct {
 	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
-// NewConfig returns the default configuration for these services.
+// NewConfig returns the default configuration.
 func NewConfig(services []service.Service) *Config {
 	limits := web.DefaultLimits()
 	return &Config{
@@ -180,7 +180,7 @@ func withPort(current, port string) (string, error) {
 }
 
 // Load reads defaults, file, environment and flags. It returns a *conf.Error with all problems, including the
-// services' own.
+// services'.
 func Load(services []service.Service, file string, environ []string, flags ...conf.Flag) (*Config, conf.Report, error) {
 	c := NewConfig(services)
 	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases()})
@@ -188,7 +188,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	var wrong *conf.Error
 	switch {
 	case errors.As(err, &wrong):
-		// Unreadable settings keep their defaults; do not report them twice.
+		// Unreadable settings keep their defaults, which would be reported twice.
 		problems = wrong.Problems
 	case err != nil:
 		return nil, report, err
@@ -237,7 +237,7 @@ func (s *Server) followDomain(report conf.Report) {
 	}
 }
 
-// AdminURL returns the admin listener's URL. It uses TLS only with a domain, and only if other machines reach it.
+// AdminURL uses TLS only with a domain, and only if other machines reach the listener.
 func (s *Server) AdminURL(address string) string {
 	if s.adminHasTLS() {
 		return "https://" + net.JoinHostPort(s.Domain, listen.PortOf(address))

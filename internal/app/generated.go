@@ -69,12 +69,11 @@ func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 	return all
 }
 
-// isNew reports whether the service has never used the data folder: the secrets file has none of its secrets.
+// isNew reports whether the secrets file contains no secrets of the service, so it never used the data folder.
 func (a *App) isNew(s *service.Service) bool {
 	return slices.ContainsFunc(s.Secrets, func(own service.Secret) bool { return own.Setting != nil && a.unsaved[s.Name+"."+own.Name] })
 }
 
-// startSecrets verifies the secrets before the server serves.
 func (a *App) startSecrets(ctx context.Context) error {
 	if says := secrets.ShortMaster(a.cfg.Server.MasterSecret.Reveal()); says != "" {
 		a.log.Warn(says, "setting", secrets.Master)
@@ -82,7 +81,7 @@ func (a *App) startSecrets(ctx context.Context) error {
 	return a.guard.Start(ctx)
 }
 
-// withoutSecrets sets unset secrets to placeholders for a check, which signs nothing. It returns their settings.
+// withoutSecrets sets unset secrets to placeholders, for a check that signs nothing, and returns their settings.
 func withoutSecrets(all []secrets.Secret) (settings map[string]bool) {
 	settings = map[string]bool{}
 	for _, s := range all {

@@ -72,8 +72,8 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
-// writeRootError answers paths that no service owns: browsers get a page, services on the wrong listener a hint, sync clients
-// Mozilla's error format.
+// writeRootError answers paths that no service owns: a page for browsers, a hint for services on the wrong listener,
+// Mozilla's error format for sync clients.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))
@@ -111,7 +111,7 @@ func (a *App) otherHandler(listener string) http.Handler {
 	return a.mux(listener, &web.Resolver{}, a.options(), a.notFound(listener))
 }
 
-// notFound serves paths that no service owns. The error names the valid paths on this listener.
+// notFound serves paths that no service owns. The error names the listener's valid paths.
 func (a *App) notFound(listener string, paths ...string) web.Service {
 	for _, s := range a.opened {
 		for _, m := range s.Mounts {
@@ -175,11 +175,10 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 
 type adminHandler struct {
 	http.Handler
-	pages http.Handler // console; it checks hosts itself and answers in HTML; nil if disabled
+	pages http.Handler // console; checks hosts itself and answers in HTML; nil if disabled
 	open  *http.ServeMux
 }
 
-// ServeHTTP implements http.Handler.
 func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.pages != nil && console.Owns(r.URL.EscapedPath()) {
 		h.pages.ServeHTTP(w, r)
@@ -205,7 +204,6 @@ func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// ServeMalformed implements web.MalformedHandler.
 func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, status int) {
 	sendError(w, status, "the request is malformed")
 }
@@ -240,7 +238,7 @@ const (
 	profileMemory = 8 << 20 // per profile
 )
 
-// charged reserves need bytes of request memory for the request body and the response.
+// charged reserves request memory for the request body and the response.
 func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 	return web.Charge(a.operatorMemory, need, h)
 }
@@ -289,7 +287,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	})
 }
 
-// checkHost accepts an IP address, localhost or the listen address as Host. It prevents DNS rebinding: a page whose
+// checkHost accepts an IP address, localhost or the listen address as Host. This prevents DNS rebinding: a page whose
 // name resolves to 127.0.0.1 could otherwise use the operator's browser.
 func (a *App) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -36,7 +36,7 @@ func errorCode(status int) string {
 	return strings.ToUpper(strings.ReplaceAll(http.StatusText(status), " ", "_"))
 }
 
-// withJSONErrors converts plain-text errors, as written by the standard library, to JSON.
+// withJSONErrors converts plain-text errors, e.g. from the standard library, to JSON.
 func withJSONErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &errorWriter{ResponseWriter: w}
@@ -50,7 +50,7 @@ func withJSONErrors(next http.Handler) http.Handler {
 	})
 }
 
-// maxErrorText limits an error text in bytes; the rest is dropped.
+// maxErrorText is in bytes; the rest is dropped.
 const maxErrorText = 4 << 10
 
 // errorWriter buffers plain-text errors and passes other responses through.
@@ -61,7 +61,6 @@ type errorWriter struct {
 	text   bytes.Buffer
 }
 
-// Unwrap supports http.ResponseController.
 func (w *errorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *errorWriter) WriteHeader(status int) {

@@ -21,13 +21,10 @@ func storageOf(s *sync.Storage) accounts.Storage { return storageLink{s} }
 
 type storageLink struct{ *sync.Storage }
 
-// IsOpen implements accounts.Storage.
 func (l storageLink) IsOpen() bool { return l.Opened() != nil }
 
-// Engine implements accounts.Storage.
 func (l storageLink) Engine() (engine.Kind, bool) { return l.Storage.Engine() }
 
-// Purge implements accounts.Storage.
 func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	o := owner(&u.User)
 	if err := l.Opened().SetQuota(ctx, o, optional.Of[int64]{}); err != nil { // DeleteAll keeps the quota
@@ -36,7 +33,6 @@ func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	return l.Opened().DeleteAll(ctx, o, syncstorage.Precondition{})
 }
 
-// Usage implements accounts.Storage.
 func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage accounts.Usage, err error) {
 	stored, err := l.Opened().Usage(ctx, owner(u), syncstorage.Precondition{}, l.Now())
 	if err != nil {
@@ -55,7 +51,6 @@ func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage acco
 	return usage, nil
 }
 
-// Totals implements accounts.Storage.
 func (l storageLink) Totals(ctx context.Context, users []tokenserver.User) ([]accounts.Total, error) {
 	owners := make([]syncstorage.Owner, len(users))
 	for i := range users {
@@ -72,12 +67,10 @@ func (l storageLink) Totals(ctx context.Context, users []tokenserver.User) ([]ac
 	return totals, nil
 }
 
-// SetQuota implements accounts.Storage.
 func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error {
 	return l.Opened().SetQuota(ctx, owner(u), bytes)
 }
 
-// Export implements accounts.Storage.
 func (l storageLink) Export(ctx context.Context, u *tokenserver.User, label string, to io.Writer, progress func(int64)) (int64, error) {
 	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, Label: label, At: l.Now(), Generation: max(u.Generation, 0)}
 	if u.KeyID() != (tokenserver.KeyID{}) { // otherwise only the UID is known
@@ -86,7 +79,6 @@ func (l storageLink) Export(ctx context.Context, u *tokenserver.User, label stri
 	return l.Opened().WriteExport(ctx, owner(u), h, to, progress)
 }
 
-// Import implements accounts.Storage.
 func (l storageLink) Import(
 	ctx context.Context, from io.Reader, o accounts.ImportOptions, target func(accounts.ExportedUser) (*tokenserver.User, error),
 ) (accounts.Imported, error) {
@@ -105,27 +97,24 @@ func (l storageLink) Import(
 	}, err
 }
 
-// Quotas implements accounts.Storage.
 func (l storageLink) Quotas() (counted, enforced bool) {
 	q := l.Opened().Quota()
 	return q.Own, q.Enforce
 }
 
-// revokedBy returns users revoked by this server's accounts, or by another server with the same database.
+// revokedBy reports users revoked by this server's accounts, or by another server with the same database.
 func revokedBy(a *accounts.Accounts) sync.Revocations { return revokedLink{a} }
 
 type revokedLink struct{ accounts *accounts.Accounts }
 
-// Has implements sync.Revocations.
 func (l revokedLink) Has(o syncstorage.Owner) bool { return l.accounts.IsRevoked(o.FxAUID, o.UID) }
 
-// Watch implements sync.Revocations.
 func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// ownersOf returns the service whose database names a service's owners, and how to read the names, for copies to or
-// from an engine with text owners (engine.Traits); "" and nil if owners are unnamed.
+// ownersOf returns the service whose database names a service's owners, and a function to read the names, for copies
+// to or from an engine with text owners (engine.Traits); "" and nil if owners are unnamed.
 func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 	if name == sync.Name {
 		return accounts.Name, accounts.Owners
@@ -136,7 +125,7 @@ func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 // OpensAlone reports whether a service's commands need no other service's database.
 func OpensAlone(name string) bool { return name != sync.Name && name != accounts.Name }
 
-// answerStray rejects a request meant for another service's listener. It reports whether it answered.
+// answerStray rejects a request meant for another service's listener.
 func answerStray(w http.ResponseWriter, r *http.Request) bool { return buckets.AnswerStray(w, r) }
 
 func owner(u *tokenserver.User) syncstorage.Owner {

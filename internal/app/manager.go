@@ -45,10 +45,10 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// Reload is how a server reads its configuration again.
+// Reload rereads a server's configuration.
 type Reload struct {
 	Signals <-chan os.Signal
-	Read    func() (*Config, error) // as at the start; nil: it cannot
+	Read    func() (*Config, error) // as at the start; nil: unsupported
 }
 
 type reloads struct {
@@ -77,7 +77,7 @@ func (a *App) awaitReloads(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-a.reloads.Signals:
-			_, _ = a.reload(ctx) // it is logged
+			_, _ = a.reload(ctx) // logged
 		case <-a.reloads.unsettled:
 			if clock.Sleep(ctx, time.Second) {
 				a.settleReadOnly(ctx)
@@ -86,7 +86,7 @@ func (a *App) awaitReloads(ctx context.Context) {
 	}
 }
 
-// reload rereads the configuration and applies changed settings. If anything is invalid, it applies none.
+// reload rereads the configuration and applies changed settings: all or, if anything is invalid, none.
 func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 	select {
 	case <-a.reloads.serving:
@@ -116,7 +116,6 @@ func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 	return done, nil
 }
 
-// refuseReload logs why a reload changed nothing.
 func (a *App) refuseReload(err error) error {
 	says := err.Error()
 	if wrong, ok := errors.AsType[*conf.Error](err); ok {
@@ -135,7 +134,7 @@ func (a *App) refuseReload(err error) error {
 	return errcode.New(errcode.Invalid, "nothing was applied: "+says)
 }
 
-// readAgain is reload without its log lines.
+// readAgain is reload without log lines.
 func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error) {
 	if a.reloads.Read == nil {
 		return done, errors.New("this server cannot read its configuration again")
@@ -150,7 +149,7 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 		switch {
 		case c.Reloads:
 			done.Applied = append(done.Applied, c.Path)
-		case !slices.Contains(a.secrets.Settings, c.Path) || next.report.Where(c.Path) != "default": // else it was generated
+		case !slices.Contains(a.secrets.Settings, c.Path) || next.report.Where(c.Path) != "default": // otherwise it was generated
 			done.Restart = append(done.Restart, c.Path)
 		}
 	}
@@ -175,7 +174,7 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 func (a *App) apply(ctx context.Context, next *Config) {
 	s, l := &next.Server, &next.Log
 	a.reloads.current.Store(next)
-	_ = obs.SetLevel(a.level, l.Level) // it is valid, as are the networks
+	_ = obs.SetLevel(a.level, l.Level) // valid, as are the networks
 	for _, m := range a.muxes {
 		m.Change(func(o *web.Options) { o.Quiet, o.ClientAddress = !l.Access, l.ClientAddress })
 	}

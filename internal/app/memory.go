@@ -23,7 +23,7 @@ const (
 	HeapFloor = 16 << 20
 
 	// baseMemory covers everything except budgets and caches: 10 MB idle, 20 KB per connection, uncharged request
-	// memory, and a reserve that prevents constant garbage collection.
+	// memory, and a reserve against constant garbage collection.
 	baseMemory = 32 << 20
 )
 
@@ -66,7 +66,7 @@ func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ce
 	case ceiling < most:
 		level, source = slog.LevelWarn, "cgroup"
 		attrs = append(attrs, slog.Int64("settings_need", most+outside), slog.String("hint", "lower server.request_memory, or give the server more memory"))
-	default: // enough: the limit is raised when caches fill
+	default: // enough: the limit rises as caches fill
 		attrs = append(attrs, slog.Int64("grows_with_caches_to", most))
 	}
 	attrs = append([]slog.Attr{slog.Int64("bytes", limit), slog.String("source", source)}, attrs...)

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// observe registers the metrics collected per scrape. docs/monitoring.md describes them.
+// observe registers the metrics collected per scrape; see docs/monitoring.md.
 func (a *App) observe() {
 	m := a.metrics
 	m.Gauge("holdfast_clock_seconds", "Unix time of the server's clock.", func(set obs.Set) {

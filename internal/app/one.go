@@ -28,7 +28,7 @@ func (o *One) NewCopy(target *engine.Database) *copying.Copy {
 	return &copying.Copy{Service: o.Service.Name, Groups: o.Service.Tables, Source: o.Database, Target: target}
 }
 
-// OpenOwners opens the owners for a copy, which are in another configured service's database.
+// OpenOwners opens a copy's owners, which are in another configured service's database.
 func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) (closeIt func() error, err error) {
 	in, owners := ownersOf(o.Service.Name)
 	if owners == nil {
@@ -49,7 +49,7 @@ func (e *outdatedError) Error() string {
 	return fmt.Sprintf("%s: the tables of %s are not up to date: run holdfast migrate", e.service, e.where)
 }
 
-// OpenTarget is OpenOne for the target of a copy; only a copy creates it.
+// OpenTarget is OpenOne for a copy's target, which only a copy creates.
 func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	one, err := OpenOne(ctx, name, o)
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
@@ -94,7 +94,7 @@ func OpenServices(ctx context.Context, names []string, o Options) (*App, error) 
 // Services returns the open services.
 func (a *App) Services() []*service.Running { return a.running() }
 
-// AfterRestore prepares restored databases for use, given the age of the backup.
+// AfterRestore prepares restored databases for use; age is the backup's.
 func AfterRestore(ctx context.Context, restored []*service.Running, age time.Duration) error {
 	for _, s := range restored {
 		for _, d := range s.Databases {

@@ -102,7 +102,7 @@ func (r *readiness) failure(name string) error {
 	return r.failed[name]
 }
 
-// unready checks the services and returns their failures by name; empty if all are ready.
+// unready checks the services and returns their failures by name.
 func (a *App) unready(ctx context.Context) map[string]error {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -140,7 +140,7 @@ func (a *App) heartbeat(ctx context.Context) map[string]error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if age := a.now().Sub(h.ended); age < 0 || age >= heartbeatAge {
-		h.unready = a.unready(context.WithoutCancel(ctx)) // it is for the others, too
+		h.unready = a.unready(context.WithoutCancel(ctx)) // for the other callers, too
 		h.ended = a.now()
 	}
 	return h.unready

@@ -81,7 +81,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	}
 	a.readOnlyAtStart(ctx)
 	a.announce(out, listeners)
-	a.notify("READY=1") // the sockets listen, so no connection is refused from here on
+	a.notify("READY=1") // the sockets listen: no connection is refused from here on
 
 	var draining atomic.Bool
 	// The admin listener and the sweeps outlive the other listeners, so that metrics and readiness are available
@@ -130,8 +130,7 @@ func (a *App) drainTimes() (delay, grace time.Duration) {
 	return s.DrainDelay, s.ShutdownGrace
 }
 
-// readOnlyAtStart applies read_only before the first request. Databases that are unavailable or not migrated get it
-// later.
+// readOnlyAtStart applies read_only before the first request. Unavailable or unmigrated databases get it later.
 func (a *App) readOnlyAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -176,7 +175,7 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 			}
 			stops = append(stops, one)
 		}
-		stops = append(stops, a.beginRuns(ctx, s.Name, s.operations)) // they end before the service
+		stops = append(stops, a.beginRuns(ctx, s.Name, s.operations)) // end before the service
 	}
 	stops = append(stops, a.beginRuns(ctx, "server", a.operations))
 	return stop, nil

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/app/tokenserver"
 )
 
-// Services returns this release's services in opening and backup order. Accounts follow their storage, so a backup
-// has the account of every storage user with records; otherwise a restored server could reassign the UID.
+// Services returns this release's services in opening and backup order. Accounts follow their storage, so that a
+// backup contains the account of every storage user with records; otherwise a restored server could reassign the UID.
 func Services() []service.Service {
 	storage := sync.New()
 	account := tokenserver.New(storageOf(storage))

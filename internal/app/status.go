@@ -31,7 +31,7 @@ type serverStatus struct {
 	Status    string          `json:"status"` // "ready" or "not ready"
 	Services  []serviceStatus `json:"services"`
 	Documents string          `json:"documents,omitempty"`
-	console   string          // its address, for a browser on this machine; "": none
+	console   string          // address for a browser on this machine; "": disabled
 }
 
 type serviceStatus struct {
@@ -101,7 +101,7 @@ func (a *App) consoleURL() string {
 	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1")) + console.Prefix
 }
 
-// nothingHere is the 404 page. to is an existing page.
+// nothingHere is the 404 page; to is an existing page.
 func nothingHere(what, to, says string) []byte {
 	var p pageText
 	p.begin("Holdfast")

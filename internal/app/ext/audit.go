@@ -41,7 +41,7 @@ func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func(
 	return lines, lines.Close, nil
 }
 
-// startRelay starts publishing the audit. end publishes the remaining events, with a timeout, and stops.
+// end publishes the remaining events, with a timeout, and stops.
 func (s *Extensions) startRelay(ctx context.Context) (end func() error, err error) {
 	sink, closeSink, err := s.auditSink(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// counts are per install with records; tenant rows are excluded.
+// Counts of installs with records; tenant rows are excluded.
 var counts = []service.Counted{
 	{Of: "install", Table: "ext_storage_usage", Where: holdsRecords},
 	{Of: "record", Table: "ext_storage_usage", Where: holdsRecords, Sum: "keys_count"},
@@ -48,7 +48,7 @@ func (s *Extensions) console() *service.Console {
 }
 
 type place struct {
-	ext.Owner // the install may be ""
+	ext.Owner // install may be ""
 
 	Namespace ext.Namespace // may be ""
 }
@@ -115,7 +115,6 @@ func momentCell(m ext.Moment) service.Cell { return service.MillisCell(int64(m))
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// showBrowser explains how to browse an install's records.
 func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseInstall...)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Extensions) deleteChosen(ctx context.Context, r *service.PageRequest) (
 	for i := range tasks {
 		_, err = s.opened.Do(ctx, p.request(ctx), tasks[i])
 		if other, ok := errors.AsType[*ext.MismatchError](err); ok {
-			if err = nil; other.Current != 0 { // otherwise it was deleted meanwhile
+			if err = nil; other.Current != 0 { // otherwise deleted meanwhile
 				changed = append(changed, names[i])
 			}
 		} else if err != nil {

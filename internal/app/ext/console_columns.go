@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	shownColumns = 8  // default number of value columns
-	mostColumns  = 32 // that an operator may choose
+	shownColumns = 8  // default
+	mostColumns  = 32 // an operator's maximum
 	cellRunes    = 60 // a table cell's maximum; the record page shows the whole value
 )
 
@@ -27,7 +27,7 @@ type column struct {
 }
 
 type property struct {
-	Type        json.RawMessage   `json:"type"` // a string or an array of strings
+	Type        json.RawMessage   `json:"type"` // string or array of strings
 	Format      string            `json:"format"`
 	Enum        []json.RawMessage `json:"enum"`
 	Const       json.RawMessage   `json:"const"`
@@ -49,7 +49,7 @@ func (p *property) is(types ...string) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t string) bool { return !slices.Contains(types, t) })
 }
 
-// schemaColumns returns the schema's properties, required ones first.
+// Required properties come first.
 func schemaColumns(document []byte) (all []column) {
 	var names struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -79,12 +79,12 @@ func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compar
 
 func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	if strings.HasPrefix(string(rec.Value), "{") {
-		_ = json.Unmarshal([]byte(rec.Value), &all) // it is canonical JSON
+		_ = json.Unmarshal([]byte(rec.Value), &all) // canonical JSON
 	}
 	return all
 }
 
-// recordColumns returns the records' properties, most frequent first.
+// The most frequent properties come first.
 func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	found := map[string]int{}
 	for _, v := range values {

@@ -18,7 +18,7 @@ const shownFailures = 5
 
 var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
 
-// explainDraft converts a request error to a form error with field, JSON pointer and line.
+// explainDraft turns a request error into a form error with field, JSON pointer and line.
 func explainDraft(r *service.PageRequest, err error) error {
 	if _, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return err

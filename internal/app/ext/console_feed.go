@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	feedRows  = 100             // changes that the page shows
-	feedEvery = 2 * time.Second // between its updates
+	feedRows  = 100             // changes on the page
+	feedEvery = 2 * time.Second // between page updates
 )
 
 func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -42,7 +42,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// latestChanges returns the latest stored changes, oldest first, and the latest change's number. If the first were
+// latestChanges returns the latest stored changes, oldest first, and the latest change's number. If the oldest were
 // deleted, it asks for fewer.
 func (s *Extensions) latestChanges(ctx context.Context, r ext.Request) (changes []ext.Change, last ext.Seq, err error) {
 	feed, err := s.opened.Changes(ctx, r, 0, 0, 0)

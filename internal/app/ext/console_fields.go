@@ -20,14 +20,14 @@ import (
 // A field name begins with how to convert its text to JSON, so parsing the form does not depend on the schema, which
 // may have changed.
 const (
-	textKind    = "text"    // a string; if it is empty, the property is absent
-	stringKind  = "string"  // a string, which may be empty
-	numberKind  = "number"  // a number; if it is empty, the property is absent
+	textKind    = "text"    // string; absent if empty
+	stringKind  = "string"  // string, may be empty
+	numberKind  = "number"  // number; absent if empty
 	secondsKind = "seconds" // UTC time, stored with seconds; absent if empty
 	millisKind  = "millis"  // UTC time, stored with milliseconds; absent if empty
 	linesKind   = "lines"   // array of nonblank lines; absent if empty
 	listKind    = "list"    // array of nonblank lines
-	jsonKind    = "json"    // JSON; if it is empty, the property is absent
+	jsonKind    = "json"    // absent if empty
 )
 
 var fieldKinds = []string{textKind, stringKind, numberKind, secondsKind, millisKind, linesKind, listKind, jsonKind}
@@ -170,7 +170,7 @@ func isNoLine(text string) bool {
 	return strings.TrimSpace(text) == "" || strings.Contains(text, "\n") || !isShown(text)
 }
 
-// isTextArray reports whether all array elements are strings; null would decode as a string.
+// isTextArray rejects null elements, which would decode as strings.
 func isTextArray(array json.RawMessage) bool {
 	var all []json.RawMessage
 	return json.Unmarshal(array, &all) == nil && !slices.ContainsFunc(all, func(e json.RawMessage) bool { return e[0] != '"' })
@@ -186,13 +186,13 @@ func (p *property) isTime() bool { return p.is("string") && p.Format == "date-ti
 // rfc3339Millis is JavaScript's time layout.
 const rfc3339Millis = "2006-01-02T15:04:05.000Z07:00"
 
-// isTime reports whether a text is a UTC time in exactly this layout and in the range of browser inputs.
+// isTime accepts UTC times in exactly this layout and in the range of browser inputs.
 func isTime(text, layout string) bool {
 	at, err := time.Parse(layout, text)
 	return err == nil && at.Year() > 0 && at.UTC().Format(layout) == text
 }
 
-// emailShape are the addresses that browsers accept as such.
+// emailShape matches addresses that browsers accept as such.
 var emailShape = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
 
 // line chooses an input by the string's format and length. Browsers drop values that the input type rejects.
@@ -229,7 +229,7 @@ func (p *property) options(value json.RawMessage) (all []service.Option) {
 		all = append(all, service.Option{Text: "(not set)"})
 	}
 	for _, text := range values {
-		v, err := canonjson.Parse(text, len(text)*2) // a schema is stored as it was sent
+		v, err := canonjson.Parse(text, len(text)*2) // a schema is stored as sent
 		if err != nil {
 			return nil
 		}

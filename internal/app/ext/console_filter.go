@@ -47,8 +47,7 @@ func parseFilter(r *service.PageRequest) (*filter, error) {
 	return f, nil
 }
 
-// matches reports whether the property equals the text, as JSON or as a string; an empty text matches a missing
-// property.
+// matches compares the property with the text as JSON and as a string; an empty text matches a missing property.
 func (f *filter) matches(value canonjson.Value) bool {
 	v, found := value.Lookup(f.property)
 	if !found || f.text == "" {
@@ -64,11 +63,11 @@ func (f *filter) matches(value canonjson.Value) bool {
 type foundRecords struct {
 	records  []ext.Record
 	searched int
-	from, to ext.Key // the first and the last that were searched
+	from, to ext.Key // first and last searched key
 	next     string  // continues the search
 }
 
-// findRecords reads records until a page is full or the limits are reached. Without a filter, all match. A page has
+// findRecords stops when a page is full or the limits are reached. Without a filter, all records match. A page holds
 // at most ext.MaxPage records.
 func (s *Extensions) findRecords(ctx context.Context, p place, l ext.Listing, f *filter) (all foundRecords, err error) {
 	until := s.deps.Clock().Add(searchTime)

@@ -16,8 +16,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// assemble returns the form's value, of at most limit bytes. Errors are *service.FieldErrors, or canonjson's for the
-// whole value.
+// limit is in bytes. Errors are *service.FieldErrors, or canonjson's for the whole value.
 func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	parts, wrong := map[string]canonjson.Value{}, map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(form)) {

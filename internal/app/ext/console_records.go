@@ -227,7 +227,7 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 	}, nil
 }
 
-// expected is the displayed revision; 0 means that the record did not exist.
+// expected returns the displayed revision; 0 means that the record did not exist.
 func expected(r *service.PageRequest) (ext.Precondition, error) {
 	n, err := strconv.ParseInt(r.Value("revision"), 10, 64)
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o
 		return o, err
 	}
 	key := ext.Key("key")
-	if r.Value("key") != "" { // the key of a new record may be typed last
+	if r.Value("key") != "" { // a new record's key may be typed last
 		if _, key, err = parseKey(r); err != nil {
 			return o, err
 		}
@@ -428,7 +428,7 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	return view, errcode.New(errcode.Conflict, "the record was changed or created since the form was shown")
 }
 
-// conflictFields returns the draft's fields, by property if the schema and the value still allow it.
+// The draft's fields are by property if the schema and the value still allow it.
 func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest, p place, value canonjson.Value) ([]service.Field, error) {
 	fields := recordFields(&ext.Record{}, 0)
 	for i := range fields {

@@ -71,7 +71,7 @@ type deleteTenantInput struct {
 	deleteInput
 }
 
-// deletionOutput counts deleted rows; a dry run counts the rows that would be deleted.
+// deletionOutput counts deleted rows; in a dry run, rows to delete.
 type deletionOutput struct {
 	Tenant     string    `json:"tenant" subject:"tenant"`
 	Install    string    `json:"install,omitempty"`
@@ -82,13 +82,11 @@ type deletionOutput struct {
 	service.Deleted
 
 	dry bool
-	of  string // the install or the tenant, for people
+	of  string // install or tenant, for people
 }
 
-// IsPartial implements operate.Partial.
 func (d deletionOutput) IsPartial() bool { return d.State == stateDeleting && !d.dry }
 
-// Notice implements operate.Changed.
 func (d deletionOutput) Notice() string {
 	switch {
 	case d.of == "":
@@ -148,7 +146,7 @@ func nameOf(o ext.Owner) string {
 // deletionTime limits one request. The next request continues.
 const deletionTime = 20 * time.Second
 
-// delete deletes an install or a tenant. A command, which has a progress, runs to the end.
+// A command, which has a progress, runs to the end.
 func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, progress operate.Progress) (out deletionOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return out, err

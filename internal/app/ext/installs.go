@@ -89,7 +89,6 @@ type installOutput struct {
 	MaxNamespaces int64         `json:"-"`
 }
 
-// Offers says which changes make sense.
 func (o installOutput) Offers(verb string) bool {
 	if verb == "quota" {
 		return o.State == stateRegistered || o.State == stateRevoked
@@ -160,7 +159,6 @@ func spanOf(tenant string) (inspection.Span, error) {
 	return inspection.Span{Tenant: o.Tenant}, err
 }
 
-// Check refuses invalid IDs.
 func (in installsInput) Check() error {
 	_, err := in.span()
 	return err
@@ -221,7 +219,6 @@ func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspe
 
 type words []string
 
-// String returns the words with spaces between them.
 func (w words) String() string { return strings.Join(w, " ") }
 
 type overrides struct {
@@ -254,20 +251,17 @@ type installDetail struct {
 
 type quotaText ext.Quota
 
-// String returns the exact quota.
 func (q quotaText) String() string { return service.Count(q.Bytes, "byte") + q.others() }
 
-// Rounded implements service.Rounded.
 func (q quotaText) Rounded() string { return service.FormatBytes(q.Bytes) + q.others() }
 
 func (q quotaText) others() string {
 	return fmt.Sprintf(", %s, %s in each", service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key"))
 }
 
-// Notice implements operate.Changed: the install is shown.
+// The install is shown instead.
 func (installDetail) Notice() string { return "" }
 
-// Note says why the install cannot be used.
 func (d installDetail) Note() string {
 	if d.State == stateRevoked {
 		return "Access was revoked at " + service.TimeCell(d.Revoked).Text + ". The data is kept."
@@ -344,7 +338,6 @@ func (in setInput) registration() (r ext.Registration, err error) {
 	return r, err
 }
 
-// Check refuses a wrong registration.
 func (in setInput) Check() error {
 	_, err := in.registration()
 	return err
@@ -419,7 +412,6 @@ func (s *Extensions) changeQuota(ctx context.Context, in quotaInput) (d quotaDet
 
 type quotaDetail struct{ installDetail }
 
-// Notice implements operate.Changed.
 func (d quotaDetail) Notice() string { return "the quota is " + d.Quota.String() }
 
 var errUnfinished = errcode.New(errcode.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
@@ -430,7 +422,6 @@ type installChange struct {
 	did     string
 }
 
-// Notice implements operate.Changed.
 func (c installChange) Notice() string { return c.did }
 
 func (s *Extensions) revokeInstall(ctx context.Context, in installInput) (c installChange, err error) {

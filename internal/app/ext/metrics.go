@@ -123,7 +123,7 @@ func (m *metrics) total() (inspection.Totals, bool) {
 	return m.totals, m.known
 }
 
-// nearAge is the maximum age of the near-quota counts; reading them scans all namespaces.
+// nearAge limits the age of the near-quota counts; reading them scans all namespaces.
 const nearAge = 5 * time.Minute
 
 func (m *metrics) nearQuota() (inspection.NearQuota, bool) {
@@ -146,7 +146,7 @@ func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, e
 	}
 }
 
-// count wraps a handler. named returns a request's operation and is called afterwards.
+// named returns a request's operation; it is called afterwards.
 func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address) string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		m.inflight.Add(1)

@@ -94,8 +94,8 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()
 		most = ext.CacheBytes + validator.MemoryBytes()
-		// Only the maximum of the other caches is known: they are full if a thousand active installs have documents
-		// of maximum size.
+		// Only the maximum of the other caches is known: they are full if a thousand active installs use documents of
+		// maximum size.
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
@@ -199,7 +199,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	return st, nil
 }
 
-// mounts returns the client API on the main listener and the service API on the internal listener.
+// The client API is on the main listener, the service API on the internal listener.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
 	rates, err := httpapi.NewRates(s.cfg.Rates, clock)
@@ -222,8 +222,8 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	}, nil
 }
 
-// keyring returns the keys that verify tokens: the server's own, of which the first also signs, and the configured
-// ones.
+// keyring returns the keys that verify tokens: the server's own, the first of which also signs, and the configured
+// keys.
 func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	var keys []bearer.Key
 	for _, secret := range cfg.TokenSecrets() {

@@ -46,7 +46,6 @@ type tenantInput struct {
 	Tenant string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 }
 
-// Check refuses invalid IDs.
 func (in tenantInput) Check() error {
 	_, err := in.owner()
 	return err
@@ -64,7 +63,6 @@ type installInput struct {
 	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
 }
 
-// Check refuses invalid IDs.
 func (in installInput) Check() error {
 	_, err := in.owner()
 	return err

@@ -65,7 +65,6 @@ type namespaceInput struct {
 	Namespace string `subject:"namespace,flag" value:"NAME" doc:"NAME of the namespace" example:"settings"`
 }
 
-// Check refuses invalid names.
 func (in namespaceInput) Check() error {
 	_, err := in.place()
 	return err
@@ -86,7 +85,6 @@ type versionInput struct {
 	Version int64 `subject:"version,flag" value:"N" doc:"version N" least:"1" example:"1"`
 }
 
-// Check rejects impossible version numbers.
 func (in versionInput) Check() error {
 	if in.Version != int64(ext.SchemaVersion(in.Version)) {
 		return errNoVersion(in)
@@ -110,13 +108,12 @@ func outputOfSchema(sc *ext.Schema) schemaOutput {
 	return schemaOutput{int64(sc.Version), string(sc.Status), service.TimeOf(sc.CreatedAt), service.TimeOf(sc.UpdatedAt), service.Bytes(len(sc.Document))}
 }
 
-// Offers says which changes make sense.
 func (o schemaOutput) Offers(verb string) bool {
 	isActive := o.Status == string(ext.Active)
 	return verb != "activate" && verb != "deprecate" || isActive == (verb == "deprecate")
 }
 
-// eachSchema calls fn with a namespace's versions, newest first.
+// eachSchema starts with the newest version.
 func (s *Extensions) eachSchema(ctx context.Context, in namespaceInput, fn func(*ext.Schema) error) error {
 	p, err := in.place()
 	if err != nil {
@@ -179,7 +176,6 @@ type schemaChange struct {
 	did       string
 }
 
-// Notice implements operate.Changed.
 func (c schemaChange) Notice() string { return c.did }
 
 func (s *Extensions) setSchema(status ext.SchemaStatus) func(context.Context, versionInput) (schemaChange, error) {
@@ -210,7 +206,6 @@ type schemasChange struct {
 	Deleted   int    `json:"deleted" least:"0"`
 }
 
-// Notice implements operate.Changed.
 func (c schemasChange) Notice() string {
 	return "deleted " + service.Count(int64(c.Deleted), "version") + " of the schema of " + c.Namespace
 }

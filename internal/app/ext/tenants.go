@@ -49,11 +49,10 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 	return s.tenantsIn(ctx, span, in.Limit)
 }
 
-// lastInstall is the greatest install ID.
 const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit int) (all []tenantOutput, err error) {
-	var last ext.TenantID // that was found
+	var last ext.TenantID // last found
 	if span.After.Install == lastInstall {
 		last = span.After.Tenant
 	}
@@ -84,10 +83,8 @@ type tenantDetail struct {
 	Deleted  time.Time `json:"deletedAt,omitzero" title:"Deleted"`
 }
 
-// Note says that the tenant cannot be used.
 func (d tenantDetail) Note() string { return deletionNote("tenant", d.Deleting, d.Deleted) }
 
-// Offers says which changes make sense.
 func (d tenantDetail) Offers(verb string) bool {
 	return (verb == "restore") == (d.State == stateDeleted)
 }
@@ -112,7 +109,6 @@ type tenantChange struct {
 	Tenant string `json:"tenant" subject:"tenant"`
 }
 
-// Notice implements operate.Changed.
 func (tenantChange) Notice() string { return "the tenant can be used again, with new tokens" }
 
 func (s *Extensions) restoreTenant(ctx context.Context, in tenantInput) (c tenantChange, err error) {

@@ -66,7 +66,6 @@ type revokedOutput struct {
 	Expires time.Time `json:"expiresAt" title:"Expires"`
 }
 
-// Notice implements operate.Changed.
 func (t revokedOutput) Notice() string {
 	return "revoked token " + t.ID + "; it expires at " + service.FormatMillis(t.Expires.UnixMilli())
 }
@@ -118,7 +117,6 @@ func (in createTokenInput) request() (r tokenRequest, err error) {
 	return r, err
 }
 
-// Check rejects useless tokens.
 func (in createTokenInput) Check() error {
 	_, err := in.request()
 	return err
@@ -142,7 +140,6 @@ func (in createServiceTokenInput) request() (r tokenRequest, err error) {
 	return r, nil
 }
 
-// Check rejects useless tokens.
 func (in createServiceTokenInput) Check() error {
 	_, err := in.request()
 	return err
@@ -155,7 +152,7 @@ type tokenOutput struct {
 	URL     string    `json:"url,omitempty" title:"URL" aside:"" doc:"where to use it, unless this server does not listen there"`
 }
 
-// Notice implements operate.Changed: the token is shown.
+// The token is shown instead.
 func (tokenOutput) Notice() string { return "" }
 
 func (s *Extensions) createToken(_ context.Context, in createTokenInput) (tokenOutput, error) {
@@ -178,7 +175,6 @@ type revokeInput struct {
 	Token string `flag:"token" arg:"TOKEN" secret:"" doc:"the token itself"`
 }
 
-// Check requires a token.
 func (in revokeInput) Check() error {
 	if in.Token == "" {
 		return &operate.InputError{Input: "token", Reason: "must not be empty"}

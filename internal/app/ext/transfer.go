@@ -112,7 +112,6 @@ type importOutput struct {
 	text string
 }
 
-// Notice implements operate.Changed.
 func (o importOutput) Notice() string { return o.text }
 
 func (s *Extensions) importInstall(ctx context.Context, in importInput, lines operate.Body, _ operate.Progress) (out importOutput, err error) {
@@ -135,7 +134,7 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 	return out, inLine(err)
 }
 
-// inLine adds the line and the position of an invalid record to an error.
+// inLine adds the line and position of an invalid record to an error.
 func inLine(err error) error {
 	item, ok := errors.AsType[*ext.ItemError](err)
 	if !ok {

@@ -45,7 +45,6 @@ type auditInput struct {
 	All     bool   `flag:"all" doc:"with --json, print a line for each install, also without differences" local:""`
 }
 
-// Check refuses invalid IDs.
 func (in auditInput) Check() (err error) {
 	switch {
 	case in.Install == "":
@@ -85,7 +84,7 @@ type auditOutput struct {
 	text string
 }
 
-// Text implements operate.Printed. It is "" without differences.
+// Text is "" without differences.
 func (a auditOutput) Text() string { return a.text }
 
 func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
@@ -118,7 +117,6 @@ type auditResult struct {
 	text      string
 }
 
-// Notice implements operate.Changed.
 func (r auditResult) Notice() string { return r.text }
 
 const namedMost = 10
@@ -127,7 +125,7 @@ type auditor struct {
 	auditInput
 	audited, different int64
 	text               string          // if there is only one install
-	named              strings.Builder // the first installs that differ
+	named              strings.Builder // first differing installs
 	progress           operate.Progress
 }
 

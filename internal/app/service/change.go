@@ -6,10 +6,10 @@ type Change struct {
 	Page    string // or the operation's noun
 	Action  string
 	What    []Named
-	Err     error // nil: it succeeded
+	Err     error // nil on success
 }
 
-// Named is a value that identifies the changed thing.
+// Named identifies the changed thing.
 type Named struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

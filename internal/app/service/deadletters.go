@@ -10,14 +10,14 @@ import (
 
 // DeadLetters shows, retries and drops a service's dead letters. In identifies a dead letter.
 type DeadLetters[In any] struct {
-	Box     func(context.Context, operate.None) (outbox.Dead, error) // opens the service's box
-	Find    func(ctx context.Context, in In) (outbox.ID, error)      // returns Missing or the event that is named
-	Missing error                                                    // the event was not set aside
+	Box     func(context.Context, operate.None) (outbox.Dead, error)
+	Find    func(ctx context.Context, in In) (outbox.ID, error) // returns the named event or Missing
+	Missing error                                               // not a dead letter
 
-	Event  string                      // such as "audit event"
+	Event  string                      // e.g. "audit event"
 	Key    string                      // ordering key of events, e.g. "install"
 	Delay  string                      // when a running server publishes requeued events, e.g. "at once"
-	Former map[string][]operate.Former // former command names by verb; "" for list
+	Former map[string][]operate.Former // command names of earlier releases, by verb; "" for list
 }
 
 // DeadLetterOperations returns the dead letter operations. list and show read the service's dead letters.
@@ -51,7 +51,7 @@ func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list fun
 	}
 }
 
-// Read reads the event that an input names.
+// Read reads the dead letter that an input names.
 func (d DeadLetters[In]) Read(ctx context.Context, in In) (e outbox.DeadEvent, err error) {
 	box, id, err := d.find(ctx, in)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d DeadLetters[In]) find(ctx context.Context, in In) (box outbox.Dead, id o
 	return box, id, err
 }
 
-// DeadChanged counts the events that were changed.
+// DeadChanged counts the changed events.
 type DeadChanged struct {
 	Events int `json:"events" least:"0"`
 	done   string
@@ -90,7 +90,7 @@ func (c DeadChanged) Notice() string {
 
 type deadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
-// one returns an operation on a single event. done ends the notice, e.g. "deleted".
+// done ends the notice, e.g. "deleted".
 func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)
@@ -105,7 +105,7 @@ func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, I
 	}
 }
 
-// all returns an operation on all events. After an error, the result counts the events changed so far.
+// After an error, the result counts the events changed so far.
 func (d DeadLetters[In]) all(done string, do deadChange) func(context.Context, operate.None, operate.Progress) (DeadChanged, error) {
 	return func(ctx context.Context, _ operate.None, progress operate.Progress) (DeadChanged, error) {
 		box, err := d.Box(ctx, operate.None{})
@@ -142,7 +142,7 @@ const mostWaiting = 512
 
 // WaitingCell shows the number of unpublished events on the overview.
 func WaitingCell(ctx context.Context, box outbox.Box, now time.Time) (c Cell, err error) {
-	q := outbox.Query{Limit: mostWaiting, Now: now.Add(100 * 365 * 24 * time.Hour)} // including events that wait for a retry
+	q := outbox.Query{Limit: mostWaiting, Now: now.Add(100 * 365 * 24 * time.Hour)} // includes events that wait for a retry
 	for p := range outbox.Partitions {
 		q.Parts |= outbox.PartsOf(p)
 	}

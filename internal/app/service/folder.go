@@ -11,8 +11,8 @@ import (
 // spare is how many bytes are written to test for disk space. A server writes less at startup, but soon more.
 const spare = 1 << 20
 
-// CheckFolder reports whether files can be created, written and read in a folder, or the folder can be created. It
-// cleans up. otherwise says how to choose another folder.
+// CheckFolder checks that a folder can be created and that files in it can be written and read, then cleans up.
+// otherwise says how to choose another folder.
 func CheckFolder(what, dir, otherwise string) Finding {
 	info, err := os.Stat(dir)
 	switch {
@@ -74,7 +74,6 @@ func CheckLines(what, path string) Finding {
 	return Finding{State: OK, What: what, Says: path}
 }
 
-// tryWrite writes a file and removes it.
 func tryWrite(dir string) error {
 	f, err := os.CreateTemp(dir, ".holdfast-check-*")
 	if err != nil {
@@ -108,7 +107,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Absolute returns the absolute path, or path itself if the current folder is unknown.
+// Absolute returns path itself if the current folder is unknown.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -6,17 +6,16 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Import describes another server's database, from which `holdfast import` fills a service's tables.
+// Import describes another server's database, which `holdfast import` copies to a service's tables.
 type Import struct {
 	Of   string // service whose import includes this one
-	Flag string // the flag that takes the URL
-	Doc  string // flag description
+	Flag string // takes the URL
+	Doc  string
 
-	// Open parses the URL. It does not connect.
+	// Open parses the URL without connecting.
 	Open func(url string, s Server) (Source, error)
 
-	// Owners, if set, names the table whose numbers own the data of the service Of, so that no number with data is
-	// reassigned.
+	// Table of Of's import whose numbers own the data, so that no number with data is reassigned; may be "".
 	Owners string
 }
 
@@ -28,8 +27,8 @@ type Source interface {
 	// Check returns an error if tables are missing or unreadable.
 	Check(ctx context.Context) error
 
-	// View calls fn with a snapshot whose rows match Service.Tables. Do not call its Find, Changes and State. It may
-	// be a Stamper.
+	// View calls fn with a snapshot whose rows match Service.Tables. Its Find, Changes and State must not be called.
+	// It may be a Stamper.
 	View(ctx context.Context, fn func(rows.View) error) error
 
 	// Problems reports each row that is not imported unchanged.
@@ -41,15 +40,15 @@ type Source interface {
 
 // Stamper is a view that detects changed owners without reading all rows.
 type Stamper interface {
-	// Stamps returns a digest by owner, which every change by the other server changes. ok is false if all rows must
+	// Stamps returns a digest by owner, which changes with every change by the other server. If not ok, all rows must
 	// be read.
 	Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok bool, err error)
 }
 
 // Problem is a row that is skipped, or imported with a caveat.
 type Problem struct {
-	Left bool   // the row is left out
-	What string // the problem, in the same words for all such rows
+	Left bool   // the row is skipped
+	What string // the same words for all such rows
 	Row  string // names the row
-	Fix  string // what to do before the first start, or ""; the same for all such rows
+	Fix  string // remedy before the first start, or ""; the same for all such rows
 }

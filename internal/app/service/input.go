@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown. The caller closes the
-// input.
+// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown. The caller closes in.
 func (s *Shell) OpenInput(name string) (in io.ReadCloser, size int64, err error) {
 	if name == "-" {
 		return io.NopCloser(s.Stdin), 0, nil
@@ -59,8 +58,7 @@ func (s *Shell) CanAsk() bool { return IsTerminal(s.Stdin) }
 // OnTerminal reports whether standard output is a terminal.
 func (s *Shell) OnTerminal() bool { return IsTerminal(s.Stdout) }
 
-// IsTerminal reports whether a stream is a terminal. Services have /dev/null as standard input, which is a character
-// device but not a terminal.
+// IsTerminal is false for /dev/null, which is a character device and the standard input of system services.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {

@@ -15,11 +15,10 @@ import (
 // Console describes a service's console pages.
 type Console struct {
 	Title string // in the navigation
-	Icon  string // navigation icon, named in package console; "": a box
+	Icon  string // as in package console; "": a box
 	Pages []Page
 
-	// Everyday lists the paths of the most used pages in order. The navigation shows the others after a click. Empty:
-	// all.
+	// Paths of the most used pages; the navigation shows the others after a click. Empty: all.
 	Everyday []string
 
 	// Search, if set, finds things by name prefix: at most MaxHits per index, with one lookup each. Finds documents
@@ -27,7 +26,7 @@ type Console struct {
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
 	Finds  []Query
 
-	// Counts are shown on the service's overview card.
+	// On the service's overview card.
 	Counts []Counted
 
 	// Choose, if set, returns field choices by kind.
@@ -37,11 +36,11 @@ type Console struct {
 	Backlogs func(context.Context) ([]Fact, error)
 }
 
-// Counted is a count of table rows, or a column sum. It is read in the background.
+// Counted is a count of table rows, or a column sum, read in the background.
 type Counted struct {
 	Of    string // singular noun
 	Table string // in Service.Tables
-	Sum   string // the column; "": the rows
+	Sum   string // column; "": count rows
 	Where string // see rows.Total
 }
 
@@ -72,7 +71,7 @@ func beginsWord(name, text string) bool {
 	return false
 }
 
-// MaxChoices limits the things that a field offers at once.
+// MaxChoices limits a field's choices.
 const MaxChoices = 50
 
 // Chooser returns things of a kind, e.g. "account", by name prefix, using an index. at holds the other form values,
@@ -82,43 +81,42 @@ type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Cho
 // Choices are things that a field offers.
 type Choices struct {
 	All   []Option // at most MaxChoices+1, which are too many to choose from
-	First *Link    // page for creating the first thing; nil: none
+	First *Link    // page for creating the first thing, if any
 }
 
 // Hit is a search hit.
 type Hit struct {
 	Kind string // e.g. "Account"
-	Text string // its name
+	Text string
 	To   string // page link within the service
 }
 
 // Page is a console page, served at /console/SERVICE/PATH to signed-in operators. Pages consist of values, so user
 // text cannot become HTML.
 type Page struct {
-	Path   string // below /console/SERVICE/, such as "accounts"
+	Path   string // below /console/SERVICE/, e.g. "accounts"
 	Title  string
 	Listed bool // in the navigation, so it must work without values
 
-	// Show returns the contents. It changes nothing.
+	// Show changes nothing.
 	Show func(context.Context, *PageRequest) (*View, error)
 
-	// Send, if set, replaces Show: it returns a file. Private hides a file with secrets from read-only operators. The
-	// file's operation records downloads.
+	// Send, if set, returns a file instead. Private hides a file with secrets from read-only operators. The file's
+	// operation records downloads.
 	Send    func(context.Context, *PageRequest) (*File, error)
 	Private bool
-	Memory  int64 // bytes that the server needs for the file
+	Memory  int64 // server memory for the file
 
-	// Instead replaces the list operation's page at the same path.
+	// replaces the list operation's page at the same path
 	Instead bool
 
-	// Actions handle the page's forms.
 	Actions []Action
 }
 
 // Action handles a form submission.
 type Action struct {
-	Name  string // matches Form.Action; logged
-	Reads bool   // changes nothing: allowed for read-only operators and not logged
+	Name  string // as in Form.Action; logged
+	Reads bool   // changes nothing: open to read-only operators and not logged
 
 	// Uploads enables PageRequest.NextFile. Memory is the needed memory in bytes.
 	Uploads bool
@@ -134,28 +132,27 @@ type Action struct {
 
 // Outcome is an action's result. The operator returns to the page, or to Next.
 type Outcome struct {
-	Notice string // result sentence, without a full stop
-	Next   string // page link within the service; "": the form's page, with the typed values if the action only reads
+	Notice string // a sentence without full stop
+	Next   string // link within the service; "": the form's page, with the typed values if the action only reads
 	View   *View  // shown once instead of a page, for unsaved results; also with an error
 
-	// Typed, from an action that only reads, replaces the typed values when the form is shown again.
+	// From an action that only reads: replaces the typed values in the form.
 	Typed url.Values
 }
 
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
 	Values url.Values // query or form values
-	Typed  url.Values // typed values in a form that is shown again
+	Typed  url.Values // for a form that is shown again
 
-	// NextFile returns the form's next file, or io.EOF. The call invalidates the previous file's body. nil: not an
-	// upload.
+	// NextFile returns the form's next file, or io.EOF, and invalidates the previous file's body. nil: not an upload.
 	NextFile func() (*Upload, error)
 }
 
-// Upload is a file that an operator uploads.
+// Upload is a file from an operator.
 type Upload struct {
 	Name string // without folders
-	Type string // content type that the browser reports; "": unknown
+	Type string // as the browser reports; "": unknown
 	Body io.Reader
 }
 
@@ -163,8 +160,8 @@ type operatorKey struct{}
 
 type operator struct{ session, address string }
 
-// WithOperator returns an operator's request context: with the console session, or "" for the admin token, and the
-// network address for logs.
+// WithOperator returns an operator's request context: the console session ("": admin token), and the network address
+// for logs.
 func WithOperator(ctx context.Context, session, address string) context.Context {
 	return context.WithValue(ctx, operatorKey{}, operator{session, address})
 }
@@ -175,7 +172,7 @@ func Operator(ctx context.Context) string {
 	return o.session
 }
 
-// OperatorAddress returns the operator's network address for logs.
+// OperatorAddress is for logs.
 func OperatorAddress(ctx context.Context) string {
 	o, _ := ctx.Value(operatorKey{}).(operator)
 	return o.address
@@ -187,9 +184,9 @@ func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 // File is a file that the browser stores.
 type File struct {
 	Name  string
-	Size  int64                 // bytes; 0: unknown
-	Write func(io.Writer) error // after an error the browser does not keep the file
-	Image string                // content type from Images to show the file as an image
+	Size  int64                 // 0: unknown
+	Write func(io.Writer) error // after an error the browser drops the file
+	Image string                // one of Images, to show the file as an image
 }
 
 // Images are image types that browsers show and that cannot contain scripts.
@@ -212,7 +209,7 @@ func PageLink(path string, values ...string) string {
 // View is a page's content.
 type View struct {
 	Title   string // "": the page's title
-	Parents []Link // the pages above it
+	Parents []Link // pages above it
 	Blocks  []Block
 }
 
@@ -232,35 +229,35 @@ type Table struct {
 	First   *Link    // what to do first; shown without rows
 	Search  []Field  // submitted to the page's address
 	Sort    string   // current sort key
-	Keep    []string // query values kept in links
-	Next    string   // "after" value of the next page; "": last page
-	More    string   // next page's link text; "": Next page
+	Keep    []string // query values for links
+	Next    string   // next page's "after" value; "": last page
+	More    string   // link text; "": Next page
 	Bulk    *Bulk
 	Partial bool  // rows may be missing from all pages
-	Views   Views // alternative views, beside the search
+	Views   Views // beside the search
 	Grid    bool  // rows are tiles with large pictures
 }
 
-// Bulk adds row selection. Its forms submit the selected keys as "key", plus Keep; fields are optional in the
-// browser.
+// Bulk adds row selection. Its forms submit the selected keys as "key", plus Keep; the browser treats fields as
+// optional.
 type Bulk struct {
 	Keys  []string // one per row
-	Names []string // row names for screen readers
+	Names []string // for screen readers
 	Keep  map[string]string
-	Forms []Form // each is shown after a click
+	Forms []Form // each opens by a click
 }
 
 // Search is a standalone table search.
 type Search struct {
 	Fields []Field  // submitted to the page's address
-	Keep   []string // query values to keep
+	Keep   []string // query values
 }
 
 // Column is a column header.
 type Column struct {
 	Title  string
 	Sort   string // "sort" value for this order; disables sorting by other columns
-	Number bool   // align to the right
+	Number bool   // right-aligned
 	Names  bool   // names the rows; default: the first column
 }
 
@@ -274,19 +271,19 @@ type Cell struct {
 	Whole bool // Most is a sum, not a limit: a full bar is no warning
 	Forms []Form
 	Icon  string // before Text, as Console.Icon
-	Thumb string // link to a thumbnail, which covers Icon if the browser can show it
+	Thumb string // thumbnail link; covers Icon if the browser can show it
 
-	Time time.Time // the script converts it to the browser's time zone
-	ID   bool      // long ID: tables shorten it and add a copy button
+	Time time.Time // shown in the browser's time zone, by a script
+	ID   bool      // tables shorten it and add a copy button
 }
 
 // TextCell returns a cell with a text.
 func TextCell(s string) Cell { return Cell{Text: s} }
 
-// IDCell returns an ID's cell. Tables shorten long IDs and add a copy button.
+// IDCell returns an ID's cell; tables shorten long IDs.
 func IDCell(id string) Cell { return Cell{Text: id, ID: IsLongID(id)} }
 
-// IsLongID reports whether a text is a UUID or a long hexadecimal number.
+// IsLongID accepts UUIDs and long hexadecimal numbers.
 func IsLongID(s string) bool {
 	const least = 20
 	return len(s) >= least && strings.Trim(s, "0123456789abcdefABCDEF-") == "" && strings.ContainsAny(s, "0123456789")
@@ -301,11 +298,11 @@ type Stat struct {
 	Value string
 	Unit  string // after Value, e.g. "/s"
 	Note  string // below
-	Where string // folder or address; may be truncated, full text in the title
+	Where string // folder or address, may be truncated; the title has the full text
 	To    string // page link within the service
-	State State  // shown if it is not OK
+	State State  // shown unless OK
 
-	Line  []float64 // the latest values, without their times
+	Line  []float64 // latest values, without times
 	Most  float64   // if set, Share/Most is shown as a bar
 	Share float64
 }
@@ -323,7 +320,7 @@ type Card struct {
 	To      string // page link within the service, or ""
 	State   State
 	Problem *Link    // why State is not OK, and where to read more
-	Lines   []string // the first is the most important
+	Lines   []string // most important first
 }
 
 // Facts lists names and values.
@@ -339,24 +336,24 @@ type Fact struct {
 	Cell
 }
 
-// Form is a form, or a lone button without fields. Read-only operators see only forms whose actions read, and trial
-// buttons.
+// Form is a form, or a lone button without fields. Read-only operators only see trial buttons and forms whose actions
+// read.
 type Form struct {
 	Title   string
-	Text    string // description above the fields
+	Text    string // above the fields
 	Action  string
-	Page    string // page with the action; "": this page
+	Page    string // with the action; "": this page
 	Fields  []Field
-	Keep    map[string]string // values that the form submits without showing them
+	Keep    map[string]string // hidden values
 	At      map[string]string // page parameters that scope the field choices
 	Submit  string
-	Label   string // button label for screen readers, if Submit is ambiguous
+	Label   string // for screen readers, if Submit is ambiguous
 	Trial   *Trial
-	Switch  *Trial // switches the form's presentation, keeping typed values
+	Switch  *Trial // changes the form's presentation, keeping typed values
 	Check   string // read action that validates during typing; its notice or error appears below the text area
 	Danger  bool
-	Ask     string // confirmation text for a button without fields, if it cannot be undone
-	Confirm string // text the operator must type, e.g. the deleted thing's name
+	Ask     string // confirms a button without fields that cannot be undone
+	Confirm string // text to type as confirmation, e.g. the deleted thing's name
 }
 
 // Has reports whether one of the form's buttons runs action.
@@ -369,7 +366,7 @@ func FormAnchor(page, action string) string {
 	return "#form-" + strings.ReplaceAll(page+"-"+action, "/", "-")
 }
 
-// Trial is a second button, whose action changes nothing.
+// Trial is a second button; its action changes nothing.
 type Trial struct{ Action, Submit string }
 
 // Field is a form input.
@@ -378,17 +375,17 @@ type Field struct {
 	Label    string
 	Value    string
 	Help     string
-	Lines    int      // a text area with so many lines; 0: an input
-	Input    string   // input type ("date", "datetime-local" or "email") or mode ("decimal" or "numeric"); "": text
+	Lines    int      // text area lines; 0: an input
+	Input    string   // input type ("date", "datetime-local", "email") or mode ("decimal", "numeric"); "": text
 	Options  []Option // a select
-	Checkbox bool     // Value "yes" means that it is checked
+	Checkbox bool     // checked if Value is "yes"
 	Secret   bool
 	Optional bool
-	File     bool // one or more files; must be the last field
-	One      bool // a single file
+	File     bool // one or more files; the last field
+	One      bool // only one file
 
-	// Kind makes the field choose a thing of a kind (Console.Choose): a select, or an input with suggestions. Also
-	// adds values; Typed forces an input.
+	// Kind makes the field choose from Console.Choose: a select, or an input with suggestions. Also adds values;
+	// Typed forces an input.
 	Kind  string
 	Also  []string
 	Typed bool
@@ -398,7 +395,7 @@ type Field struct {
 
 // FieldErrors are shown beside their fields.
 type FieldErrors struct {
-	By   map[string]string // messages by field name
+	By   map[string]string // by field name
 	Text string            // all messages, with labels
 }
 
@@ -410,7 +407,7 @@ func (*FieldErrors) ErrorCode() errcode.Code { return errcode.Invalid }
 // Option is a Field choice.
 type Option struct{ Value, Text string }
 
-// NamedOption returns a choice for a thing with a technical name and an optional display name.
+// NamedOption is for things with a technical name and an optional display name.
 func NamedOption(name, called string) Option {
 	const shown = 8
 	switch {
@@ -426,7 +423,7 @@ func NamedOption(name, called string) Option {
 type Text struct {
 	Title string
 	Body  string
-	Copy  bool // offer a button that copies it
+	Copy  bool // with a copy button
 }
 
 // Notice is a message.
@@ -448,9 +445,9 @@ type Views struct {
 	Current string // current page's link text
 }
 
-// Image is an image that a page with Send returns.
+// Image is returned by a page with Send.
 type Image struct {
-	To  string // link to the page
+	To  string // page link
 	Alt string // for screen readers
 }
 
@@ -460,14 +457,14 @@ type QR struct {
 	Label string // for screen readers
 }
 
-// Live contains blocks that the browser refreshes, without forms. Without JavaScript, it shows a reload link. At most
-// one per page.
+// Live holds blocks without forms that the browser refreshes; without JavaScript, a reload link. At most one per
+// page.
 type Live struct {
 	Every  time.Duration
 	Blocks []Block
 }
 
-// Charts are side-by-side charts of the same period.
+// Charts are side-by-side charts with the same period.
 type Charts struct {
 	All   []*Chart
 	Spans Views // other periods
@@ -484,7 +481,7 @@ type Chart struct {
 // Series is a chart line. NaN marks a missing value.
 type Series struct {
 	Name   string
-	Values []float64 // one per time
+	Values []float64 // per time
 }
 
 // MillisCell shows Unix milliseconds; "-" for 0.
@@ -495,7 +492,7 @@ func MillisCell(ms int64) Cell {
 	return TimeCell(time.UnixMilli(ms))
 }
 
-// TimeCell shows a time in UTC; "-" for the zero time.
+// TimeCell shows a UTC time; "-" for the zero time.
 func TimeCell(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{Text: "-"}

@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes characters that are not displayed as themselves, e.g. line breaks, ESC, or bidirectional
-// controls, as JSON does (\u001b). Otherwise a client-chosen name could imitate another or alter the text around it.
-// All tables and pages escape names with it.
+// Printable escapes, as JSON does (\u001b), characters that are not displayed as themselves, e.g. line breaks, ESC or
+// bidirectional controls. Otherwise a client-chosen name could imitate another or alter the text around it. All
+// tables and pages escape names with it.
 func Printable(s string) string { return escape(s, "") }
 
-// PrintableLines is Printable, but keeps line breaks and tabs.
+// PrintableLines keeps line breaks and tabs.
 func PrintableLines(s string) string { return escape(s, "\n\t") }
 
 func escape(s, keep string) string {
@@ -50,17 +50,16 @@ func escape(s, keep string) string {
 	return b.String()
 }
 
-// Joiners: they have no direction, and some scripts and emoji need them.
+// Joiners lack a direction; some scripts and emoji need them.
 const (
 	nonJoiner = '\u200c'
 	joiner    = '\u200d'
 )
 
-// isShown reports whether a character is visible: not a control character, direction mark, line separator, or
-// unassigned.
+// isShown rejects control characters, direction marks, line separators and unassigned characters.
 func isShown(r rune) bool { return unicode.IsGraphic(r) || r == nonJoiner || r == joiner }
 
-// Columns is tab-separated text that a Printer prints unescaped.
+// Columns is tab-separated text that a Printer does not escape.
 type Columns string
 
 func printable(args []any) []any {
@@ -89,15 +88,15 @@ func printable(args []any) []any {
 	return all
 }
 
-// Printer aligns columns that are separated by tabs.
+// Printer aligns tab-separated columns.
 type Printer struct{ w *tabwriter.Writer }
 
-// Printf adds text. It escapes the texts in args, so that a name cannot add columns or rows.
+// Printf escapes the texts in args, so that a name cannot add columns or rows.
 func (t *Printer) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(t.w, format, printable(args)...)
 }
 
-// Row adds a row, as Printf does.
+// Row adds a row, like Printf.
 func (t *Printer) Row(cells ...any) error {
 	for i, cell := range cells {
 		separator := Columns("\t")
@@ -114,10 +113,10 @@ func (t *Printer) Row(cells ...any) error {
 // Flush prints the table.
 func (t *Printer) Flush() error { return t.w.Flush() }
 
-// Table returns a column Printer. The caller must flush it.
+// Table prints to standard output; the caller must flush it.
 func (s *Shell) Table() *Printer { return NewPrinter(s.Stdout) }
 
-// NewPrinter returns a table that is printed to w.
+// NewPrinter prints to w.
 func NewPrinter(w io.Writer) *Printer { return &Printer{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)} }
 
 // Printf prints to standard output, escaping the texts in args.
@@ -125,7 +124,7 @@ func (s *Shell) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(s.Stdout, format, printable(args)...)
 }
 
-// printableJSON escapes invisible characters in JSON, where they can only occur in strings.
+// printableJSON escapes invisible characters in JSON, where they only occur in strings.
 type printableJSON struct{ to io.Writer }
 
 func (p printableJSON) Write(text []byte) (int, error) {
@@ -136,13 +135,13 @@ func (p printableJSON) Write(text []byte) (int, error) {
 }
 
 func (s *Shell) encode(v any, indent string) error {
-	e := json.NewEncoder(printableJSON{s.Stdout}) // it writes the whole value at once
+	e := json.NewEncoder(printableJSON{s.Stdout}) // writes the whole value at once
 	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// TimeOf returns a moment's time; the zero time for 0.
+// TimeOf returns the zero time for 0.
 func TimeOf[M interface {
 	~int64
 	Time() time.Time

@@ -15,7 +15,7 @@ const (
 	InReplica = "replica"
 )
 
-// Retained is a place with database copies that still contain deleted data.
+// Retained is a place whose database copies still contain deleted data.
 type Retained struct {
 	Kind  string    `json:"kind" enum:"backup,replica"`
 	Where string    `json:"where" doc:"a folder, or a URL without parameters" example:"/var/backups/holdfast/2026-11-26"`
@@ -23,13 +23,13 @@ type Retained struct {
 	Until time.Time `json:"until,omitzero" doc:"by when the server has deleted these copies, if it makes them as configured; missing: somebody has to delete them"`
 }
 
-// Copies are the places that still contain deleted data.
+// Copies are places that still contain deleted data.
 type Copies []Retained
 
-// listedCopies is how many backups in folders people read.
+// listedCopies is how many backups people read.
 const listedCopies = 5
 
-// String describes where the data remains, and until when.
+// String says where the data remains, and until when.
 func (c Copies) String() string {
 	if len(c) == 0 {
 		return "no known backup or replica"
@@ -60,7 +60,7 @@ func (c Copies) String() string {
 	return strings.Join(all, "; ")
 }
 
-// Notice extends a deletion's notice; it may be "".
+// Notice extends a deletion's notice; may be "".
 func (c Copies) Notice() string {
 	if len(c) == 0 {
 		return ""
@@ -68,13 +68,13 @@ func (c Copies) Notice() string {
 	return "; still in " + c.String()
 }
 
-// Deleted is part of the result when a person's or tenant's data is deleted.
+// Deleted is part of the result of deleting a person's or tenant's data.
 type Deleted struct {
 	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still have the data"`
 }
 
-// Deleted returns the copies of the services' databases that still contain the deleted data. The data did not exist
-// before begun, so older backups are omitted.
+// Deleted returns the copies of the services' databases that still contain the deleted data, except backups from
+// before begun, when the data did not exist.
 func (d *Deps) Deleted(begun time.Time, services ...string) (Deleted, error) {
 	if d.Retained == nil {
 		return Deleted{Copies{}}, nil

@@ -25,50 +25,48 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// Service is a Holdfast service. Name, Config and Open are required. A value may hold state after Open, so it is for
-// one server only.
+// Service is a Holdfast service. Name, Config and Open are required. It may hold state after Open, so each server
+// needs its own.
 type Service struct {
-	Name    string       // configuration section, label in logs and metrics, and SQLite file name
+	Name    string       // configuration section, label in logs and metrics, SQLite file name
 	Doc     string       // section description, one sentence
 	Config  Config       // default settings, overwritten with the operator's
-	Aliases []conf.Alias // environment variables of the server that it replaces
-	Secrets []Secret     // its own, and MasterSecret if it signs clients' tokens
+	Aliases []conf.Alias // environment variables of the replaced server
+	Secrets []Secret     // own secrets, and MasterSecret if it signs clients' tokens
 
-	// Listeners, if set, returns additional listeners.
+	// Additional listeners.
 	Listeners func() []Listener
 
-	// Check, if set, reports problems beyond Config.Check. It may adjust settings to each other.
+	// Problems beyond Config.Check. May adjust settings to each other.
 	Check func(Settings) conf.Problems
 
-	// LargestRequest, if set, returns the largest request's memory in bytes (web.ChargeMemory). The server does not
-	// start if server.request_memory is lower.
+	// The largest request's memory in bytes (web.ChargeMemory). The server does not start if server.request_memory is
+	// lower.
 	LargestRequest func() int64
 
-	// Probe, if set, checks dependencies other than databases for `holdfast check`. It changes nothing.
+	// Checks dependencies other than databases for `holdfast check`, without changes.
 	Probe func(context.Context) []Finding
 
 	// Open opens the service. SQLite databases are migrated afterwards; database servers may be unavailable.
 	Open func(context.Context, *Deps) (*Opened, error)
 
-	// Tables are the service's tables, for copies between engines and for read-only mode; may be nil. Expendable
-	// tables, e.g. leases, are omitted.
+	// For copies between engines and for read-only mode. Expendable tables, e.g. leases, are omitted.
 	Tables []rows.Group
 
-	// Import, if set, reads another server's database.
+	// Reads another server's database.
 	Import *Import
 
-	// Operations are the operator's actions: each is a command, a console page or button, and an admin route.
+	// Each is a command, a console page or button, and an admin route.
 	Operations []operate.Operation
 
-	// Commands, if set, returns commands that are not operations. Equally named commands of several services are
-	// merged.
+	// Commands that are not operations. Equally named commands of several services are merged.
 	Commands func(*Shell) []*cobra.Command
 }
 
-// CommandName returns the service name in commands and admin paths, without "storage": "ext" for "extstorage".
+// CommandName is the service name in commands and admin paths, without "storage": "ext" for "extstorage".
 func (s *Service) CommandName() string { return strings.TrimSuffix(s.Name, "storage") }
 
-// CheckSettings runs all the service's checks on its section. It notes settings without effect in the report.
+// CheckSettings runs all the service's checks on its section. Settings without effect go to the report.
 func (s *Service) CheckSettings(report *conf.Report, logLevel string, local bool) []conf.Problem {
 	problems := s.Config.Check()
 	if s.Check != nil {
@@ -93,34 +91,34 @@ type Config interface {
 	Check() conf.Problems
 }
 
-// FileKeeper is a Config whose service may store files besides its database in the data folder.
+// FileKeeper is a Config whose service may store files in the data folder besides its database.
 type FileKeeper interface{ KeepsFiles() bool }
 
 // Explained is a Config of a default-on service that may turn itself off.
 type Explained interface {
-	// WhyOff says why the service turned itself off; "" if it is on, or off by the operator.
+	// WhyOff returns "" if the service is on, or off by the operator.
 	WhyOff() string
 }
 
 // Secret is a setting that the server generates and keeps in its secrets file unless the operator sets it.
 type Secret struct {
-	Name    string    // key in the configuration section and the secrets file
+	Name    string    // in the configuration section and the secrets file
 	Setting *string   // in Config; nil: the server's MasterSecret
-	Old     *[]string // in Config: setting old_NAMEs with former, still accepted secrets; nil if unsupported
+	Old     *[]string // in Config: setting old_NAMEs with former, still accepted secrets; nil: unsupported
 
-	// Bound means that the data is useless without this secret. The database keeps its hash, and the server does not
-	// start with another secret.
+	// The data is useless without this secret: the database keeps its hash, and the server does not start with
+	// another.
 	Bound bool
 }
 
 // MasterSecret is server.master_secret.
 var MasterSecret = Secret{Name: "master_secret", Bound: true}
 
-// Settings is Service.Check's input besides the section.
+// Settings is Service.Check's other input.
 type Settings struct {
 	LogLevel string
 	Local    bool                    // clients on other machines cannot reach the server
-	Origin   func(key string) string // where a setting was set, or "default"
+	Origin   func(key string) string // where key was set, or "default"
 	Note     func(key, what string)  // notes a setting without effect
 }
 
@@ -133,13 +131,12 @@ type Deps struct {
 	Clock   clock.Clock
 	Data    string
 	Create  bool            // create missing data folders and files
-	Unsaved map[string]bool // secret settings generated for this process only, e.g. "extstorage.token_secret"
+	Unsaved map[string]bool // generated for this process only, e.g. "extstorage.token_secret"
 
-	// Retained returns the backups and the replica that contain any of these services' databases; see Deleted. nil:
-	// none known.
+	// Backups and the replica that contain any of these services' databases; see Deleted. nil: none known.
 	Retained func(services ...string) (Copies, error)
 
-	// Whole returns an error if the service's database is a partial copy.
+	// An error if the service's database is a partial copy.
 	Whole func(ctx context.Context) error
 }
 
@@ -151,19 +148,18 @@ type Backup struct {
 
 // Server describes the server to a service.
 type Server struct {
-	PublicURL      string // "" if unset; without a slash at the end
-	Listen         string // main listener's address
+	PublicURL      string // without a trailing slash; "" if unset
+	Listen         string // main listener
 	InternalListen string // "" if unset
 	Scheme         string // main and internal listener
 	MasterSecrets  []string
 	QueueWait      time.Duration        // maximum queue time of a request
 	Backoff        func() time.Duration // client backoff before the next request; 0 without load
 
-	// Address returns the URL at which clients reach a listener.
+	// The URL at which clients reach a listener.
 	Address func(listen string) string
 
-	// OpenAddress returns an open listener's address, for hints and clients: for port 0 the system chooses the port.
-	// It is "" if the process does not serve.
+	// An open listener's address, for hints and clients: port 0 becomes the system's choice. "" if not serving.
 	OpenAddress func(listener string) string
 }
 
@@ -171,21 +167,21 @@ type Server struct {
 const (
 	Main     = "main"     // for clients
 	Internal = "internal" // for the operator's services
-	Admin    = "admin"    // for the operator; the server verifies the admin token
+	Admin    = "admin"    // for the operator; requires the admin token
 	Redirect = "redirect" // HTTP listener beside a main listener with ACME; services cannot mount on it
 )
 
 // Mount is a handler for its paths on a listener.
 type Mount struct {
 	Listener string   // Main, Internal, Admin, or one of Service.Listeners
-	Paths    []string // listed in the error for an unknown path
+	Paths    []string // for the error for unknown paths
 	web.Mount
 }
 
 // Listener is a service's additional listener.
 type Listener struct {
 	Name    string // for Mount, logs and the start message
-	Setting string // the setting with the address, such as "buckets.listen"
+	Setting string // holds the address, e.g. "buckets.listen"
 	Address string // host:port; "" if disabled
 }
 
@@ -195,8 +191,7 @@ type Opened struct {
 	Databases []*engine.Database
 	Jobs      []sweep.Job
 
-	// Ready returns an error that names the unusable dependency if the service cannot serve requests. For a database
-	// use Database.Ready.
+	// Ready returns an error that names the unusable dependency. For a database use Database.Ready.
 	Ready func(context.Context) error
 
 	// Inspect checks the tables of a reachable and migrated database for `holdfast check`.
@@ -210,25 +205,24 @@ type Opened struct {
 	// request and sweep.
 	Start func(context.Context) (stop func() error, err error)
 
-	// Reload, if set, applies settings tagged reload to the running service. next is a valid section with no other
-	// changes; queueWait is Server.QueueWait.
+	// Reload applies settings tagged reload to the running service. next is a valid section with no other changes;
+	// queueWait is Server.QueueWait.
 	Reload func(next Config, queueWait time.Duration)
 
 	// Caches returns the current and maximum cache memory.
 	Caches func() (bytes, most int64)
 
-	// Files, if set, backs up non-database data.
 	Files *Files
 
-	Refusals Refusals // refused requests, counted by the server
+	Refusals Refusals // counted by the server
 
-	// Quota, if set, is reported by /__heartbeat__. /__lbheartbeat__ reports the same service's database connections.
+	// Quota is reported by /__heartbeat__. /__lbheartbeat__ reports the same service's database connections.
 	Quota func() dockerflow.Quota
 
 	Hint   func(base string) Hint   // printed at the start for new users
-	Client func(base string) Client // shown on the status page
+	Client func(base string) Client // on the status page
 
-	Console *Console // pages in the console; nil: none
+	Console *Console // nil: no pages
 }
 
 // Running is an opened service with the parts of its Service that others need.
@@ -270,37 +264,36 @@ type Files struct {
 	// reference. held ends if that can no longer be guaranteed.
 	Hold func(ctx context.Context) (held context.Context, release func(), err error)
 
-	// Copy copies the files into the backup folder dir, reporting the number done. An error fails the backup.
+	// Copy copies the files into the backup folder dir. An error fails the backup.
 	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
 
-	// Omitted describes what a backup without Copy lacks, one per line.
+	// Omitted describes, one per line, what a backup without Copy lacks.
 	Omitted func(ctx context.Context) ([]string, error)
 
-	// Bodies provides the files one by one, for a replica.
+	// For a replica, one by one.
 	Bodies *replica.Bodies
 
-	// Restore writes the files that the restored database references into the data folder dir, reporting the number
-	// done.
+	// Restore writes the files that the restored database references into the data folder dir.
 	Restore func(ctx context.Context, dir string, open FileSource, progress func(done, total int64)) (Copied, error)
 }
 
-// FileSource opens a file by its name in Files.Bodies: from Bodies, or written by Copy. Errors: errcode.NotFound if
+// FileSource opens a file by its name in Files.Bodies, from there or written by Copy. Errors: errcode.NotFound if
 // missing, errcode.Internal if damaged, errcode.Unavailable if readable later.
 type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.
 type Copied struct {
 	Names   []string // new files and folders
-	Missing []string // files that are not copied, a line each
-	Lost    []string // files that could not be read, a line each
+	Missing []string // not copied, a line each
+	Lost    []string // unreadable, a line each
 }
 
 // Hint tells new users what to do next. Its addresses begin with the main listener's URL.
 type Hint struct {
-	Text  string   // a sentence that ends before its colon
-	Lines []string // for the user to type or copy
+	Text  string   // a sentence up to its colon
+	Lines []string // to type or copy
 
-	// Private, if set, replaces Text and Lines on a terminal, whose output is not stored. It may contain secrets.
+	// Private replaces Text and Lines on a terminal, whose output is not stored. It may contain secrets.
 	Private *Hint
 }
 
@@ -310,7 +303,7 @@ type Client struct {
 	Text    string // what to do with the setting or address; without an address, what the service does
 	Setting string // client's setting name, or ""
 	Address string
-	Guide   string // guide file, shipped with the server
+	Guide   string // file name, shipped with the server
 }
 
 // State is a check result.
@@ -330,5 +323,5 @@ type Finding struct {
 	Says  string // result
 	Fix   string // remedy, or ""
 
-	Service string // the service that it concerns; "": the server
+	Service string // "": the server
 }

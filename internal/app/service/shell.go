@@ -73,7 +73,7 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Stat
 // FormatMoment formats a backup's or restore point's time.
 func FormatMoment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
-// FormatMillis formats milliseconds since 1970; 0 is "-".
+// FormatMillis formats Unix milliseconds; 0 is "-".
 func FormatMillis(ms int64) string {
 	if ms == 0 {
 		return "-"

@@ -10,15 +10,15 @@ import (
 	"holdfast/internal/durable"
 )
 
-// WriteWhole writes a file and renames it once it is complete and synced. The temporary name is visible, so that a
-// killed export's remains can be found.
+// WriteWhole renames a file once it is complete and synced. The temporary name is visible, so that a killed export's
+// remains can be found.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
 
 // Bar is a terminal progress bar.
 type Bar struct {
-	to    io.Writer // nil: nothing is shown
+	to    io.Writer // nil: hidden
 	what  string
 	n     int64
 	total int64 // 0: unknown
@@ -38,7 +38,7 @@ func (s *Shell) Bar(what string, total int64) *Bar {
 	return b
 }
 
-// Show updates the bar. It may be called often: it draws ten times a second.
+// Show may be called often: it draws ten times a second.
 func (b *Bar) Show(n int64) {
 	b.n = n
 	if b.to != nil && time.Since(b.drawn) >= 100*time.Millisecond {
@@ -46,7 +46,7 @@ func (b *Bar) Show(n int64) {
 	}
 }
 
-// ShowOf updates the bar and its total.
+// ShowOf also sets the total.
 func (b *Bar) ShowOf(n, total int64) {
 	b.total = total
 	b.Show(n)
@@ -104,7 +104,7 @@ func (b *Bar) End() {
 	}
 }
 
-// Reader returns a reader that shows the number of bytes read.
+// Reader shows the number of bytes read.
 func (b *Bar) Reader(r io.Reader) io.Reader { return &counting{r, b, 0} }
 
 type counting struct {
@@ -160,12 +160,12 @@ func ParseBytes(s string) (int64, bool) {
 	return n * factor, true
 }
 
-// Bytes is a size in a result, rounded with a unit for people, exact in JSON and scripts.
+// Bytes is a size in a result: rounded with a unit for people, exact in JSON and scripts.
 type Bytes int64
 
 // Rounded implements Rounded.
 func (n Bytes) Rounded() string { return FormatBytes(int64(n)) }
 
-// Rounded is a result with sizes. Pages and terminals show them rounded. Everything else, e.g. a pipe, gets the exact
+// Rounded is a result with sizes. Pages and terminals show them rounded; everything else, e.g. a pipe, gets the exact
 // numbers of fmt.Sprint.
 type Rounded interface{ Rounded() string }

@@ -51,7 +51,7 @@ func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) strin
 	return ""
 }
 
-// UnknownCommand returns the error for an unknown subcommand.
+// UnknownCommand is the error for an unknown subcommand.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2

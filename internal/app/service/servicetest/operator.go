@@ -43,7 +43,7 @@ func NewOperator(t testing.TB, s service.Service, description string) *Operator 
 // Answer is the answer to a request.
 type Answer struct{ Text, Location string }
 
-// Send sends a request and checks the response status and body texts.
+// Send checks the response status and body texts.
 func (o *Operator) Send(status int, method, path, body string, parts ...string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, method, path, strings.NewReader(body))
@@ -53,7 +53,7 @@ func (o *Operator) Send(status int, method, path, body string, parts ...string) 
 	return o.do(status, r, parts...)
 }
 
-// Upload sends a file, and expects a status.
+// Upload sends a file and checks the response status.
 func (o *Operator) Upload(status int, path, contentType, file string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, http.MethodPost, path, strings.NewReader(file))

@@ -43,8 +43,8 @@ type Server struct {
 	name string
 }
 
-// Open loads, opens and migrates a service in a temporary data folder, and closes it after the test. change may be
-// nil; it may modify the Deps.
+// Open loads, opens and migrates a service in a temporary data folder, and closes it after the test. change may
+// modify the Deps; nil: no change.
 func Open(t testing.TB, s service.Service, change func(*service.Deps), environ ...string) *Server {
 	t.Helper()
 	if _, err := Load(s, environ...); err != nil {
