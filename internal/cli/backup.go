@@ -213,6 +213,9 @@ func (c *command) listBackups() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !strings.Contains(address, "://") {
+				return service.Usagef("URL: invalid value %q: expected a URL such as file:///mnt/backup or s3://bucket?prefix=holdfast/", address)
+			}
 			all, err := backup.List(cmd.Context(), address, 0)
 			if err != nil {
 				return err
@@ -227,13 +230,21 @@ func (c *command) listBackups() *cobra.Command {
 					continue
 				}
 				databases, sent, took := sizes(b.Size)
-				w.Printf("%s\t%s\t%s\t%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), c.clock()().Sub(b.At).Round(time.Minute), databases, sent, took, strings.Join(b.Has, ", "))
+				w.Printf("%s\t%s\t%s\t%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), age(c.clock()().Sub(b.At)), databases, sent, took, strings.Join(b.Has, ", "))
 			}
 			return errors.Join(err, w.Flush())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each backup")
 	return cmd
+}
+
+// age is rounded to seconds below a minute, and to minutes above.
+func age(d time.Duration) time.Duration {
+	if d < time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Minute)
 }
 
 func (c *command) backupKey() *cobra.Command {

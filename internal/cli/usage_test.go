@@ -42,6 +42,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"version x", `unexpected argument "x"`, "holdfast version"},
 		{"backup", "holdfast backup: URL or DIR is required", "holdfast backup"},
 		{"backup a b", `unexpected argument "b"`, "holdfast backup"},
+		{"backup list /mnt/backup", `holdfast backup list: URL: invalid value "/mnt/backup": expected a URL`, "holdfast backup list"},
 		{"man", "DIR is required", "holdfast man"},
 		{"completion", "SHELL is required", "holdfast completion"},
 		{"completion tcsh", `unknown shell "tcsh": expected bash, zsh, fish, powershell`, "holdfast completion"},
@@ -186,6 +187,13 @@ func TestEveryCommand(t *testing.T) {
 		for line := range strings.Lines(page) {
 			if strings.HasPrefix(strings.TrimSpace(line), "--") && len(strings.Fields(line)) < 3 || len(line) > 150 {
 				t.Errorf("%s: a flag without a text, or a long line: %s", command, line)
+			}
+		}
+		_, subcommands, _ := strings.Cut(page, "\nCommands:\n")
+		subcommands, _, _ = strings.Cut(subcommands, "\n\n")
+		for line := range strings.Lines(subcommands) {
+			if len(strings.Fields(line)) < 2 {
+				t.Errorf("%s: a subcommand without a text: %s", command, line)
 			}
 		}
 		status, _, errs = run(t, nil, append(words, "a", "b", "c", "d", "e", "--config=/none")...)

@@ -30,7 +30,7 @@ func TestAlertsTest(t *testing.T) {
 	if r := binary.Run(t, s.Env, "alerts", "test"); r.Status != 1 || !strings.Contains(r.Stderr, "the alert was not sent: the webhook does not answer") {
 		t.Errorf("without a webhook: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+s.Data), "alerts", "test"); r.Status != 1 || !strings.Contains(r.Stderr, "alerts.url is not set") {
+	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+s.Data), "alerts", "test"); r.Status != 1 || !strings.Contains(r.Stderr, "the alert was not sent: alerts.url is not set\n") {
 		t.Errorf("without a setting: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 }

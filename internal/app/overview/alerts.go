@@ -67,7 +67,7 @@ func (tested) Notice() string { return "the test alert was sent" }
 func testAlert(a *alerts.Alerts) func(context.Context, operate.None) (tested, error) {
 	return func(ctx context.Context, _ operate.None) (tested, error) {
 		if err := a.SendTest(ctx); err != nil {
-			return tested{}, errcode.Wrap(errcode.Unavailable, "the alert was not sent: "+err.Error(), err)
+			return tested{}, errcode.New(errcode.Unavailable, "the alert was not sent: "+err.Error())
 		}
 		return tested{}, nil
 	}

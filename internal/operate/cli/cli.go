@@ -22,14 +22,18 @@ import (
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
+	first := map[string]*operate.Operation{} // carries the help of the noun, even if it is not a command itself
 	for i := range all {
 		o := &all[i]
+		if first[o.Noun()] == nil {
+			first[o.Noun()] = o
+		}
 		if o.ServerOnly {
 			continue
 		}
 		noun := nouns[o.Noun()]
 		if noun == nil {
-			noun = &cobra.Command{Use: o.Noun(), Short: o.Group, Long: o.Long}
+			noun = &cobra.Command{Use: o.Noun(), Short: first[o.Noun()].Group, Long: first[o.Noun()].Long}
 			nouns[o.Noun()] = noun
 			root.AddCommand(noun)
 		}
