@@ -56,8 +56,20 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		}
 	}
 	configured := s.nodes.configured()
+	removed, err := s.removed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range slices.Sorted(maps.Keys(configured)) {
 		if _, known := urls[id]; known {
+			continue
+		}
+		if removed[id] {
+			if len(s.cfg.Nodes) > 0 { // else it is the default node, which nobody configured
+				found = append(found, service.Finding{
+					State: service.Warning, What: what, Says: id + ", " + configured[id] + ", was removed and is not used, but buckets.nodes still has it", Fix: errConfigured.Error(),
+				})
+			}
 			continue
 		}
 		active++
@@ -85,6 +97,16 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	}
 	keys, err := s.inspectKeys(ctx)
 	return append(append(append(found, damages...), f), keys), err
+}
+
+// removed returns the IDs of the storage nodes that a drain has removed.
+func (s *Buckets) removed(ctx context.Context) (map[string]bool, error) {
+	known, err := s.nodes.service.Nodes(ctx)
+	all := map[string]bool{}
+	for _, n := range known {
+		all[n.ID] = n.State == buckets.NodeRemoved
+	}
+	return all, err
 }
 
 func copiesOf(n int) string {

@@ -2,9 +2,11 @@ package buckets
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
 )
 
 // TestNewNode: a node in a data folder that does not exist yet is no reason for a check to fail, as in
@@ -31,5 +33,36 @@ func TestNewNode(t *testing.T) {
 	}
 	if s.deps.Data = t.TempDir(); s.missingData() != "" {
 		t.Errorf("an existing data folder is missing")
+	}
+}
+
+// TestRemovedNode: a removed node is not said to be used from the next start on, and counts toward no copies.
+func TestRemovedNode(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	if err := s.nodes.service.SetNode(t.Context(), buckets.Node{ID: localNode, URL: "file://" + filepath.ToSlash(t.TempDir()), State: buckets.NodeRemoved, Added: 1}); err != nil {
+		t.Fatal(err)
+	}
+	about := func() (all []service.Finding) {
+		found, err := s.inspect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if strings.HasPrefix(f.Says, localNode+", ") || strings.HasPrefix(f.Says, "0 of ") {
+				all = append(all, f)
+			}
+		}
+		return all
+	}
+	if err := s.nodes.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := about(); len(all) != 1 || all[0].State != service.Wrong || !strings.HasPrefix(all[0].Says, "0 of 0 active nodes") {
+		t.Errorf("without another node: %+v", all)
+	}
+	s.cfg.Nodes = map[string]buckets.NodeConfig{localNode: {URL: "file://" + filepath.ToSlash(t.TempDir())}}
+	if all := about(); len(all) != 2 || all[0].State != service.Warning || !strings.Contains(all[0].Says, "was removed") {
+		t.Errorf("a configured node: %+v", all)
 	}
 }
