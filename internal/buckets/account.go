@@ -16,32 +16,32 @@ type Account struct {
 	Quota   Quota
 }
 
-// Key is an access key of an account.
+// Key is an account's access key.
 type Key struct {
-	ID      string // access key ID, 20 of A-Z and 2-7
+	ID      string // 20 of A-Z and 2-7
 	Account AccountID
 	Secret  []byte // encrypted
 	Created Moment
-	Revoked Moment // 0: not revoked
+	Revoked Moment
 	KeyTerms
 }
 
-// KeyTerms are a name for people, and what a key may do until when.
+// KeyTerms limits an access key.
 type KeyTerms struct {
 	Name    string
 	Expires Moment // 0: never
 	Limits  KeyLimits
 }
 
-// Equal reports whether two terms are the same.
+// Equal reports whether the terms are the same.
 func (t *KeyTerms) Equal(o *KeyTerms) bool {
 	return t.Name == o.Name && t.Expires == o.Expires && t.Limits.Text() == o.Limits.Text()
 }
 
-// MaxKeyName is the maximum length of the name of a key, in bytes.
+// MaxKeyName is in bytes.
 const MaxKeyName = 100
 
-// Check returns errcode.Invalid for terms that no key can have.
+// Check validates the terms.
 func (t *KeyTerms) Check() error {
 	if len(t.Name) > MaxKeyName || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unicode.IsControl) {
 		return errcode.Newf(errcode.Invalid, "the name of the key is not valid: expected at most %d bytes of text", MaxKeyName)
@@ -49,7 +49,7 @@ func (t *KeyTerms) Check() error {
 	return t.Limits.Check()
 }
 
-// Credential is an access key that works, with its account and its secret.
+// Credential is a usable access key with its account.
 type Credential struct {
 	Account Account
 	Secret  string
@@ -57,14 +57,14 @@ type Credential struct {
 	Limits  KeyLimits
 }
 
-// ConfiguredKey is an access key of the configuration. It is not in the database.
+// ConfiguredKey is an access key from the config file. It is not in the database.
 type ConfiguredKey struct {
 	ID      string
-	Account string // its name
+	Account string // account name
 	Secret  string
 }
 
-// Errors of accounts and keys.
+// Account and key errors.
 var (
 	ErrNoAccount        = errcode.New(errcode.NotFound, "the account does not exist")
 	ErrAccountExists    = errcode.New(errcode.Conflict, "an account with this name exists")

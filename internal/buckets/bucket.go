@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef names a bucket and its incarnation. Writing to a deleted or recreated bucket returns ErrNoBucket. Where
-// allowed, an empty ID means the current bucket with the name.
+// BucketRef names one incarnation of a bucket. Writing to a deleted or recreated bucket returns ErrNoBucket. An empty
+// ID, where allowed, means the current bucket.
 type BucketRef struct {
 	Name string
 	ID   BucketID
@@ -26,7 +26,7 @@ type Bucket struct {
 
 // BucketSettings are set by clients.
 type BucketSettings struct {
-	// PublicRead lets everybody list and read objects.
+	// PublicRead lets anyone list and read objects.
 	PublicRead bool              `json:"public_read,omitempty"`
 	CORS       []CORSRule        `json:"cors,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"`
@@ -37,17 +37,17 @@ type BucketSettings struct {
 
 	PublicAccessBlock PublicAccessBlock `json:"public_access_block,omitzero"`
 
-	// OwnerEnforced is set by clients that require a bucket without ACL. Objects always belong to the owner.
+	// OwnerEnforced disables ACLs for clients that require it. Objects always belong to the bucket owner.
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 }
 
 // PublicAccessBlock restricts public access to a bucket.
 type PublicAccessBlock struct {
-	Configured     bool `json:"configured,omitempty"` // set even if nothing is blocked
-	BlockACLs      bool `json:"block_acls,omitempty"` // PublicRead cannot be set
+	Configured     bool `json:"configured,omitempty"` // true even if nothing is blocked
+	BlockACLs      bool `json:"block_acls,omitempty"` // reject PublicRead
 	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
 	BlockPolicy    bool `json:"block_policy,omitempty"`    // reject public policies
-	RestrictPolicy bool `json:"restrict_policy,omitempty"` // a public policy allows only the owner
+	RestrictPolicy bool `json:"restrict_policy,omitempty"` // public policies apply only to the owner
 }
 
 // IsOpen reports whether PublicRead is in effect.
@@ -55,16 +55,16 @@ func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessB
 
 // Policy is a bucket policy validated by package policy.
 type Policy struct {
-	Document string `json:"document,omitempty"` // as sent; "": no policy
+	Document string `json:"document,omitempty"` // as sent
 
-	// Accounts maps names in the policy to accounts, because another account may later get a name.
+	// Accounts resolves names when the policy is set, because a name may later move to another account.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
 }
 
 // IsZero reports whether there is no policy.
 func (p Policy) IsZero() bool { return p.Document == "" }
 
-// SettingsChange changes bucket settings. A nil field stays, even if it changes concurrently.
+// SettingsChange changes bucket settings. Nil fields keep their current values.
 type SettingsChange struct {
 	PublicRead *bool              `json:"public_read,omitempty"`
 	CORS       *[]CORSRule        `json:"cors,omitempty"`
@@ -75,8 +75,7 @@ type SettingsChange struct {
 	Notifications *Notifications `json:"notifications,omitempty"`
 	Events        *[]Event       `json:"-"` // appended in the same transaction
 
-	// LifecycleWas, if set, is the expected Lifecycle.Changed of the replaced rules. Otherwise the change returns
-	// ErrPrecondition.
+	// LifecycleWas, if set, must match Lifecycle.Changed; otherwise the change returns ErrPrecondition.
 	LifecycleWas *Moment `json:"-"`
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
@@ -122,12 +121,12 @@ var (
 // BucketQuery selects a page of an account's buckets, ordered by name bytes.
 type BucketQuery struct {
 	Prefix string
-	After  string // start after this name
+	After  string // exclusive
 	Limit  int    // 1 to MaxPage
 	Bytes  int    // as in Query
 }
 
-// BucketLister builds a page. A backend passes rows after BucketQuery.After in order.
+// BucketLister builds a page from rows that a backend passes in order, starting after BucketQuery.After.
 type BucketLister struct {
 	q     BucketQuery
 	page  []Bucket
@@ -135,10 +134,10 @@ type BucketLister struct {
 	more  bool
 }
 
-// NewBucketLister returns a BucketLister for a query.
+// NewBucketLister returns a BucketLister.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
-// Add adds the next row. done means that the page is complete.
+// Add adds a row. done means that the page is full.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):
@@ -155,7 +154,7 @@ func (l *BucketLister) Add(b Bucket) (done bool) {
 // Page returns the page and whether more buckets follow.
 func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
 
-// Memory returns the approximate size in bytes.
+// Memory estimates the size in bytes.
 func (b *Bucket) Memory() int {
 	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory() + b.Settings.Notifications.memory()
 	for name, id := range b.Settings.Policy.Accounts {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// claimTime is how long a batch stays claimed. Removing bodies is idempotent, so a second worker loses nothing.
+// claimTime is how long a worker owns a batch. Removing bodies is idempotent, so overlapping workers are harmless.
 const claimTime = 10 * time.Minute
 
-// releaseTime limits how long a stopped worker takes to remove the rows of removed bodies and release the rest.
+// releaseTime limits cleanup on shutdown: deleting the rows of removed bodies and releasing the rest.
 const releaseTime = 5 * time.Second
 
-// Collect removes at most limit objects deleted at or before a time, from the storage nodes and then the database,
-// and returns their number. Garbage whose bodies cannot be removed is retried after the claim expires. If ctx ends,
-// Collect releases the rest, so that the next process need not wait.
+// Collect removes at most limit objects deleted at or before a time, first from the storage nodes, then from the
+// database. Bodies that cannot be removed are retried after their claim expires. If ctx ends, Collect releases its
+// claim so that the next process need not wait.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -31,7 +31,7 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	return n, err
 }
 
-// free removes the bodies of claimed garbage, then its rows, and returns the number of rows.
+// free removes the claimed bodies, then their rows. It returns the number of rows.
 func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error
@@ -58,7 +58,7 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	return n, errors.Join(failed...)
 }
 
-// Waiting explains why garbage remains: deleted after a time, claimed, or held by a backup.
+// Waiting explains why garbage remains: too young, claimed, or held by a backup.
 func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting, err error) {
 	if w, err = s.store.Waiting(ctx, At(before), At(now)); err == nil && w.Rows > 0 {
 		w.Held, err = s.store.Held(ctx, At(now))
@@ -66,7 +66,7 @@ func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting
 	return w, err
 }
 
-// Backlog returns the amount of garbage.
+// Backlog measures the garbage.
 func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	if b.Rows, b.Bytes, b.Oldest, err = s.store.Backlog(ctx); err == nil {
 		b.Held, err = s.store.Held(ctx, s.now())
@@ -74,7 +74,7 @@ func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
-// AbortUploads aborts at most limit uploads begun before a time and returns their number.
+// AbortUploads aborts at most limit uploads begun before a time.
 func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.store.AbortOld(ctx, At(before), s.now(), limit)
 }
@@ -82,12 +82,11 @@ func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int)
 // Batch is garbage claimed by a native API client.
 type Batch struct {
 	ID      string // "": no garbage
-	Expires Moment // end of the claim
+	Expires Moment
 	Garbage []Garbage
 }
 
-// ClaimBatch claims at most limit deleted objects past their grace period. After the batch expires, others may claim
-// them.
+// ClaimBatch claims at most limit deleted objects past their grace period until the batch expires.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
@@ -100,12 +99,12 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	return Batch{claim.ID, claim.Expires, garbage}, nil
 }
 
-// ReadBatch reads the rest of a batch; nothing if it was freed or expired.
+// ReadBatch reads the remaining garbage. A freed or expired batch is empty.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
 
-// FreeBatch removes the remaining bodies of a batch, then its rows. It is idempotent. Failures stay in the batch.
+// FreeBatch removes the remaining bodies of a batch, then their rows. It is idempotent. Failures stay in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	garbage, err := s.store.Claimed(ctx, id, At(s.clock()), false)
 	if err != nil {
@@ -115,7 +114,6 @@ func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	return err
 }
 
-// removeBodies removes a deleted object's bodies.
 func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	if len(g.Sharks) > 0 {
 		if err := s.bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, g.ID, g.Name), g.Sharks); err != nil {
@@ -142,8 +140,7 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	}
 }
 
-// CollectBuckets removes at most limit buckets that were deleted at or before a time and whose objects are gone. It
-// returns the number of steps taken.
+// CollectBuckets removes at most limit buckets that were deleted at or before a time and are empty.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config is the section [buckets].
+// Config is the [buckets] section.
 type Config struct {
 	Enabled bool   `toml:"enabled" doc:"Serve buckets."`
 	Listen  string `toml:"listen" doc:"Address of the S3 protocol."`
@@ -44,29 +44,29 @@ type Config struct {
 	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
 }
 
-// AccountConfig is an account.
+// AccountConfig declares an account.
 type AccountConfig struct {
 	Keys map[string]KeyConfig `toml:"keys" doc:"Access keys of the account, by a name of your choice. They are not stored: a key that is removed here is not accepted after the next start."`
 }
 
-// KeyConfig is an access key of the configuration.
+// KeyConfig declares an access key.
 type KeyConfig struct {
 	AccessKey string `toml:"access_key" doc:"The access key: 3 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'."`
 	SecretKey string `toml:"secret_key" secret:"true" doc:"Its secret, 16 to 128 characters without spaces."`
 }
 
-// NodeConfig is a storage node.
+// NodeConfig declares a storage node.
 type NodeConfig struct {
 	URL string `toml:"url" doc:"Where the node is: file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER."`
 }
 
-// DestinationConfig is a destination of notifications.
+// DestinationConfig declares an event destination.
 type DestinationConfig struct {
 	URL    string `toml:"url" secret:"true" doc:"Where events are published: https://… or http://…, a webhook; nats://HOST:PORT/TOPIC, NATS JetStream; pubsub://PROJECT/TOPIC, Google Pub/Sub."`
 	Secret string `toml:"secret" secret:"true" doc:"Signs the requests to a webhook, as Standard Webhooks describes it. Empty: they are not signed."`
 }
 
-// Kind returns the kind of the destination, as it is in ARNs.
+// Kind returns the destination kind used in ARNs.
 func (d *DestinationConfig) Kind() string {
 	scheme, _, _ := strings.Cut(d.URL, ":")
 	switch scheme {
@@ -78,7 +78,6 @@ func (d *DestinationConfig) Kind() string {
 	return scheme
 }
 
-// Limits of settings.
 const (
 	minEventsAfter = time.Minute
 	minEvents      = 1000
@@ -89,7 +88,7 @@ const (
 	minScrub     = time.Minute
 )
 
-// DefaultConfig returns the section's defaults.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:      true,
@@ -106,10 +105,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is configured to be served.
+// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// KeepsFiles reports whether the service stores files other than its database in the data folder: the bodies of objects.
+// KeepsFiles reports whether object bodies are stored in the data folder.
 func (c *Config) KeepsFiles() bool { return len(c.Nodes) == 0 }
 
 // Check reports every invalid setting.
@@ -168,10 +167,9 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// destinationName is the name of a destination in an ARN.
+// destinationName matches destination names, which are part of ARNs.
 var destinationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// checkDestinations reports every invalid destination.
 func (c *Config) checkDestinations(wrong func(key, what string)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d, at := c.Destinations[name], "destinations."+name
@@ -186,7 +184,7 @@ func (c *Config) checkDestinations(wrong func(key, what string)) {
 	}
 }
 
-// EventDestinations returns the destinations, by name.
+// EventDestinations returns the destinations ordered by name.
 func (c *Config) EventDestinations() (all []Destination) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d := c.Destinations[name]
@@ -195,7 +193,6 @@ func (c *Config) EventDestinations() (all []Destination) {
 	return all
 }
 
-// checkAccounts reports every invalid account and access key.
 func (c *Config) checkAccounts(wrong func(key, what string)) {
 	used := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.Accounts)) {
@@ -219,7 +216,7 @@ func (c *Config) checkAccounts(wrong func(key, what string)) {
 
 func isAccessKey(s string) bool { return len(s) >= 3 && isNodeName(s) }
 
-// ConfiguredKeys returns the access keys of the configuration.
+// ConfiguredKeys returns the access keys from the config file.
 func (c *Config) ConfiguredKeys() (all []ConfiguredKey) {
 	for name, a := range c.Accounts {
 		for _, k := range a.Keys {
@@ -230,7 +227,7 @@ func (c *Config) ConfiguredKeys() (all []ConfiguredKey) {
 	return all
 }
 
-// CheckNodeURL rejects URLs that no driver of storage nodes has.
+// CheckNodeURL rejects URLs that no storage node driver supports.
 func CheckNodeURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// CORSRule is a rule of a bucket's CORS configuration. A "*" in an origin or a header
-// matches any text; an origin has at most one.
+// CORSRule is a CORS rule. "*" in an origin or header matches any text; origins allow at most one.
 type CORSRule struct {
 	ID             string   `json:"id,omitempty"`
 	AllowedOrigins []string `json:"allowed_origins"`
@@ -17,19 +16,18 @@ type CORSRule struct {
 	MaxAgeSeconds  int      `json:"max_age_seconds,omitempty"`
 }
 
-// maxRuleID limits the ID of a rule.
 const maxRuleID = 255
 
-// CORSError is an invalid member of a CORS rule.
+// CORSError reports an invalid element of a CORS rule.
 type CORSError struct {
-	Member    string // its name in S3
-	Reason    string // such as "must not be empty"
-	Malformed bool   // S3 answers MalformedXML
+	Member    string // S3 element name
+	Reason    string // e.g. "must not be empty"
+	Malformed bool   // S3 returns MalformedXML
 }
 
 func (e *CORSError) Error() string { return e.Member + " " + e.Reason }
 
-// Check returns the first invalid member of a rule, or nil.
+// Check returns the first error, or nil.
 func (r *CORSRule) Check() *CORSError {
 	const wildcards = "must not have more than one *"
 	switch {
@@ -70,7 +68,7 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// IsHeaderName reports whether a text is a token of RFC 9110, as the name of a header is.
+// IsHeaderName reports whether s is an RFC 9110 token.
 func IsHeaderName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Damage marks a missing or bad copy until it is repaired.
+// Damage marks a missing or corrupt copy until it is repaired.
 type Damage struct {
 	Copy
 	Problem   string
@@ -14,18 +14,17 @@ type Damage struct {
 	FirstSeen Moment
 	LastSeen  Moment
 
-	// Repair attempts so far.
 	Attempts int
-	Next     Moment // next attempt
-	Error    string // last error, or ""
+	Next     Moment
+	Error    string
 
-	// The row that names the body, if known. The path alone gives owner, bucket and body.
+	// The row that references the body, if known. The path alone gives owner, bucket and body.
 	Owner  AccountID
 	Bucket BucketID
 	ID     ObjectID
 	Name   string // "": unknown
 	Upload UploadID
-	Number int // part number
+	Number int
 }
 
 // Copy identifies a copy of a body.
@@ -37,13 +36,13 @@ type Copy struct {
 // DamageState says whether a damaged copy can be repaired.
 type DamageState string
 
-// The states of a damaged copy.
+// Damage states.
 const (
-	Damaged DamageState = "damaged" // to be repaired
-	Lost    DamageState = "lost"    // no good copy was found
+	Damaged DamageState = "damaged"
+	Lost    DamageState = "lost" // no good copy was found
 )
 
-// NewDamage marks a copy, with the body data from its path.
+// NewDamage marks a copy; its path identifies the body.
 func NewDamage(c Copy, problem string, seen Moment) Damage {
 	d := Damage{Copy: c, Problem: problem, State: Damaged, FirstSeen: seen, LastSeen: seen, Next: seen}
 	parts := strings.Split(c.Path, "/")
@@ -54,19 +53,19 @@ func NewDamage(c Copy, problem string, seen Moment) Damage {
 	return d
 }
 
-// Of adds the row that names the body.
+// Of adds the row that references the body.
 func (d Damage) Of(r *Reference) Damage {
 	d.Owner, d.Bucket, d.ID, d.Name, d.Upload, d.Number = r.Owner, r.Bucket, r.ID, r.Name, r.Upload, r.Number
 	return d
 }
 
-// Pauses between repair attempts.
+// Delay between repair attempts.
 const (
 	firstPause = time.Minute
 	mostPause  = time.Hour
 )
 
-// Failed returns the mark after a failed attempt. The pause doubles up to an hour.
+// Failed returns the mark after a failed repair. The delay doubles up to an hour.
 func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	pause := min(firstPause<<min(d.Attempts, 10), mostPause)
 	d.Attempts++
@@ -76,8 +75,8 @@ func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 
 // DamageQuery selects marks.
 type DamageQuery struct {
-	After Copy        // start after this node and path
-	State DamageState // "": all
+	After Copy        // exclusive
+	State DamageState // "": any
 	Limit int
 }
 
@@ -86,49 +85,48 @@ type DamageCount struct {
 	Node   string
 	State  DamageState
 	Copies int64
-	Oldest Moment // when the oldest was first seen
+	Oldest Moment // first seen
 }
 
-// Damages stores marks on damaged copies.
+// Damages stores damage marks.
 type Damages interface {
-	// Mark adds marks. An existing mark gets the new LastSeen, the problem, and the row if known.
+	// Mark adds marks. An existing mark gets the new LastSeen, problem, and row if known.
 	Mark(ctx context.Context, all []Damage) error
 
-	// Marked reads marks ordered by node and path.
+	// Marked lists marks ordered by node and path.
 	Marked(ctx context.Context, q DamageQuery) ([]Damage, error)
 
-	// DueMarks reads at most limit marks that are due, in order of their next attempt.
+	// DueMarks returns at most limit marks that are due, soonest first.
 	DueMarks(ctx context.Context, now Moment, limit int) ([]Damage, error)
 
 	// NoteAttempt updates State, Attempts, Next, Error and the row of an existing mark.
 	NoteAttempt(ctx context.Context, d Damage) error
 
-	// Unmark removes marks unless they were seen again after d.LastSeen.
+	// Unmark removes marks unless they were seen after d.LastSeen.
 	Unmark(ctx context.Context, all []Damage) error
 
-	// CountMarks counts marks by node and state.
 	CountMarks(ctx context.Context) ([]DamageCount, error)
 }
 
 // Scrub is the scrubber's progress on a node.
 type Scrub struct {
 	Node  string
-	Began Moment // start of the pass
-	After string // last path; "" with Done: the pass is complete
+	Began Moment
+	After string // last path; empty when Done
 	Done  bool
 
 	// In this pass:
 	Copies int64
 	Bytes  int64
 	Found  int64 // damaged copies and unreferenced files
-	Total  int64 // bytes of all copies on the node
+	Total  int64 // bytes stored on the node
 
-	Ended Moment // last complete pass, or 0
+	Ended Moment // last complete pass
 }
 
 // Scrubs stores scrubber progress.
 type Scrubs interface {
-	// Scrubs reads the progress on all nodes, in node order.
+	// Scrubs returns the progress on every node, in node order.
 	Scrubs(ctx context.Context) ([]Scrub, error)
 
 	SetScrub(ctx context.Context, s Scrub) error

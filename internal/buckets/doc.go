@@ -1,13 +1,12 @@
-// Package buckets is object storage with the metadata of RFD 149 (Manta's buckets) and the rules of Amazon S3.
-// Accounts own buckets, which hold objects by name. Object metadata is one row of manta_bucket_object. A small body
-// is stored in the row; other bodies are segments with copies on storage nodes ("sharks" in RFD 149).
+// Package buckets implements S3-compatible object storage on the schema of RFD 149 (Manta's buckets).
 //
-// Writes are
-//   - conditional: the write's transaction checks preconditions;
-//   - counted: the same transaction updates object and byte counters, so quotas are exact;
-//   - expiring: incomplete uploads are aborted after a time;
-//   - recorded: deleted and overwritten rows move to manta_bucket_deleted_object, from which the garbage collector frees bodies after a grace period.
+// Accounts own buckets, and buckets hold objects by name. The metadata is a row of manta_bucket_object. Small bodies
+// are stored in that row, larger bodies on storage nodes ("sharks" in RFD 149).
 //
-// This package holds the types, the rules and the store interfaces. s3api serves S3, httpapi the native API; blobs
-// drives storage nodes; sqlite and postgres are the databases.
+// A write checks its preconditions and updates usage counters in one transaction, so conditions and quotas are exact.
+// Overwritten and deleted rows move to manta_bucket_deleted_object, and the garbage collector frees their bodies
+// after a grace period. Incomplete uploads are aborted after a time.
+//
+// This package holds the types, rules and store interfaces. s3api serves S3, httpapi the native API, blobs drives
+// storage nodes, and sqlite and postgres store the metadata.
 package buckets

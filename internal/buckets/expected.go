@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Expected describes the object that a client expects from its upload. The zero value expects nothing.
+// Expected is what a client expects of its upload. Zero fields are not checked.
 type Expected struct {
 	Size      optional.Of[int64]
-	Checksums []Checksum // at most one for each algorithm; only the one with the upload's algorithm counts
+	Checksums []Checksum // at most one per algorithm; other algorithms than the upload's are ignored
 }
 
 // ErrObjectSize means that the listed parts do not have the expected size.
@@ -27,8 +27,7 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 // ErrorCode implements errcode.Coder.
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check returns ErrObjectSize or a *ChecksumError unless the object is as expected. An object without a checksum
-// matches any checksum.
+// check returns ErrObjectSize or *ChecksumError on a mismatch. An object without a checksum matches any.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -41,14 +40,14 @@ func (e *Expected) check(o *Object) error {
 	return nil
 }
 
-// is reports whether a client means the checksum by a value. minio-go sends composite checksums without the number of parts.
+// is compares checksums. minio-go omits the part count of composite checksums.
 func (c *Checksum) is(value string) bool {
 	base, _, _ := strings.Cut(c.Value, "-")
 	return value == c.Value || c.Composite && value == base
 }
 
-// checksum computes the object's checksum from its parts' checksums. The zero value means that the client has chosen no
-// algorithm, or that a part has no such checksum.
+// checksum combines the checksums of the parts. It is zero if the client chose no algorithm or a part lacks its
+// checksum.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// day in Moment units. Midnights UTC are its multiples.
 const day = Moment(24 * time.Hour / time.Microsecond)
 
 // never is the last midnight that HTTP and XML dates can express.
@@ -18,7 +17,7 @@ type Expiry struct {
 	Rule *LifecycleRule
 }
 
-// AfterDays returns the midnight UTC after a number of days, rounded up as S3 does, at most in year 9999.
+// AfterDays rounds up to midnight UTC as S3 does, at most to year 9999.
 func AfterDays(begin Moment, days int) Moment {
 	midnight := begin - begin%day
 	if begin%day < 0 {
@@ -30,7 +29,7 @@ func AfterDays(begin Moment, days int) Moment {
 	return midnight + Moment(days+1)*day
 }
 
-// Expiry returns the earliest expiry of an object by any matching rule. The first rule wins ties.
+// Expiry returns the earliest expiry of an object. The first rule wins ties.
 func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -48,7 +47,7 @@ func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// AbortOf returns when the earliest matching rule aborts an incomplete upload.
+// AbortOf returns when the earliest rule aborts an upload.
 func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -62,8 +61,8 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// ExpiryOfVersion returns when the earliest matching rule deletes a noncurrent version or a delete marker without
-// versions. newer counts the newer noncurrent versions of the object.
+// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version, or a delete marker without versions.
+// newer counts the object's newer noncurrent versions.
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -74,7 +73,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 		case !v.Current && n != nil && (n.Keep == nil || newer >= *n.Keep):
 			at = AfterDays(v.Superseded, n.Days)
 		case v.Current && x != nil && x.removesMarkers():
-			at = 0 // no age: a marker that hides nothing goes, also one made while the clock was ahead
+			at = 0 // at any age, even if the clock was ahead when the marker was made
 		case v.Current && x != nil && x.Days > 0:
 			at = AfterDays(v.Modified, x.Days)
 		default:
@@ -87,7 +86,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// matchesVersion reports whether a rule applies to a version. Delete markers have neither tags nor size.
+// matchesVersion reports whether a rule applies to a version. Delete markers have no tags or size.
 func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	if v.Marker {
 		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())
@@ -100,7 +99,7 @@ func (r *LifecycleRule) readsVersions() bool {
 	return !r.Disabled && (r.Noncurrent != nil || r.Expiration != nil && (r.Expiration.removesMarkers() || r.Expiration.Days > 0) && !r.filtersObjects())
 }
 
-// VersionPrefixes returns name prefixes that cover all versions that may have expired, like ObjectPrefixes.
+// VersionPrefixes returns name prefixes that cover all versions the rules may delete.
 func (l *Lifecycle) VersionPrefixes() []string { return l.prefixes((*LifecycleRule).readsVersions) }
 
 func (r *LifecycleRule) matches(o *Object) bool {
@@ -122,13 +121,12 @@ func (r *LifecycleRule) matches(o *Object) bool {
 	return true
 }
 
-// ObjectPrefixes returns name prefixes that cover all objects that may have expired by now, in order and without
-// overlaps. Other names need not be read.
+// ObjectPrefixes returns name prefixes that cover all objects that may expire by now, sorted and without overlaps.
 func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
 	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
 }
 
-// UploadPrefixes returns name prefixes that cover all uploads that may be aborted, like ObjectPrefixes.
+// UploadPrefixes returns name prefixes that cover all uploads the rules may abort.
 func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
 
 func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
@@ -147,8 +145,8 @@ func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
 	return kept
 }
 
-// NextRun returns when rules may next delete something: the midnight UTC after the run began, or in year 9999 if no
-// enabled rule deletes.
+// NextRun returns when rules may next delete something: the midnight UTC after the run began, or year 9999 if no rule
+// deletes.
 func (l *Lifecycle) NextRun(began Moment) Moment {
 	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() || r.readsVersions() }) {
 		return never

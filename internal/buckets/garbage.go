@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// Garbage is a row of manta_bucket_deleted_object: a body no longer used by an object.
+// Garbage is a row of manta_bucket_deleted_object: a body that no object uses.
 type Garbage struct {
 	Owner   AccountID
 	Bucket  BucketID
 	Name    string
 	ID      ObjectID
-	Length  int64 // aborted upload: of all its parts
+	Length  int64 // all parts, for an aborted upload
 	Sharks  []string
-	Upload  UploadID // set if the body includes this upload's parts
+	Upload  UploadID // set if the body is in this upload's parts
 	Deleted Moment
 
-	// Object is the deleted version without its body, if requested. For an aborted upload it is the upload, without
-	// Headers and Roles.
+	// Object is the deleted version without its body, if requested. An aborted upload lacks Headers and Roles.
 	Object *Object
 }
 
@@ -30,11 +29,11 @@ type DeletedBucket struct {
 
 // Claim reserves garbage for one worker.
 type Claim struct {
-	ID      string // batch UUID
-	Before  Moment // deleted at or before
+	ID      string
+	Before  Moment // deletion time, inclusive
 	Now     Moment
-	Expires Moment // then others may claim the rest
-	Limit   int    // rows
+	Expires Moment
+	Limit   int // rows
 
 	Objects bool // fill in Garbage.Object
 }
@@ -43,20 +42,20 @@ type Claim struct {
 type Waiting struct {
 	Rows    int64
 	Young   int64  // within the grace period
-	Next    Moment // when the first young row was deleted
-	Claimed int64  // claimed and not young
-	Until   Moment // when the last claim expires
-	Held    Moment // when a backup's hold expires; 0: none. Set by Service.Waiting
+	Next    Moment // oldest young row
+	Claimed int64  // claimed, but past the grace period
+	Until   Moment // last claim expires
+	Held    Moment // backup hold expires; set by Service.Waiting
 }
 
-// Due counts the garbage that can be removed now.
+// Due counts garbage that can be removed now.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
-// Backlog is the remaining garbage.
+// Backlog measures the remaining garbage.
 type Backlog struct {
 	Rows, Bytes int64
-	Oldest      Moment // when the oldest was deleted
-	Held        Moment // when a backup's hold expires; 0: none
+	Oldest      Moment // deletion time
+	Held        Moment // backup hold expires
 }
 
 // SortGarbage sorts by deletion time.

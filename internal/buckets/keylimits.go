@@ -14,26 +14,26 @@ type Right string
 
 // Access key rights.
 const (
-	RightRead   Right = "read"   // object bodies, metadata and tags
-	RightWrite  Right = "write"  // objects, tags and multipart uploads; includes overwriting
-	RightDelete Right = "delete" // objects
+	RightRead   Right = "read"  // bodies, metadata and tags
+	RightWrite  Right = "write" // objects, tags and multipart uploads; includes overwriting
+	RightDelete Right = "delete"
 	RightList   Right = "list"   // objects and uploads
 	RightManage Right = "manage" // create, delete and configure buckets
-	RightBypass Right = "bypass" // ignore governance when deleting a locked version or changing its retention
+	RightBypass Right = "bypass" // override governance locks
 )
 
 // Rights lists all rights.
 var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightBypass}
 
-// KeyLimits narrow an access key's access to its account's buckets. The zero value is unlimited.
+// KeyLimits restricts an access key to some of its account's buckets and rights. The zero value is unlimited.
 type KeyLimits struct {
-	Buckets  []string       `json:"buckets,omitempty"`  // names, or name prefixes ending in *
+	Buckets  []string       `json:"buckets,omitempty"`  // names, or prefixes ending in *
 	Prefix   string         `json:"prefix,omitempty"`   // of object names
 	Rights   []Right        `json:"rights,omitempty"`   // empty: all
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty: all
 }
 
-// MaxKeyLimits is the most bytes of KeyLimits as JSON.
+// MaxKeyLimits is the largest size of KeyLimits as JSON.
 const MaxKeyLimits = 4096
 
 // IsZero reports whether there are no limits.
@@ -41,7 +41,7 @@ func (l *KeyLimits) IsZero() bool {
 	return len(l.Buckets) == 0 && l.Prefix == "" && len(l.Rights) == 0 && len(l.Networks) == 0
 }
 
-// Check returns errcode.Invalid for invalid limits.
+// Check validates the limits.
 func (l *KeyLimits) Check() error {
 	for _, b := range l.Buckets {
 		name, isPrefix := strings.CutSuffix(b, "*")
@@ -76,14 +76,14 @@ func (l *KeyLimits) Check() error {
 	return nil
 }
 
-// Text returns the stored form, a JSON object.
+// Text returns the stored JSON form.
 func (l *KeyLimits) Text() string {
 	b, _ := json.Marshal(l) // cannot fail
 	return string(b)
 }
 
-// ParseKeyLimits parses Text. Limits that this release does not understand allow nothing: a later release may have
-// written narrower limits.
+// ParseKeyLimits parses Text. Limits written by a newer release may be narrower than they look, so unknown limits
+// allow nothing.
 func ParseKeyLimits(text string) (l KeyLimits) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -100,12 +100,13 @@ func isBucketPrefix(s string) bool {
 	}) < 0
 }
 
-// AllowNetwork reports whether a client address may use the key. An unknown address is allowed only without limits.
+// AllowNetwork reports whether a client address may use the key. Without limits, any address may, even an unknown
+// one.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
-// AllowBucket reports whether the key may use a bucket at all.
+// AllowBucket reports whether the key has any access to the bucket.
 func (l *KeyLimits) AllowBucket(bucket string) bool {
 	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
 		prefix, isPrefix := strings.CutSuffix(b, "*")
@@ -113,7 +114,7 @@ func (l *KeyLimits) AllowBucket(bucket string) bool {
 	})
 }
 
-// Allow reports whether the key holds a right for all objects whose names begin with name.
+// Allow reports whether the key holds a right on all objects with the name prefix.
 func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	if !l.AllowBucket(bucket) || !strings.HasPrefix(name, l.Prefix) {
 		return false
@@ -121,7 +122,7 @@ func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	return len(l.Rights) == 0 || slices.Contains(l.Rights, right)
 }
 
-// BucketPrefix returns the longest common name prefix of the allowed buckets.
+// BucketPrefix returns the longest common prefix of the allowed buckets.
 func (l *KeyLimits) BucketPrefix() string {
 	if len(l.Buckets) == 0 {
 		return ""

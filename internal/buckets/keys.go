@@ -15,16 +15,15 @@ import (
 	"holdfast/internal/secretbox"
 )
 
-// Keyring creates access keys and finds their secrets, which are encrypted in the database. It is safe for concurrent
-// use.
+// Keyring creates and finds access keys. Their secrets are encrypted in the database. It is safe for concurrent use.
 type Keyring struct {
 	store Accounts
 	clock clock.Clock
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
-	found *lru.Cache[string, found] // recently read keys
-	// unknown caches when missing or revoked keys were looked up, so that a client with a wrong key does not read the
-	// database on every request. It is separate from found so that many wrong keys do not evict good keys.
+	found *lru.Cache[string, found]
+	// unknown caches failed lookups, so that wrong keys do not reach the database on every request. A separate cache
+	// keeps them from evicting good keys.
 	unknown *lru.Cache[string, time.Time]
 }
 
@@ -35,20 +34,18 @@ type found struct {
 
 const (
 	cachedKeys = 10000
-	// KeyDelay is how long a process may miss another process's key changes. Changes must be effective everywhere
-	// within a second.
+	// KeyDelay is how long a process may use stale keys. Changes must take effect everywhere within a second.
 	KeyDelay = 900 * time.Millisecond
 )
 
-// NewKeyring returns a keyring. The secrets come from Config. Configured keys take precedence over keys in the
-// database.
+// NewKeyring returns a keyring. Configured keys take precedence over the database. old are former encryption secrets.
 func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, configured ...ConfiguredKey) (*Keyring, error) {
 	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}}
 	for _, c := range configured {
 		k.given[c.ID] = c
 	}
 	var err error
-	// Not an expirable.LRU: that would wake up a hundred times a second.
+	// expirable.LRU would wake up a hundred times a second.
 	if k.found, err = lru.New[string, found](cachedKeys); err != nil {
 		return nil, err
 	}
@@ -59,14 +56,14 @@ func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, co
 	return k, err
 }
 
-// New generates an access key, which the caller stores, and its secret.
+// New generates an access key for the caller to store.
 func (k *Keyring) New(account AccountID, terms KeyTerms) (key Key, secret string) {
 	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock()), KeyTerms: terms}, newKeySecret()
 	key.Secret = k.box.Seal([]byte(secret), key.ID)
 	return key, secret
 }
 
-// Create creates and stores an access key and returns its ID and secret.
+// Create creates and stores an access key.
 func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms) (id, secret string, err error) {
 	if err := terms.Check(); err != nil {
 		return "", "", err
@@ -77,13 +74,13 @@ func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms)
 	return key.ID, secret, err
 }
 
-// Changed must be called after storing a key, so that this process sees it at once.
+// Changed invalidates a key's cache entry after the key was stored.
 func (k *Keyring) Changed(id string) {
 	k.found.Remove(id)
 	k.unknown.Remove(id)
 }
 
-// Known is Find without the database; known is false if Find would need it.
+// Known is Find from the cache. known is false if Find would read the database.
 func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	if f, found := k.found.Get(id); found && k.isFresh(f.at) {
 		return f.Credential, true, true
@@ -92,13 +89,13 @@ func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	return Credential{}, false, found && k.isFresh(at)
 }
 
-// isFresh reports whether something read at a time may still be used. It may not after the clock was set back.
+// isFresh reports whether a cached key may be used. Nothing is fresh after the clock was set back.
 func (k *Keyring) isFresh(at time.Time) bool {
 	age := k.clock().Sub(at)
 	return 0 <= age && age < KeyDelay
 }
 
-// Find returns an access key that is not revoked; it may be expired.
+// Find returns a key that is not revoked. It may have expired.
 func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, err error) {
 	if c, ok, known := k.Known(id); known {
 		return c, ok, nil
@@ -112,13 +109,13 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	case !missing:
 		return Credential{}, false, err
 	}
-	if _, given := k.given[id]; !given { // its account may be about to be created
+	if _, given := k.given[id]; !given { // the account may be created later
 		k.unknown.Add(id, at)
 	}
 	return Credential{}, false, nil
 }
 
-// read is Find in the database. It returns ErrNoKey for an unusable key.
+// read is Find without the cache. It returns ErrNoKey for an unusable key.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret
@@ -140,7 +137,6 @@ func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error)
 	return c, noKey(err)
 }
 
-// noKey maps a missing account to ErrNoKey.
 func noKey(err error) error {
 	if errors.Is(err, ErrNoAccount) {
 		return ErrNoKey
@@ -156,7 +152,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
-// Revoke revokes a key: here at once, in other processes within KeyDelay.
+// Revoke revokes a key at once in this process, within KeyDelay in others.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
@@ -165,7 +161,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change updates a key's terms with change. It takes effect like Revoke. A revoked key returns ErrNoKey.
+// Change updates a key's terms with change and takes effect like Revoke. It returns ErrNoKey for a revoked key.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured
@@ -192,7 +188,7 @@ func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (
 	}
 }
 
-// changeTries limits retries while others change the key.
+// changeTries limits retries on concurrent changes.
 const changeTries = 10
 
 // newKeyID returns HF and 18 characters of A-Z and 2-7.
@@ -202,7 +198,7 @@ func newKeyID() string {
 	return "HF" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b)[:18]
 }
 
-// newKeySecret returns a secret of 40 characters, like Amazon's.
+// newKeySecret returns 40 characters, like Amazon's.
 func newKeySecret() string {
 	b := make([]byte, 30)
 	_, _ = rand.Read(b)

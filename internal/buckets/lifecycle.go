@@ -7,14 +7,14 @@ type Lifecycle struct {
 	// Changed is when the rules were set. A run applies one version of the rules.
 	Changed Moment `json:"changed,omitempty"`
 
-	// Bucket is the bucket name, so that a sweep needs only the settings.
+	// Bucket is the bucket name. Sweeps read only the settings.
 	Bucket string `json:"bucket,omitempty"`
 
-	// MinimumSize is S3's default minimum transition size, which clients read back.
+	// MinimumSize is S3's default minimum transition size. It has no effect.
 	MinimumSize string `json:"minimum_size,omitempty"`
 }
 
-// LifecycleRule uses Prefix, S3's older form, or Filter.
+// LifecycleRule uses either Filter or Prefix, S3's older form.
 type LifecycleRule struct {
 	ID         string             `json:"id"`
 	Disabled   bool               `json:"disabled,omitempty"`
@@ -23,7 +23,7 @@ type LifecycleRule struct {
 	Expiration *Expiration        `json:"expiration,omitempty"`
 	Noncurrent *NoncurrentVersion `json:"noncurrent,omitempty"`
 
-	// AbortDays is the age at which incomplete uploads are aborted; 0: never.
+	// AbortDays aborts incomplete uploads at this age; 0: never.
 	AbortDays int `json:"abort_days,omitempty"`
 }
 
@@ -34,11 +34,11 @@ type LifecycleFilter struct {
 	GreaterThan *int64  `json:"greater_than,omitempty"` // bytes
 	LessThan    *int64  `json:"less_than,omitempty"`    // bytes
 
-	// And means that the client sent the conditions in an And element.
+	// And records that the client sent an And element.
 	And bool `json:"and,omitempty"`
 }
 
-// Tag is a tag of an object.
+// Tag is an object tag.
 type Tag struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
@@ -53,7 +53,7 @@ type Expiration struct {
 	DeleteMarker *bool `json:"delete_marker,omitempty"`
 }
 
-// NoncurrentVersion expires noncurrent versions in versioned buckets.
+// NoncurrentVersion expires noncurrent versions.
 type NoncurrentVersion struct {
 	Days int  `json:"days"`
 	Keep *int `json:"keep,omitempty"` // newer noncurrent versions to keep
@@ -78,7 +78,7 @@ func (r *LifecycleRule) Expires() bool {
 // Aborts reports whether the rule aborts incomplete uploads.
 func (r *LifecycleRule) Aborts() bool { return !r.Disabled && r.AbortDays > 0 }
 
-// memory returns the approximate size of the rules in bytes.
+// memory estimates the size in bytes.
 func (l *Lifecycle) memory() (n int) {
 	for i := range l.Rules {
 		r := &l.Rules[i]

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLifecycleRules is the number of lifecycle rules that a bucket may have.
+// MaxLifecycleRules is the maximum per bucket.
 const MaxLifecycleRules = 1000
 
-// Limits of a lifecycle rule, as S3 documents them.
+// S3's documented limits.
 const (
 	maxRuleTags = 10
 	maxTagKey   = 128
@@ -18,26 +18,26 @@ const (
 	maxKept     = 100
 )
 
-// LifecycleProblem is the error of S3 for an invalid lifecycle rule.
+// LifecycleProblem is the S3 error for an invalid rule.
 type LifecycleProblem string
 
-// Problems of lifecycle rules.
+// Lifecycle rule problems.
 const (
 	RuleMalformed       LifecycleProblem = "MalformedXML"
 	RuleInvalidArgument LifecycleProblem = "InvalidArgument"
 	RuleInvalidRequest  LifecycleProblem = "InvalidRequest"
 )
 
-// LifecycleError is an invalid member of a lifecycle rule.
+// LifecycleError is an invalid element of a lifecycle rule.
 type LifecycleError struct {
 	Problem LifecycleProblem
-	Member  string // its name in S3
-	Reason  string // such as "must be a positive integer"
+	Member  string // S3 element name
+	Reason  string // e.g. "must be a positive integer"
 }
 
 func (e *LifecycleError) Error() string { return fmt.Sprintf("'%s' %s", e.Member, e.Reason) }
 
-// Check returns the first invalid member of the rules, or nil.
+// Check returns the first error, or nil.
 func (l *Lifecycle) Check() *LifecycleError {
 	if len(l.Rules) == 0 || len(l.Rules) > MaxLifecycleRules {
 		return &LifecycleError{RuleMalformed, "Rule", "must occur 1 to 1,000 times"}
@@ -73,7 +73,7 @@ func (r *LifecycleRule) check() *LifecycleError {
 	return r.checkActions()
 }
 
-// checkActions checks what a rule does, and that its filter allows it.
+// checkActions validates the actions and whether the filter allows them.
 func (r *LifecycleRule) checkActions() *LifecycleError {
 	const filtered = "cannot be specified with tags or sizes"
 	if r.Expiration == nil && r.Noncurrent == nil && r.AbortDays == 0 {
@@ -104,7 +104,7 @@ func (r *LifecycleRule) checkActions() *LifecycleError {
 	return nil
 }
 
-// filtersObjects reports whether the rule has conditions that uploads and delete markers cannot meet.
+// filtersObjects reports whether the filter tests properties that uploads and delete markers lack.
 func (r *LifecycleRule) filtersObjects() bool {
 	f := r.Filter
 	return f != nil && (len(f.Tags) > 0 || f.GreaterThan != nil || f.LessThan != nil)

@@ -5,31 +5,31 @@ import (
 	"maps"
 )
 
-// LifecycleRun is the progress of a bucket's lifecycle rules.
+// LifecycleRun tracks how far a bucket's lifecycle rules were applied.
 type LifecycleRun struct {
-	Rules Moment `json:"rules"` // Lifecycle.Changed of the applied rules
-	Due   Moment `json:"due"`   // when the run continues or the next run begins
+	Rules Moment `json:"rules"`
+	Due   Moment `json:"due"` // next step or next run
 
-	// LifecycleResult belongs to the unfinished run, or else the last run.
+	// LifecycleResult is the current run's, or else the last run's.
 	LifecycleResult
-	Previous *LifecycleResult `json:"previous,omitempty"` // previous run, while a run is unfinished
+	Previous *LifecycleResult `json:"previous,omitempty"` // set while a run is unfinished
 
 	LifecyclePosition
 
-	Error string `json:"error,omitempty"` // why the last step failed
+	Error string `json:"error,omitempty"` // last step's error
 }
 
-// LifecyclePosition is the position of an unfinished run.
+// LifecyclePosition is where an unfinished run continues.
 type LifecyclePosition struct {
 	Phase        LifecyclePhase `json:"phase,omitempty"`
 	Prefix       int            `json:"prefix,omitempty"` // index into the rules' prefixes
-	After        string         `json:"after,omitempty"`  // name
+	After        string         `json:"after,omitempty"`
 	AfterID      UploadID       `json:"after_id,omitempty"`
 	AfterVersion VersionID      `json:"after_version,omitempty"`
-	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name, up to AfterVersion
+	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name seen, up to AfterVersion
 }
 
-// LifecyclePhase selects what a run reads.
+// LifecyclePhase selects the rows that a run reads.
 type LifecyclePhase int
 
 // Phases in order.
@@ -39,18 +39,18 @@ const (
 	LifecycleUploads
 )
 
-// LifecycleResult counts the work of a run.
+// LifecycleResult counts a run's work.
 type LifecycleResult struct {
-	Began Moment `json:"began"`           // the run deletes objects expired at this time
+	Began Moment `json:"began"`           // the run applies the rules as of this time
 	Ended Moment `json:"ended,omitempty"` // 0: unfinished
 
 	Read    int64             `json:"read"`             // objects and uploads
 	Deleted Usage             `json:"deleted"`          // objects and versions
 	Aborted int64             `json:"aborted"`          // uploads
-	ByRule  map[string]Counts `json:"by_rule,omitzero"` // by rule ID
+	ByRule  map[string]Counts `json:"by_rule,omitzero"` // keyed by rule ID
 }
 
-// Counts are one lifecycle rule's deletions.
+// Counts are one rule's deletions.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`
@@ -66,12 +66,12 @@ func (r *LifecycleResult) Add(rule string, c Counts) {
 	r.Deleted, r.Aborted = r.Deleted.Plus(c.Usage), r.Aborted+c.Uploads
 }
 
-// IsDue reports whether rules need to be applied now.
+// IsDue reports whether the rules must be applied now.
 func (r *LifecycleRun) IsDue(rules *Lifecycle, now Moment) bool {
 	return len(rules.Rules) > 0 && (r.Rules != rules.Changed || r.Due <= now)
 }
 
-// BucketKey is a bucket's position in the list of all accounts' buckets.
+// BucketKey orders the buckets of all accounts.
 type BucketKey struct {
 	Owner  AccountID
 	Bucket BucketID
@@ -82,8 +82,8 @@ func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles reads at most limit buckets across accounts after a position, in order, for which
-	// LifecycleRun.IsDue holds. They lack Created, and include deleted buckets not yet removed.
+	// DueLifecycles lists buckets across accounts after a position whose LifecycleRun.IsDue. They lack Created and
+	// include deleted buckets that are not yet removed.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
 	// LifecycleRun returns the zero run before the first run.
@@ -91,19 +91,19 @@ type Lifecycles interface {
 
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects, each by itself, unless body, Modified or tags changed since it was
-	// read. In a versioned bucket it creates delete markers, quota permitting. It reports which objects were deleted.
+	// Expire deletes at most MaxPage objects, each in its own transaction and only if body, Modified and tags are as
+	// read. In a versioned bucket it creates delete markers, within the quota. It reports which objects were deleted.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	// Clock returns the database server's time.
 	Clock(ctx context.Context) (Moment, error)
 }
 
-// Expired lists unique objects to delete, ordered by name.
+// Expired lists the objects to delete, unique and ordered by name.
 type Expired struct {
 	Objects []*Object // as List returns them
 	Now     Moment
-	Notice  *Notice // as in Put
+	Notice  *Notice
 }
 
 // Slice returns a range of the objects.
@@ -112,7 +112,7 @@ func (e Expired) Slice(from, to int) Expired {
 	return e
 }
 
-// SameExpired reports whether body, Modified and tags are unchanged since the object was read.
+// SameExpired reports whether body, Modified and tags are as read.
 func SameExpired(current, read *Object) bool {
 	return current.ID == read.ID && current.Modified == read.Modified && maps.Equal(current.Tags, read.Tags)
 }

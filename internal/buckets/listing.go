@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPage is the most entries per page.
+// MaxPage is the largest page, in entries.
 const MaxPage = 1024
 
 // Position is where a page starts.
@@ -14,26 +14,24 @@ type Position struct {
 	Inclusive bool // start at the name, not after it
 }
 
-// Query selects a page of a bucket's objects, ordered by the bytes of their names. Names that contain the delimiter
-// after the prefix form a group: the name up to and including the first delimiter. A group counts as one entry.
+// Query selects a page of a bucket's objects, ordered by name bytes. With a delimiter, names are grouped by
+// everything up to the first delimiter after the prefix. A group counts as one entry.
 type Query struct {
 	Prefix    string
 	Delimiter string // empty: no groups
 	Start     Position
-	Limit     int // 1 to MaxPage
+	Limit     int
 
-	// Metadata also reads Headers, Roles and Sharks. An object written meanwhile may then be newer than the rest of
-	// the page.
+	// Metadata also reads Headers, Roles and Sharks, which may be newer than the rest of the page.
 	Metadata bool
 
-	// Bytes, if positive, ends the page at the entry that brings its memory to this size. A page holds at least one
-	// entry.
+	// Bytes, if positive, ends the page once its entries use this much memory. A page has at least one entry.
 	Bytes int
 }
 
 // Entry is an object or a group.
 type Entry struct {
-	Group  string  // set for a group; Object is then nil
+	Group  string  // if set, Object is nil
 	Object *Object // without Inline, and without Headers, Roles and Sharks unless Query.Metadata is set
 }
 
@@ -45,7 +43,7 @@ func (e *Entry) Name() string {
 	return e.Object.Name
 }
 
-// Memory returns the approximate size of the entry in bytes.
+// Memory estimates the size in bytes.
 func (e *Entry) Memory() int {
 	if e.Object == nil {
 		return entryMemory + len(e.Group)
@@ -68,33 +66,32 @@ func (e *Entry) Memory() int {
 	return n
 }
 
-// Memory of an entry, an object and a map element without their strings, in bytes.
+// Base sizes without strings, in bytes.
 const (
 	entryMemory  = 32
 	objectMemory = 400
 	tagMemory    = 64
 
-	// MaxEntry bounds the memory of an entry with the longest name, content type, properties and tags.
+	// MaxEntry is an entry with the longest name, content type, properties and tags.
 	MaxEntry = 40 << 10
 )
 
 // Page is the result of a Query.
 type Page struct {
 	Entries []Entry
-	More    bool     // more entries follow
-	Next    Position // where they start
+	More    bool
+	Next    Position // if More
 }
 
-// A server reads a long list in slices and keeps only one in memory.
+// Long lists are read in slices to keep only one slice in memory.
 const (
-	// FirstSlice is the number of entries read first; SliceBytes limits later slices. PostgreSQL reads as many rows
-	// as requested.
+	// FirstSlice is in entries; later slices end at SliceBytes. PostgreSQL reads as many rows as requested.
 	FirstSlice = 500
 
-	// SliceBytes ends a slice: about 500 entries with short names.
+	// SliceBytes fits about 500 entries with short names.
 	SliceBytes = 256 << 10
 
-	// SliceMemory is charged for a slice, which may exceed SliceBytes by one entry and some spare capacity.
+	// SliceMemory is reserved per slice: it may exceed SliceBytes by one entry and spare capacity.
 	SliceMemory = SliceBytes + MaxEntry + 64<<10
 )
 
@@ -107,8 +104,7 @@ func (p *Page) PerSlice() int {
 	return 1 + SliceBytes*len(p.Entries)/size
 }
 
-// Starting returns the query continued after a client's marker: after an object name, or after the whole group if the
-// marker is a group.
+// Starting continues the query after a marker, which is an object name or a group.
 func (q Query) Starting(marker string) Query {
 	q.Start = Position{Name: marker}
 	if group, ok := q.GroupOf(marker); ok && group == marker {
@@ -117,7 +113,7 @@ func (q Query) Starting(marker string) Query {
 	return q
 }
 
-// GroupOf returns the group of a name that starts with the query's prefix.
+// GroupOf returns the group of a name that begins with the query's prefix.
 func (q *Query) GroupOf(name string) (group string, ok bool) {
 	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
 		return "", false
@@ -137,19 +133,19 @@ func (q *Query) after(group string) Position {
 	return Position{Name: next, Inclusive: true}
 }
 
-// Lister builds a page. A backend passes rows in order, beginning at From, and skips to the position that Add
+// Lister builds a page. A backend passes rows in order, beginning at From, and skips to the positions that Add
 // returns.
 type Lister struct {
 	q       Query
 	page    Page
 	bytes   int
-	objects []Object // preallocated for the next objects
+	objects []Object // preallocated
 }
 
-// NewLister returns a Lister for a query.
+// NewLister returns a Lister.
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
-// From returns where the rows begin: the query's start or its prefix, whichever is greater.
+// From returns where rows begin: the query's start or its prefix, whichever is greater.
 func (l *Lister) From() Position {
 	if l.q.Start.Name < l.q.Prefix {
 		return Position{Name: l.q.Prefix, Inclusive: true}
@@ -157,8 +153,7 @@ func (l *Lister) From() Position {
 	return l.q.Start
 }
 
-// Add adds the next row. skip means that all rows up to next are in the same group, and the backend continues at
-// next. done means that the page is complete.
+// Add adds a row. skip means that rows up to next belong to the same group. done means that the page is complete.
 func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 	if next, skip, done = l.AddGroup(o.Name); skip || done || l.isFull(o.Name) {
 		return next, skip, !skip
@@ -178,11 +173,10 @@ func (l *Lister) add(e Entry) {
 	}
 }
 
-// mostObjects is how many objects a Lister allocates at once; they are large.
+// mostObjects limits how many objects a Lister allocates at once.
 const mostObjects = 128
 
-// AddGroup is Add for a backend that knows only the next name. If it returns neither grouped nor done, Add needs the
-// row.
+// AddGroup is Add for a backend that knows only the next name. Call Add unless it returns grouped or done.
 func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	if !strings.HasPrefix(name, l.q.Prefix) {
 		return Position{}, false, true
@@ -198,7 +192,7 @@ func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	return l.q.after(group), true, false
 }
 
-// isFull reports whether the entry for name no longer fits. The next page then starts there.
+// isFull reports whether the page is full, and starts the next page at name.
 func (l *Lister) isFull(name string) bool {
 	if len(l.page.Entries) < l.q.Limit && (l.q.Bytes <= 0 || l.bytes < l.q.Bytes) {
 		return false
@@ -208,14 +202,14 @@ func (l *Lister) isFull(name string) bool {
 	return true
 }
 
-// IsComplete reports whether Add reached the end of the page. A backend that cannot stop must not call Add again.
+// IsComplete reports whether Add has returned done. Add must not be called again.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
 // Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the smallest string, by bytes, above every string with the prefix, or false. It increments the
-// last character that can be incremented, so valid UTF-8 stays valid, as PostgreSQL requires.
+// Successor returns the smallest string above every string with the prefix, or false. It increments the last
+// character that can be incremented: the result stays valid UTF-8, which PostgreSQL requires.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -10,8 +10,7 @@ import (
 // LockMode is a retention mode.
 type LockMode string
 
-// Retention modes. Until its date, a governance version can be deleted only with a bypass, a compliance version not
-// at all.
+// Retention modes. Governance locks can be bypassed, compliance locks cannot.
 const (
 	Governance LockMode = "GOVERNANCE"
 	Compliance LockMode = "COMPLIANCE"
@@ -28,18 +27,18 @@ const (
 
 // Lock protects an object version. Retention ends by the database clock.
 type Lock struct {
-	Mode  LockMode   `json:"mode,omitempty"` // "": no retention
+	Mode  LockMode   `json:"mode,omitempty"`
 	Until Moment     `json:"until,omitempty"`
 	Hold  HoldStatus `json:"hold,omitempty"`
 }
 
-// IsZero reports whether there is neither retention nor legal hold.
+// IsZero reports whether there is no retention or legal hold.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
 // Retention returns the lock without its legal hold.
 func (l Lock) Retention() Retention { return Retention{l.Mode, l.Until} }
 
-// Retention keeps a version until a date. The zero value keeps nothing.
+// Retention keeps a version until a date.
 type Retention struct {
 	Mode  LockMode
 	Until Moment
@@ -48,7 +47,7 @@ type Retention struct {
 // IsZero reports whether there is no retention.
 func (r Retention) IsZero() bool { return r == Retention{} }
 
-// Check returns ErrRetention for an invalid retention.
+// Check returns ErrRetention if r is invalid.
 func (r Retention) Check() error {
 	if r.IsZero() || (r.Mode == Governance || r.Mode == Compliance) && 0 < r.Until && r.Until <= maxUntil {
 		return nil
@@ -56,10 +55,10 @@ func (r Retention) Check() error {
 	return ErrRetention
 }
 
-// maxUntil is the last date that every database and the protocol can represent.
+// maxUntil is the last date that every database and S3 can represent.
 var maxUntil = At(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
-// Check returns *LockedError if the version must not be deleted or changed. bypass ignores governance.
+// Check returns *LockedError if the lock forbids deleting or changing the version. bypass ignores governance.
 func (l Lock) Check(now Moment, bypass bool) error {
 	if l.Hold == HoldOn || l.Until > now && !(bypass && l.Mode == Governance) {
 		return &LockedError{l}
@@ -67,8 +66,8 @@ func (l Lock) Check(now Moment, bypass bool) error {
 	return nil
 }
 
-// Change applies a change, or returns *LockedError. An active retention can be extended; with a bypass, governance
-// can also be shortened, removed or turned into compliance.
+// Change applies a change or returns *LockedError. A retention can be extended. With a bypass, governance can also be
+// shortened, removed or turned into compliance.
 func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	if r := c.Retention; r != nil {
 		if err := r.Check(); err != nil {
@@ -86,11 +85,11 @@ func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	return l, nil
 }
 
-// LockChange changes a version's lock.
+// LockChange changes a version's lock. Zero fields change nothing.
 type LockChange struct {
-	Retention *Retention // nil: unchanged
-	Hold      HoldStatus // "": unchanged
-	Bypass    bool       // ignore governance
+	Retention *Retention
+	Hold      HoldStatus
+	Bypass    bool // override governance
 }
 
 // LockedError means that a lock forbids deleting or changing a version.
@@ -115,21 +114,21 @@ func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // BucketLock is a bucket's object lock configuration.
 type BucketLock struct {
-	Enabled bool `json:"-"` // permanent; versioning can then not be suspended
+	Enabled bool `json:"-"` // permanent; implies versioning
 
-	// Default retention of new objects, in days or years; "": none.
+	// Default retention of new objects.
 	Mode  LockMode `json:"mode,omitempty"`
 	Days  int      `json:"days,omitempty"`
 	Years int      `json:"years,omitempty"`
 }
 
-// The longest default retention.
+// Maximum default retention.
 const (
 	MaxLockDays  = 36500
 	MaxLockYears = 100
 )
 
-// Check returns errcode.Invalid for an invalid configuration.
+// Check validates the configuration.
 func (l BucketLock) Check() error {
 	switch {
 	case !l.Enabled:
@@ -144,7 +143,7 @@ func (l BucketLock) Check() error {
 	return nil
 }
 
-// Encode returns the stored form, or the error of Check.
+// Encode returns the stored form, or Check's error.
 func (l BucketLock) Encode() (string, error) {
 	if err := l.Check(); err != nil {
 		return "", err
@@ -156,7 +155,7 @@ func (l BucketLock) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Apply returns a new object's lock. The object's own retention takes precedence over the default.
+// Apply returns a new object's lock. Its own retention takes precedence over the default.
 func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	switch {
 	case !l.Enabled && !own.IsZero():
@@ -167,8 +166,7 @@ func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	return own, nil
 }
 
-// until returns when the default retention of an object written now ends. A year after February 29 is February 28, as
-// in PostgreSQL.
+// until returns when the default retention ends. A year after February 29 is February 28, as in PostgreSQL.
 func (l BucketLock) until(now Moment) Moment {
 	t := now.Time()
 	if u := t.AddDate(l.Years, 0, 0); u.Day() == t.Day() {
@@ -176,7 +174,7 @@ func (l BucketLock) until(now Moment) Moment {
 	} else {
 		t = u.AddDate(0, 0, -1)
 	}
-	return At(t.AddDate(0, 0, l.Days).Truncate(time.Second).Add(time.Second)) // round up: answers and clients use whole seconds
+	return At(t.AddDate(0, 0, l.Days).Truncate(time.Second).Add(time.Second)) // round up to whole seconds, which clients use
 }
 
 // Object lock errors.

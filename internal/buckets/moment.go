@@ -2,20 +2,19 @@ package buckets
 
 import "time"
 
-// Moment is a point in time in microseconds since 1970-01-01 UTC; 0 means none. Every
-// engine stores it exactly.
+// Moment is microseconds since 1970-01-01 UTC; 0 means none. Every database stores it exactly.
 type Moment int64
 
-// At truncates a time to a Moment.
+// At truncates t to microseconds.
 func At(t time.Time) Moment { return Moment(t.UnixMicro()) }
 
 // Time returns the moment in UTC.
 func (m Moment) Time() time.Time { return time.UnixMicro(int64(m)).UTC() }
 
-// Add returns the moment that is a duration later.
+// Add returns m+d.
 func (m Moment) Add(d time.Duration) Moment { return m + Moment(d/time.Microsecond) }
 
-// Seconds returns the moment in whole seconds, the precision of dates in HTTP headers.
+// Seconds returns Unix seconds, the precision of HTTP dates.
 func (m Moment) Seconds() int64 {
 	s := int64(m) / 1e6
 	if int64(m)%1e6 < 0 {

@@ -12,10 +12,10 @@ import (
 	"holdfast/internal/ident"
 )
 
-// AccountID is a bucket owner's ID: a lower-case UUID, as databases return it. It is the first column of every key.
+// AccountID identifies a bucket owner: a lower-case UUID, and the first column of every database key.
 type AccountID string
 
-// BucketID identifies one incarnation of a bucket: a recreated bucket gets another ID.
+// BucketID identifies one incarnation of a bucket.
 type BucketID string
 
 // ObjectID identifies an object version and its body on storage nodes.
@@ -24,7 +24,7 @@ type ObjectID string
 // UploadID identifies a multipart upload. Later uploads have greater IDs.
 type UploadID string
 
-// NewUUID returns a random UUID (version 4).
+// NewUUID returns a version 4 UUID.
 func NewUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
@@ -55,7 +55,7 @@ func formatUUID(b [16]byte) string {
 	return string(s)
 }
 
-// ParseUUID parses a 36-character UUID and returns it in lower case. It rejects the nil UUID.
+// ParseUUID returns a 36-character UUID in lower case. It rejects the nil UUID.
 func ParseUUID(s string) (string, error) {
 	id, ok := ident.ParseUUID(s)
 	if !ok {
@@ -66,7 +66,7 @@ func ParseUUID(s string) (string, error) {
 
 var errUUID = errcode.New(errcode.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
 
-// Check rejects everything but a lower-case UUID.
+// Check rejects anything but a lower-case UUID.
 func (id AccountID) Check() error {
 	if s, err := ParseUUID(string(id)); err != nil || s != string(id) {
 		return ErrNoAccountID
@@ -74,7 +74,7 @@ func (id AccountID) Check() error {
 	return nil
 }
 
-// ErrNoAccountID means that a caller named no account.
+// ErrNoAccountID means that the caller named no account.
 var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
 // Name lengths in bytes.
@@ -84,8 +84,8 @@ const (
 	MaxObjectName = 1024
 )
 
-// CheckBucketName rejects names that cannot be a host name: 3 to 63 of a-z, 0-9, "-" and ".", no label may begin or
-// end with "-", and IPv4 addresses are not allowed.
+// CheckBucketName accepts host names with 3 to 63 of a-z, 0-9, "-" and ".", except IPv4 addresses. Labels must not
+// begin or end with "-".
 func CheckBucketName(s string) error {
 	if len(s) < minBucketName || len(s) > maxBucketName {
 		return ErrBucketName
@@ -108,8 +108,7 @@ func CheckBucketName(s string) error {
 	return nil
 }
 
-// looksLikeIPv4 reports whether a name has four groups of one to three digits, even if the address is invalid, e.g.
-// 999.1.1.1.
+// looksLikeIPv4 also accepts invalid addresses, e.g. 999.1.1.1.
 func looksLikeIPv4(s string) bool {
 	groups := 0
 	for g := range strings.SplitSeq(s, ".") {
@@ -121,11 +120,11 @@ func looksLikeIPv4(s string) bool {
 	return groups == 4
 }
 
-// ErrBucketName means that a bucket name is not valid.
+// ErrBucketName means that a bucket name is invalid.
 var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
 
 // CheckObjectName rejects names that are empty, too long, not UTF-8, or contain U+0000, which PostgreSQL cannot
-// store. Everything else is a name: "..", "//", "%2e".
+// store. "..", "//" and "%2e" are ordinary names.
 func CheckObjectName(s string) error {
 	switch {
 	case s == "":
@@ -138,15 +137,14 @@ func CheckObjectName(s string) error {
 	return nil
 }
 
-// Errors of CheckObjectName.
+// Object name errors.
 var (
 	ErrObjectNameEmpty   = errcode.New(errcode.Invalid, "the object name is empty")
 	ErrObjectNameTooLong = errcode.New(errcode.TooLarge, "the object name is longer than 1,024 bytes")
 	ErrObjectName        = errcode.New(errcode.Invalid, "the object name is not UTF-8 or contains the character U+0000")
 )
 
-// CheckAccountName rejects names that cannot be a host name label: 1 to 63 of a-z, 0-9 and "-", not beginning or
-// ending with "-".
+// CheckAccountName accepts host name labels: 1 to 63 of a-z, 0-9 and "-", not at either end.
 func CheckAccountName(s string) error {
 	if s == "" || len(s) > maxBucketName || s[0] == '-' || s[len(s)-1] == '-' {
 		return ErrAccountName
@@ -161,5 +159,5 @@ func CheckAccountName(s string) error {
 	return nil
 }
 
-// ErrAccountName means that an account name is not valid.
+// ErrAccountName means that an account name is invalid.
 var ErrAccountName = errcode.New(errcode.Invalid, `an account name has 1 to 63 of a-z, 0-9 and "-", and neither begins nor ends with "-"`)

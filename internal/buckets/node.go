@@ -12,32 +12,32 @@ import (
 // Node is a storage node.
 type Node struct {
 	ID    string // "datacenter:storage_id"
-	URL   string // driver URL, e.g. file:///srv/holdfast
+	URL   string // e.g. file:///srv/holdfast
 	State NodeState
 	Added Moment
 }
 
-// NodeState is a node's use.
+// NodeState controls how a node is used.
 type NodeState string
 
 // Node states.
 const (
 	NodeActive   NodeState = "active"
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
-	NodeDraining NodeState = "draining"  // gets no new bodies; existing bodies are moved
+	NodeDraining NodeState = "draining"  // bodies are moved to other nodes
 	NodeRemoving NodeState = "removing"  // being removed, if empty
-	NodeRemoved  NodeState = "removed"   // no longer used, though perhaps still configured
+	NodeRemoved  NodeState = "removed"   // unused, though perhaps still configured
 )
 
-// NodeService changes the storage nodes. Use one per process.
+// NodeService changes storage nodes. Use one per process.
 type NodeService struct {
 	store Nodes
 
-	// removing serializes removals: concurrent calls could take back the state that the other relies on.
+	// removing serializes removals; concurrent calls would undo each other's state changes.
 	removing sync.Mutex
 }
 
-// NewNodeService returns a service.
+// NewNodeService returns a NodeService.
 func NewNodeService(st Nodes) *NodeService { return &NodeService{store: st} }
 
 // Nodes is Nodes.Nodes.
@@ -46,8 +46,8 @@ func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.stor
 // SetNode is Nodes.SetNode.
 func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 
-// RemoveNode sets an unused node to NodeRemoved. If a body is on it, the node keeps its state and RemoveNode returns
-// ErrNodeInUse. Unknown and removed nodes stay so.
+// RemoveNode sets an unused node to NodeRemoved. A node with bodies keeps its state and returns ErrNodeInUse. Unknown
+// and removed nodes are left alone.
 func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	s.removing.Lock()
 	defer s.removing.Unlock()
@@ -63,17 +63,17 @@ func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	if used != nil {
 		to = was
 	}
-	_, err = s.store.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // unless another process has set it
+	_, err = s.store.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // unless another process changed it
 	return cmp.Or(used, err)
 }
 
-// Datacenter returns the part of a node ID before the colon.
+// Datacenter returns the node ID up to the colon.
 func Datacenter(id string) string {
 	dc, _, _ := strings.Cut(id, ":")
 	return dc
 }
 
-// CheckNodeID rejects IDs other than "datacenter:storage_id", each 1 to 128 of a-z, A-Z, 0-9, ".", "_" and "-".
+// CheckNodeID accepts "datacenter:storage_id", each 1 to 128 of a-z, A-Z, 0-9, ".", "_" and "-".
 func CheckNodeID(id string) error {
 	dc, storage, ok := strings.Cut(id, ":")
 	if !ok || !isNodeName(dc) || !isNodeName(storage) {

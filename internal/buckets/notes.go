@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// notes are settings of buckets as they were read a short time ago. A write needs no others.
+// notes caches bucket settings that writes need.
 type notes struct {
 	mu   sync.Mutex
 	note map[ownedName]note
@@ -22,12 +22,12 @@ type note struct {
 	at        time.Time // when the bucket was read
 	bucket    BucketID
 	hasPolicy bool
-	rules     *Notifications // nil: no event is published
+	rules     *Notifications // nil: no events
 }
 
 const maxNotes = 10_000
 
-// find returns the note of a bucket that is not older than KeyDelay.
+// find returns a note no older than KeyDelay.
 func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
 	n.mu.Lock()
 	found, ok := n.note[ownedName{owner, name}]
@@ -42,7 +42,7 @@ func (n *notes) forget(owner AccountID, name string) {
 	delete(n.note, ownedName{owner, name})
 }
 
-// add notes a bucket that was read at a time.
+// add caches a bucket's settings, read at the given time.
 func (n *notes) add(b *Bucket, at time.Time) note {
 	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {
@@ -57,7 +57,7 @@ func (n *notes) add(b *Bucket, at time.Time) note {
 	return found
 }
 
-// get returns the notice of a bucket; nil if no event is published, or the bucket does not exist.
+// get returns the bucket's notice, or nil if it publishes no events or does not exist.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
 	found, ok := n.find(owner, b.Name, now)
@@ -77,11 +77,12 @@ func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRe
 	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: found.bucket}, Rules: found.rules}, nil
 }
 
-// IsPlain reports whether the bucket had no policy when it was read at most KeyDelay ago. A write to such a bucket needs its name only.
+// IsPlain reports whether a read within the last KeyDelay found no policy. Writes to such a bucket need only its
+// name.
 func (s *Service) IsPlain(owner AccountID, name string) bool {
 	found, ok := s.notes.find(owner, name, s.clock())
 	return ok && !found.hasPolicy
 }
 
-// Note notes the settings of a bucket that was read at a time, for the writes that follow.
+// Note caches settings, read at the given time, for later writes.
 func (s *Service) Note(b *Bucket, at time.Time) { s.notes.add(b, at) }

@@ -13,9 +13,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Origin identifies the client of a request in events.
+// Origin identifies the requester in events.
 type Origin struct {
-	Requester AccountID // "": anonymous or the server itself
+	Requester AccountID // "": anonymous or the server
 	IP        netip.Addr
 	Request   string // request ID
 }
@@ -29,12 +29,12 @@ func originOf(ctx context.Context) (o Origin) {
 	return o
 }
 
-// WithOrigin returns a context for a request's writes. origin is called only if there are events.
+// WithOrigin attaches the origin of a request's writes. origin is called only if there are events.
 func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
 
-// Notice lets a store append a write's events in the same transaction. A nil Notice yields no events.
+// Notice lets a store append events in the write's transaction. A nil Notice creates no events.
 type Notice struct {
 	Origin
 	Owner   AccountID
@@ -46,9 +46,9 @@ type Notice struct {
 
 // Event is an unpublished object event.
 type Event struct {
-	Destination string // configured name
+	Destination string
 	Stream      string // UUID derived from the object name; events in a stream stay in order
-	Key         string // bucket and object name
+	Key         string // BUCKET/OBJECT
 	Payload     []byte // input for EventRecord
 	At          Moment
 }
@@ -129,7 +129,7 @@ func (n *Notice) event(e notice, now Moment) []Event {
 		if err != nil { // impossible for these types
 			continue
 		}
-		// Rules do not overlap, so an event has one destination.
+		// Rules do not overlap: there is one destination.
 		return []Event{{Destination: to.Name, Stream: streamOf(string(n.Bucket.ID) + "/" + e.Key), Key: n.Bucket.Name + "/" + e.Key, Payload: text, At: now}}
 	}
 	return nil
@@ -153,7 +153,7 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 	return all
 }
 
-// IsTestEvent reports whether a key belongs to a test event. Other keys contain bucket and object.
+// IsTestEvent reports whether an event key is a bucket name only, as in test events.
 func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
 
 // streamOf derives a UUID from text.
@@ -164,8 +164,7 @@ func streamOf(text string) string {
 	return formatUUID(id)
 }
 
-// EventRecord returns an event's name and its S3 JSON record. seq ascends per object. A test event uses another form,
-// without a list of records.
+// EventRecord returns an event's name and S3 JSON. seq ascends per object. Test events are not wrapped in a list.
 func EventRecord(payload []byte, seq int64, at Moment) (name string, record json.RawMessage, err error) {
 	var n notice
 	if err := json.Unmarshal(payload, &n); err != nil {
@@ -198,20 +197,19 @@ func EventRecord(payload []byte, seq int64, at Moment) (name string, record json
 	return eventPrefix + string(n.Name), record, err
 }
 
-// sequencer formats a number with constant length, so that text order is numeric order.
+// sequencer pads seq so that text order is numeric order.
 func sequencer(seq int64) string {
 	text := strings.ToUpper(strconv.FormatInt(seq, 16))
 	return strings.Repeat("0", 16-len(text)) + text
 }
 
-// noticed is an object being written.
 type noticed struct {
 	owner  AccountID
 	bucket BucketRef
 	name   string
 }
 
-// notice returns the events to append for an object, or nil.
+// notice returns the object's notice, or nil.
 func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	n, err := s.notes.get(ctx, s, of.owner, of.bucket)
 	if n == nil || err != nil || !n.concerns(of.name) {
@@ -221,8 +219,7 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
-// withNotice calls write with the object's notice. If the write names its bucket without an ID, the notice supplies
-// it.
+// withNotice calls write with the object's notice. If the bucket ID is empty, the notice supplies it.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -244,14 +241,14 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 
 // Events stores unpublished events.
 type Events interface {
-	// Backlogs returns the destinations with pending events, by name.
+	// Backlogs returns the pending events by destination name.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes a destination's events older than before, and at least the excess oldest events. It returns
-	// their number.
+	// DropEvents deletes a destination's events older than before, and at least the excess oldest. It returns their
+	// number.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
-	// DropDeadEvents deletes events set aside before a time and returns their number.
+	// DropDeadEvents deletes events set aside before a time.
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
@@ -262,8 +259,8 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops undelivered events per destination: those older than before, and the oldest above most. It returns
-// the dropped events by destination and the number of dropped dead events.
+// DropEvents drops each destination's events older than before, then the oldest above most. It returns the dropped
+// events by destination and the number of dropped dead events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

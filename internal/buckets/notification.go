@@ -10,15 +10,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Notifications select which bucket events are published, and where.
+// Notifications select which events are published, and where.
 type Notifications struct {
 	Rules []NotificationRule `json:"rules,omitempty"`
 }
 
-// IsZero reports whether no event is published.
+// IsZero reports whether nothing is published.
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
-// NotificationRule publishes object events to one destination.
+// NotificationRule publishes events to one destination.
 type NotificationRule struct {
 	ID      string       `json:"id"`
 	Target  Target       `json:"target"`
@@ -26,27 +26,27 @@ type NotificationRule struct {
 	Events  []string     `json:"events"` // e.g. s3:ObjectCreated:*
 	Filters []NameFilter `json:"filters,omitempty"`
 
-	// Filtered means that the client sent a Filter element, which may be empty.
+	// Filtered records that the client sent a Filter element, even if empty.
 	Filtered bool `json:"filtered,omitempty"`
 }
 
-// Target is the S3 element in which the client sent a rule. It has no effect.
+// Target is the S3 element in which the client sent the rule. It has no effect.
 type Target string
 
-// Targets in the order in which S3 lists them.
+// Targets in S3's order.
 const (
 	TargetTopic    Target = "topic"
 	TargetQueue    Target = "queue"
 	TargetFunction Target = "function"
 )
 
-// NameFilter is a condition on the object name, as sent.
+// NameFilter is an object name condition, as sent.
 type NameFilter struct {
 	Name  string `json:"name"` // prefix or suffix, in any case
 	Value string `json:"value"`
 }
 
-// EventName is an S3 event name without the prefix s3:.
+// EventName is an S3 event name without s3:.
 type EventName string
 
 // Published events.
@@ -63,12 +63,12 @@ const (
 	eventTest EventName = "TestEvent" // not allowed in rules
 )
 
-// EventNames are the names allowed in rules, without wildcards.
+// EventNames are allowed in rules.
 var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, EventDelete, EventMarker, EventExpired, EventExpiredMarker}
 
 const eventPrefix = "s3:"
 
-// eventsOf expands a rule entry, or returns nil if it is unknown.
+// eventsOf expands wildcards. An unknown entry returns nil.
 func eventsOf(entry string) (all []EventName) {
 	name, ok := strings.CutPrefix(entry, eventPrefix)
 	if !ok {
@@ -83,7 +83,6 @@ func eventsOf(entry string) (all []EventName) {
 	return all
 }
 
-// events returns the events that a rule publishes.
 func (r *NotificationRule) events() (all []EventName) {
 	for _, entry := range r.Events {
 		all = append(all, eventsOf(entry)...)
@@ -115,10 +114,10 @@ type Destination struct {
 	Kind string // webhook, nats or pubsub
 }
 
-// ARN returns the name that rules use for the destination.
+// ARN returns the name used in rules.
 func (d Destination) ARN() string { return "arn:holdfast:" + d.Kind + ":::" + d.Name }
 
-// DestinationOf parses an ARN: arn:holdfast:KIND:::NAME, or MinIO's arn:minio:sqs:REGION:NAME:KIND.
+// DestinationOf parses arn:holdfast:KIND:::NAME, or MinIO's arn:minio:sqs:REGION:NAME:KIND.
 func DestinationOf(arn string) (d Destination, ok bool) {
 	p := strings.Split(arn, ":")
 	switch {
@@ -149,7 +148,7 @@ func (e *NotificationError) Error() string { return e.Message }
 // Unwrap returns an errcode.Invalid error.
 func (e *NotificationError) Unwrap() error { return errcode.New(errcode.Invalid, e.Message) }
 
-// Check validates notifications against the destinations.
+// Check validates the rules and their destinations.
 func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	if len(n.Rules) > MaxNotificationRules {
 		return &NotificationError{"Configuration", "", "A bucket can have at most " + strconv.Itoa(MaxNotificationRules) + " notification configurations"}
@@ -173,7 +172,7 @@ func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	return nil
 }
 
-// check validates a rule by itself.
+// check validates the rule by itself.
 func (r *NotificationRule) check() *NotificationError {
 	if r.ID == "" || len(r.ID) > maxNotificationID || !utf8.ValidString(r.ID) {
 		return &NotificationError{"Id", r.ID, "The ID of a notification configuration has 1 to 255 characters"}
@@ -217,7 +216,7 @@ func (r *NotificationRule) checkDestination(all []Destination) *NotificationErro
 	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
 }
 
-// overlaps reports whether both rules match the same event for some object.
+// overlaps reports whether both rules match some event of an object.
 func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	prefix, suffix := r.affixes()
 	other, end := o.affixes()
@@ -228,7 +227,7 @@ func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	return slices.ContainsFunc(r.events(), func(e EventName) bool { return slices.Contains(theirs, e) })
 }
 
-// memory returns the approximate size of the rules in bytes.
+// memory estimates the size in bytes.
 func (n *Notifications) memory() (size int) {
 	for i := range n.Rules {
 		r := &n.Rules[i]

@@ -19,10 +19,10 @@ import (
 type Object struct {
 	Name        string
 	Created     Moment
-	Modified    Moment    // when the object was written or its metadata changed
-	Creator     AccountID // wrote the body or began the upload; empty in old rows: the owner
+	Modified    Moment    // last write or metadata change
+	Creator     AccountID // empty in old rows: the owner
 	ContentType string
-	Headers     map[string]string // lower-case names; user metadata begins with "m-"
+	Headers     map[string]string // lower case; user metadata begins with "m-"
 	Roles       []string          // UUIDs
 	Body
 	Properties
@@ -33,46 +33,46 @@ type Object struct {
 type Body struct {
 	ID     ObjectID
 	Length int64
-	MD5    []byte   // 16 bytes; nil for a multipart body
+	MD5    []byte   // nil for a multipart body
 	Inline []byte   // the body, if stored in the row
-	Sharks []string // storage nodes with a copy, each "datacenter:storage_id"
+	Sharks []string // storage nodes with a copy
 
-	// Frames are missing on bodies written before frames existed; readers then compare CRC32C, or else MD5. Get,
-	// Segments and References read both.
+	// Bodies from before Frames existed lack them; readers compare CRC32C or MD5. Only Get, Segments and References
+	// read CRC32C and Frames.
 	Frames optional.Of[Frames]
 	CRC32C optional.Of[uint32]
 }
 
-// Frames let a reader verify each chunk of a body on storage nodes.
+// Frames let readers verify each chunk on storage nodes.
 type Frames struct {
-	ID        uint64 // random; stored in each chunk on all nodes
+	ID        uint64 // random; stored in each chunk
 	CRC64NVME uint64 // whole body
 }
 
-// Properties is the column properties. Ours is the member "s3"; all other members belong to native API clients.
+// Properties is the column properties. The member "s3" is ours; the others belong to native API clients.
 type Properties struct {
-	ETag     string            `json:"etag,omitempty"`   // for multipart uploads; otherwise the MD5 is used
+	ETag     string            `json:"etag,omitempty"`   // multipart only; otherwise the MD5 is used
 	Upload   UploadID          `json:"upload,omitempty"` // its parts are the body
-	Parts    int               `json:"parts,omitempty"`  // number of parts
+	Parts    int               `json:"parts,omitempty"`
 	Checksum Checksum          `json:"checksum,omitzero"`
-	Version  VersionID         `json:"version,omitempty"` // "": the null version
+	Version  VersionID         `json:"version,omitempty"` // "": null version
 	Tags     map[string]string `json:"tags,omitempty"`
 	Lock     Lock              `json:"lock,omitzero"`
 
-	// Imported is when the source server last modified the object. While it equals Object.Modified, no client has
-	// changed the object here.
+	// Imported is the source server's modification time. If it equals Object.Modified, no client has changed the
+	// object since the import.
 	Imported Moment `json:"imported,omitempty"`
 
-	// ImportedTags is the TagsSum of the imported tags. While it matches Tags, no client has changed them here.
+	// ImportedTags is the TagsSum of the imported tags. If it matches Tags, no client has changed them.
 	ImportedTags string `json:"imported_tags,omitempty"`
 
-	Extra json.RawMessage `json:"-"` // other members, a JSON object; may be nil
+	Extra json.RawMessage `json:"-"` // other members as a JSON object
 }
 
 // Checksum is a body checksum requested by the client.
 type Checksum struct {
 	Algorithm string `json:"algorithm"` // CRC32, CRC32C, CRC64NVME, SHA1 or SHA256
-	Value     string `json:"value"`     // base64; a composite checksum ends with "-" and the part count
+	Value     string `json:"value"`     // base64; composite checksums end with "-" and the part count
 	Composite bool   `json:"composite,omitempty"`
 }
 
@@ -82,8 +82,8 @@ func (o *Object) SameMetadata(p *Object) bool {
 		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
 }
 
-// EntityTag returns S3's entity tag without quotes: the hex MD5 of the body, or for multipart uploads the MD5 of the
-// part MD5s, a hyphen, and the part count.
+// EntityTag returns the S3 entity tag without quotes: the hex MD5, or for multipart uploads the MD5 of the part MD5s,
+// a hyphen and the part count.
 func (o *Object) EntityTag() string {
 	if o.ETag != "" {
 		return o.ETag
@@ -91,7 +91,7 @@ func (o *Object) EntityTag() string {
 	return hex.EncodeToString(o.MD5)
 }
 
-// TagsSum returns a hash of tags, or "" without tags.
+// TagsSum hashes tags. Without tags it is empty.
 func TagsSum(tags map[string]string) string {
 	if len(tags) == 0 {
 		return ""
@@ -107,7 +107,7 @@ func TagsSum(tags map[string]string) string {
 
 const propertiesMember = "s3"
 
-// Encode returns JSON for the column properties, or nil if empty.
+// Encode returns JSON for the column properties, nil if empty.
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Properties) Encode() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// DecodeProperties decodes the column properties; nil means empty.
+// DecodeProperties decodes the column properties.
 func DecodeProperties(text []byte) (p Properties, err error) {
 	if len(text) == 0 {
 		return p, nil
@@ -159,7 +159,7 @@ func decodeAny(text []byte) (p Properties, err error) {
 	return p, err
 }
 
-// CheckExtra rejects client properties that are not a JSON object or contain the member "s3".
+// CheckExtra rejects client properties other than a JSON object without "s3".
 func CheckExtra(text json.RawMessage) error {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &all) != nil || all == nil {
@@ -171,10 +171,10 @@ func CheckExtra(text json.RawMessage) error {
 	return nil
 }
 
-// MaxExtra is the most bytes of client properties.
+// MaxExtra is the size limit for client properties.
 const MaxExtra = 8 << 10
 
-// ParseExtra parses client properties: a JSON object that every database round-trips. {} becomes nil.
+// ParseExtra accepts a JSON object that every database round-trips. {} becomes nil.
 func ParseExtra(text []byte) (json.RawMessage, error) {
 	v, err := canonjson.Parse(text, MaxExtra)
 	switch {
@@ -192,17 +192,16 @@ var (
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
-// BodyPath returns the path of a body on its storage nodes. It contains all placement inputs, so an auditor finds the
-// row for a file without a search.
+// BodyPath returns a body's path on storage nodes. Audits read its row's key from it.
 func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
 	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
 	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])
 }
 
-// Segment is a Body at an offset of a multipart body.
+// Segment is a part's position in a multipart body.
 type Segment struct {
 	Body
-	Number   int      // part number, from 1
+	Number   int      // from 1
 	Start    int64    // offset in the whole body
-	Checksum Checksum // part checksum, may be zero
+	Checksum Checksum // may be zero
 }

@@ -15,16 +15,16 @@ type Condition struct {
 	UnmodifiedSince Moment // If-Unmodified-Since; 0: absent
 }
 
-// Tags are unquoted entity tags: S3's, or object IDs.
+// Tags are unquoted S3 entity tags or object IDs.
 type Tags struct {
 	Any  bool // the header is *
 	Tags []string
 }
 
-// maxTags is the most entity tags in a header.
+// maxTags limits a header.
 const maxTags = 100
 
-// ParseTags parses If-Match or If-None-Match, with or without quotes, or returns ErrTooManyTags.
+// ParseTags parses If-Match or If-None-Match, with or without quotes. It may return ErrTooManyTags.
 func ParseTags(values []string) (t Tags, err error) {
 	for _, v := range values {
 		for tag := range strings.SplitSeq(v, ",") {
@@ -57,11 +57,10 @@ func (c *Condition) IsSet() bool {
 	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
 }
 
-// CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in seconds, as clients send
-// them.
+// CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in whole seconds.
 //
-// A conditional write to a missing object returns ErrNoObject, with Manta's exceptions: If-None-Match: * expects no
-// object, and If-Match: * returns ErrPrecondition.
+// As in Manta, a conditional write to a missing object returns ErrNoObject, except that If-None-Match: * succeeds and
+// If-Match: * returns ErrPrecondition.
 func (c *Condition) CheckWrite(o *Object) error {
 	if o == nil {
 		switch {
@@ -78,8 +77,8 @@ func (c *Condition) CheckWrite(o *Object) error {
 	return nil
 }
 
-// CheckRead checks a read of an existing object in RFC 9110 order, and returns ErrPrecondition or ErrNotModified.
-// If-Match overrides If-Unmodified-Since, and If-None-Match overrides If-Modified-Since.
+// CheckRead returns ErrPrecondition or ErrNotModified. Following RFC 9110, If-Match overrides If-Unmodified-Since,
+// and If-None-Match overrides If-Modified-Since.
 func (c *Condition) CheckRead(o *Object) error {
 	switch {
 	case c.Match.IsSet():

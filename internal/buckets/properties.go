@@ -1,8 +1,7 @@
 package buckets
 
-// decodePlain decodes the properties of most objects faster than encoding/json, which takes
-// most of the time of a list: our member alone, and no text with a character that JSON escapes.
-// Everything else is not ok, and left to encoding/json.
+// decodePlain is a fast path: encoding/json dominates the time of listings. It decodes our member if there are no
+// others and no escaped characters. If ok is false, use encoding/json.
 func decodePlain(text []byte) (p Properties, ok bool) {
 	r, seen := plain{text}, false
 	ok = r.object(func(name []byte) bool {
@@ -15,7 +14,6 @@ func decodePlain(text []byte) (p Properties, ok bool) {
 	return p, ok && r.next() == 0 && len(r.rest) == 0
 }
 
-// property reads a member of ours.
 func (r *plain) property(name []byte, p *Properties) bool {
 	switch string(name) {
 	case "etag":
@@ -43,10 +41,9 @@ func (r *plain) property(name []byte, p *Properties) bool {
 	case "lock":
 		return r.object(func(name []byte) bool { return r.lock(name, &p.Lock) })
 	}
-	return false // tags, which are rare
+	return false // tags are rare
 }
 
-// checksum reads a member of a checksum.
 func (r *plain) checksum(name []byte, c *Checksum) (ok bool) {
 	var v []byte
 	switch string(name) {
@@ -62,7 +59,6 @@ func (r *plain) checksum(name []byte, c *Checksum) (ok bool) {
 	return ok
 }
 
-// lock reads a member of a lock.
 func (r *plain) lock(name []byte, l *Lock) (ok bool) {
 	var v []byte
 	switch string(name) {
@@ -80,7 +76,7 @@ func (r *plain) lock(name []byte, l *Lock) (ok bool) {
 	return ok
 }
 
-// algorithm returns the text, without an allocation if it is one of the most frequent.
+// algorithm returns common names without allocating.
 func algorithm(name []byte) string {
 	for _, known := range [...]string{"CRC64NVME", "CRC32", "CRC32C", "SHA256", "SHA1"} {
 		if string(name) == known {
@@ -90,7 +86,7 @@ func algorithm(name []byte) string {
 	return string(name)
 }
 
-// plain reads JSON of a few forms. A method returns false for every other form, valid or not.
+// plain reads a subset of JSON. Methods return false outside of it, even for valid JSON.
 type plain struct{ rest []byte }
 
 // next skips spaces and returns the next byte, or 0 at the end.
@@ -104,7 +100,7 @@ func (r *plain) next() byte {
 	return 0
 }
 
-// skip skips a byte, after spaces.
+// skip consumes c, after spaces.
 func (r *plain) skip(c byte) bool {
 	if r.next() != c {
 		return false
@@ -113,7 +109,7 @@ func (r *plain) skip(c byte) bool {
 	return true
 }
 
-// object reads an object with at least one member, whose value the function reads.
+// object reads a nonempty object. member reads each value.
 func (r *plain) object(member func(name []byte) bool) bool {
 	for first := byte('{'); r.skip(first); first = ',' {
 		name, ok := r.text()
@@ -144,7 +140,7 @@ func (r *plain) text() ([]byte, bool) {
 	return nil, false
 }
 
-// number reads a positive number of at most eighteen digits.
+// number reads a positive number with at most 18 digits.
 func (r *plain) number() (n int64, ok bool) {
 	if c := r.next(); c < '1' || c > '9' {
 		return 0, false

@@ -8,12 +8,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrRange means that no byte of an object is in a range.
+// ErrRange means that the range is not satisfiable.
 var ErrRange = errcode.New(errcode.Invalid, "the object has no byte in the range")
 
-// ParseRange reads a Range header with one range of an object of size bytes. ok is false
-// for a header that is not understood, or has several ranges: such a header is ignored.
-// The error is ErrRange.
+// ParseRange parses a Range header for an object of size bytes. ok is false if the header must be ignored, because it
+// is malformed or lists several ranges. The only error is ErrRange.
 func ParseRange(header string, size int64) (from, length int64, ok bool, err error) {
 	spec, ok := strings.CutPrefix(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -51,7 +50,7 @@ func ParseRange(header string, size int64) (from, length int64, ok bool, err err
 	return from, min(end, size-1) - from + 1, true, nil
 }
 
-// digits reads a whole number without a sign; one that is too large is the largest.
+// digits reads an unsigned number and saturates at MaxInt64.
 func digits(s string) (int64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -63,7 +62,7 @@ func digits(s string) (int64, bool) {
 	return n, true
 }
 
-// isLess compares whole numbers that may be too large for digits.
+// isLess compares numbers that may be too large for digits.
 func isLess(a, b string) bool {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return len(a) < len(b) || len(a) == len(b) && a < b

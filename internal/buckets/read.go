@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// segmentPage is the number of segments that a reader asks the store for at once.
+// segmentPage is how many segments are read from the store at once.
 const segmentPage = 100
 
-// Span is a part of a body, in bytes.
+// Span is a byte range of a body.
 type Span struct{ From, Length int64 }
 
-// Open returns a reader of a part of an object's body. It reads from storage nodes as it is read. io.Copy from it needs no buffer.
+// Open reads part of an object's body from storage nodes. The reader implements io.WriterTo.
 func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, part Span) io.ReadCloser {
 	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: part.From, left: part.Length}
 	if o.Upload == "" {
@@ -22,17 +22,17 @@ func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o 
 	return r
 }
 
-// reader reads the segments of a body one after another.
+// reader concatenates the segments of a body.
 type reader struct {
 	ctx      context.Context //nolint:containedctx // of the request that reads
 	s        *Service
 	owner    AccountID
 	bucket   BucketID
 	name     string
-	upload   UploadID  // not empty: there may be more segments
-	segments []Segment // those that are still to be read
+	upload   UploadID // if set, the store may hold more segments
+	segments []Segment
 	current  io.ReadCloser
-	offset   int64 // of the next segment's first byte that is read
+	offset   int64 // of the next byte in the whole body
 	left     int64
 }
 
@@ -54,7 +54,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 }
 
-// WriteTo implements io.WriterTo, which saves a copy of each byte.
+// WriteTo implements io.WriterTo.
 func (r *reader) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if r.current == nil {
@@ -131,8 +131,7 @@ func (r *reader) next() error {
 	return nil
 }
 
-// moved returns a body with its nodes as they are now, if they are others than when the
-// row was read: a drained node has no copy any more.
+// moved rereads a body's nodes. ok means that they changed, e.g. because a node was drained.
 func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	if r.upload == "" {
 		o, err := r.s.store.Get(r.ctx, r.owner, r.bucket, r.name)
@@ -150,7 +149,6 @@ func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	return b, b.ID == seg.ID && !slices.Equal(b.Sharks, seg.Sharks)
 }
 
-// Close releases what is open.
 func (r *reader) Close() error {
 	r.left = 0
 	if r.current == nil {

@@ -17,12 +17,12 @@ import (
 
 // Bodies stores bodies on storage nodes under BodyPath paths.
 type Bodies interface {
-	// Write stores src, at most size bytes unless size is negative, on the given number of nodes. All copies are
-	// durable when it returns. After an error nothing is left behind except files that an audit finds.
+	// Write stores src on the given number of nodes, at most size bytes unless size is negative. All copies are
+	// durable when it returns. A failed write may leave files, which an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset. Each chunk is verified before its first byte is returned and may come from
-	// any good copy. A body without Frames is verified whole first.
+	// Open reads length bytes from offset. It verifies each chunk before returning it and may combine good chunks of
+	// several copies. A body without Frames is verified whole first.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
 	// Copies returns the default number of copies.
@@ -38,37 +38,37 @@ type Stored struct {
 	Frames Frames
 }
 
-// Source is a body sent by a client. Read returns io.EOF only after length, checksums and signatures are verified;
-// then Sums returns the computed checksums.
+// Source is a body sent by a client. Read verifies length, checksums and signatures before it returns io.EOF; only
+// then is Sums valid.
 type Source interface {
 	io.Reader
 	Sums() Sums
 }
 
-// Summed is a Source that may already compute the CRC64NVME, so others need not.
+// Summed is implemented by sources that may compute the CRC64NVME themselves.
 type Summed interface {
-	// CRC64NVME returns the checksum of the bytes read so far, or false if it is not computed.
+	// CRC64NVME covers the bytes read so far. ok is false if it is not computed.
 	CRC64NVME() (sum uint64, ok bool)
 }
 
-// Sums are the computed checksums of a body.
+// Sums are a body's computed checksums.
 type Sums struct {
 	MD5      []byte
 	Checksum Checksum // zero: not requested
 }
 
-// CommitWithin is how long after the end of a body its row may be written. An older body without a row never gets
-// one, so an audit may remove it.
+// CommitWithin limits the time between the end of a body and writing its row. An audit may remove older bodies that
+// have no row.
 const CommitWithin = time.Hour
 
-// errLate means that the nodes or the database took longer than CommitWithin.
+// errLate means that nodes or database took longer than CommitWithin.
 var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time; retry")
 
-// Bodies are passed on in chunks of ChunkSize bytes.
+// Bodies are passed on in chunks.
 const (
 	ChunkSize   = 128 << 10
-	WriteChunks = 6 // most chunks in memory during a write: one filling, four queued, one being written
-	ReadChunks  = 2 // most chunks in memory during a read: one returned, one read ahead
+	WriteChunks = 6 // memory limit for writes: one chunk filling, four queued, one being written
+	ReadChunks  = 2 // memory limit for reads: one chunk returned, one read ahead
 )
 
 // WriteMemory returns the bytes of memory needed to write a body; size -1 means unknown.
@@ -82,12 +82,12 @@ func (s *Service) WriteMemory(size int64) int64 {
 	return WriteChunks * ChunkSize
 }
 
-// IsInline reports whether a body of this size is stored in the database.
+// IsInline reports whether bodies of this size are stored in the database.
 func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
 
-// ReadMemory returns the bytes of memory that Open needs for length bytes of an object.
+// ReadMemory returns the bytes of memory that Open needs to read length bytes.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
@@ -98,7 +98,7 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	return ReadChunks * ChunkSize
 }
 
-// Options configure a Service. All but Limits and Written are required.
+// Options configure a Service. Limits and Written are optional.
 type Options struct {
 	Backend Backend
 	Bodies  Bodies
@@ -108,8 +108,8 @@ type Options struct {
 	// Destinations are the configured event destinations.
 	Destinations []Destination
 
-	// Written, if set, is called when a body is durable on storage nodes, before its row is written. settled is
-	// called once the row is written (kept) or never will be.
+	// Written, if set, is called when a body is durable on storage nodes but has no row yet. settled is called once
+	// the row is written (kept) or never will be.
 	Written func(Reference) (settled func(kept bool))
 }
 
@@ -124,16 +124,16 @@ type Backend interface {
 	Events
 }
 
-// Limits configure a Service and can be reloaded.
+// Limits can be reloaded.
 type Limits struct {
 	Inline  int   // bytes; larger bodies go to storage nodes
-	Copies  int   // copies on storage nodes; 0: Bodies.Copies
+	Copies  int   // 0: Bodies.Copies
 	MinPart int64 // minimum for all parts but the last; 0: MinPart
 
-	GarbageAfter time.Duration // grace period of deleted objects, for ClaimBatch
+	GarbageAfter time.Duration // grace period for ClaimBatch
 }
 
-// Service implements the use cases shared by the protocols.
+// Service implements the operations shared by the protocols.
 type Service struct {
 	store  Backend
 	bodies Bodies
@@ -147,7 +147,7 @@ type Service struct {
 	written func(Reference) (settled func(kept bool))
 }
 
-// NewService returns a service.
+// NewService returns a Service.
 func NewService(o Options) *Service {
 	if o.Written == nil {
 		o.Written = func(Reference) func(bool) { return func(bool) {} }
@@ -157,7 +157,7 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Now returns the time by the service's clock.
+// Now returns the current time.
 func (s *Service) Now() Moment { return At(s.clock()) }
 
 // Limits returns the current limits.
@@ -175,16 +175,16 @@ type PutRequest struct {
 	Condition Condition
 	Size      int64        // -1: unknown
 	Copies    int          // 0: Limits.Copies
-	Ready     func() error // called after the body is read, before the database is used; may be nil
+	Ready     func() error // called between reading the body and using the database; may be nil
 
 	Event EventName // "": EventPut
 
-	// Early wraps database use before the body is read; nil: no wrapper.
+	// Early, if set, wraps database use before the body is read.
 	Early func(func() error) error
 }
 
-// PutObject writes an object, or nothing if the body cannot be read to its end. b.ID may be empty if IsInline(r.Size)
-// and r.Condition is not set.
+// PutObject writes an object. If reading the body fails, it writes nothing. b.ID may be empty for unconditional
+// inline writes.
 func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
 	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
 		return Written{}, err
@@ -210,8 +210,7 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 	return w, err
 }
 
-// checkEarly rejects a write whose condition fails now, so that the client need not send the body. The store checks
-// again.
+// checkEarly rejects a write whose condition already fails, before the client sends the body. The store checks again.
 func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, r *PutRequest) error {
 	if !r.Condition.IsSet() {
 		return nil
@@ -236,8 +235,8 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a failed write surely had no effect. If unsure, the body stays; an audit finds it if no
-// row names it.
+// knownResult reports whether a failed write surely had no effect. Otherwise the body stays, and an audit removes it
+// if it has no row.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
@@ -245,11 +244,11 @@ func knownResult(err error) bool {
 type bodyWrite struct {
 	owner  AccountID
 	bucket BucketID
-	name   string // object name
-	size   int64  // -1: unknown
-	copies int    // 0: Limits.Copies
+	name   string
+	size   int64 // -1: unknown
+	copies int   // 0: Limits.Copies
 	ready  func() error
-	body   *Body // its ID is set; the rest is filled in
+	body   *Body // filled in, except for the ID
 
 	settled func(kept bool) // nil: not on storage nodes
 	removed bool
@@ -262,7 +261,7 @@ func (w *bodyWrite) settle() {
 	}
 }
 
-// writeBody stores a body and then calls ready, if set. remove undoes the write; after an error it is not needed.
+// writeBody stores a body, then calls ready. remove undoes the write; after an error it need not be called.
 func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remove func(), err error) {
 	counted := &counter{Reader: src, clock: s.clock}
 	remove, err = s.placeBody(ctx, w, src, counted)
@@ -282,7 +281,7 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 	return remove, nil
 }
 
-// placeBody reads a small body into the row and a larger body onto storage nodes.
+// placeBody reads a small body into the row and writes a larger body to storage nodes.
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
@@ -311,12 +310,11 @@ func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, count
 	w.settled = s.written(Reference{Owner: w.owner, Bucket: w.bucket, Name: w.name, Body: *w.body})
 	return func() {
 		w.removed = true
-		// The client may be gone. An audit finds a body that stays.
+		// The client may be gone. If this fails, an audit finds the body.
 		_ = s.bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
 	}, nil
 }
 
-// readHead reads at most limit bytes of a body; a negative size means unknown.
 func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 	if size < 0 {
 		size = bytes.MinRead
@@ -341,7 +339,7 @@ type counter struct {
 	io.Reader
 	clock clock.Clock
 	n     int64
-	ended time.Time // when the last Read returned
+	ended time.Time // last Read
 }
 
 func (c *counter) Read(p []byte) (n int, err error) {
@@ -377,7 +375,7 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// CRC64NVME implements Summed. The checksum may run ahead of a reader that has not consumed the first bytes.
+// CRC64NVME implements Summed. It may cover head bytes that replay has not returned yet.
 func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	if len(r.head) > 0 {
 		return 0, false
@@ -392,8 +390,7 @@ type PartRequest struct {
 	Ready  func() error // as in PutRequest
 }
 
-// PutPart writes a part. The caller checks that the upload exists, so that clients do not send bodies in vain; the
-// store checks again.
+// PutPart writes a part. The caller checks that the upload exists before it accepts a body; the store checks again.
 func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src Source) (Part, error) {
 	if r.Number < 1 || r.Number > MaxParts {
 		return Part{}, ErrPartNumber

@@ -21,12 +21,12 @@ func (s *Service) ListAccounts(ctx context.Context, after string, limit int) ([]
 	return s.store.ListAccounts(ctx, after, limit)
 }
 
-// CreateAccount is Accounts.CreateAccount for an account from NewAccount.
+// CreateAccount stores an account from NewAccount.
 func (s *Service) CreateAccount(ctx context.Context, a Account, keys ...Key) error {
 	return s.store.CreateAccount(ctx, a, keys...)
 }
 
-// NewAccount returns a new account without storing it.
+// NewAccount generates an account without storing it.
 func (s *Service) NewAccount(name string) Account {
 	return Account{ID: AccountID(NewUUID()), Name: name, Created: s.now()}
 }
@@ -103,7 +103,7 @@ func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 
-// SetLifecycle replaces a bucket's lifecycle rules; no rules remove the lifecycle.
+// SetLifecycle replaces a bucket's lifecycle rules.
 func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef, l Lifecycle) error {
 	if len(l.Rules) == 0 {
 		l = Lifecycle{}
@@ -113,8 +113,8 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
-// EditLifecycle changes a bucket's lifecycle rules. It calls edit with the rules, and again if they changed
-// meanwhile. An invalid rule returns *LifecycleError.
+// EditLifecycle changes a bucket's lifecycle rules. It calls edit again if the rules changed meanwhile. Invalid rules
+// return *LifecycleError.
 func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
 	for {
 		b, err := s.Bucket(ctx, owner, bucket)
@@ -143,8 +143,8 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 // Destinations returns the configured event destinations.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
-// SetNotifications replaces a bucket's notifications and sends each destination a test event. Other processes follow
-// within KeyDelay.
+// SetNotifications replaces a bucket's notifications and sends each destination a test event. Other processes use the
+// new rules within KeyDelay.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
 	if wrong := n.Check(s.destinations); wrong != nil {
 		return wrong
@@ -187,7 +187,7 @@ func (s *Service) SetBucketLock(ctx context.Context, owner AccountID, b BucketRe
 	return s.store.SetBucketLock(ctx, owner, b, l)
 }
 
-// LockNewBucket enables versioning and object lock on a new bucket.
+// LockNewBucket enables versioning and object lock.
 func (s *Service) LockNewBucket(ctx context.Context, owner AccountID, b BucketRef) error {
 	if err := s.store.SetVersioning(ctx, owner, b, VersioningEnabled); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (s *Service) List(ctx context.Context, owner AccountID, b BucketID, q Query
 	return s.store.List(ctx, owner, b, q)
 }
 
-// UpdateObject is Store.Update. It sets u.Now.
+// UpdateObject is Store.Update at the current time.
 func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef, u Update) (Object, error) {
 	u.Now = s.now()
 	o, err := s.store.Update(ctx, owner, b, u)
@@ -213,13 +213,13 @@ func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef
 	return o, err
 }
 
-// DeleteObject is Store.Delete without the deleted object. It sets d.Now.
+// DeleteObject is TakeObject without a result.
 func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) error {
 	_, err := s.TakeObject(ctx, owner, b, d)
 	return err
 }
 
-// TakeObject is Store.Delete. It sets d.Now.
+// TakeObject is Store.Delete at the current time.
 func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error) {
 	d.Now = s.now()
 	return withNotice(ctx, s, noticed{owner, b, d.Name}, func(b BucketRef, n *Notice) (Deleted, error) {
@@ -230,14 +230,13 @@ func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, 
 	})
 }
 
-// countLocked counts lock errors.
 func (s *Service) countLocked(err error) {
 	if _, ok := errors.AsType[*LockedError](err); ok {
 		s.locked.Add(1)
 	}
 }
 
-// Locked returns how many deletes and changes locks have rejected.
+// Locked returns how many deletes and changes were rejected by locks.
 func (s *Service) Locked() int64 { return s.locked.Load() }
 
 // DeleteObjects is Store.DeleteAll.
@@ -258,7 +257,7 @@ func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRe
 	return done, err
 }
 
-// CreateUpload begins an upload. It sets and returns u.ID.
+// CreateUpload begins an upload with a new ID.
 func (s *Service) CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) (UploadID, error) {
 	u.Created = s.now()
 	u.ID = NewUploadID(u.Created)
@@ -280,7 +279,7 @@ func (s *Service) Parts(ctx context.Context, u UploadKey, after, limit int) (pag
 	return s.store.Parts(ctx, u, after, limit)
 }
 
-// BodiesOf reads the parts of a multipart object, as Collector.UploadBodies does.
+// BodiesOf reads the parts of a multipart object.
 func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, after, limit int) ([]Segment, error) {
 	return s.store.UploadBodies(ctx, owner, o.Upload, after, limit)
 }

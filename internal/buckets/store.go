@@ -7,77 +7,68 @@ import (
 	"time"
 )
 
-// Store stores bucket and object metadata. Every method is atomic and returns ErrNoAccountID for an invalid
-// AccountID. storetest defines the contract.
+// Store stores bucket and object metadata. Every method is atomic. storetest defines the contract.
 //
-// Writes to the same object exclude each other: conditions are checked against the current state, and each
-// overwritten or deleted version becomes Garbage exactly once. Reads never write.
+// Writes to the same object exclude each other: conditions see the current state, and an overwritten or deleted
+// version becomes Garbage exactly once. Reads never write.
 //
-// Writing to a missing bucket, or to an earlier incarnation of a BucketRef, returns ErrNoBucket. Exceeding a quota
-// returns *QuotaError and changes nothing. Any method may return errcode.Unavailable; it then had no effect, except
-// that a lost connection may leave the result of a write unknown.
+// Any method may return ErrNoAccountID for an invalid account, or errcode.Unavailable; then it had no effect, unless
+// the connection was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes that
+// exceed a quota return *QuotaError and change nothing.
 type Store interface {
 	Finder
 
-	// CreateBucket uses b.ID. If the name exists it returns that bucket and ErrBucketExists; if the account was
-	// deleted meanwhile, ErrNoAccount.
+	// CreateBucket uses b.ID. It returns an existing bucket with ErrBucketExists, or ErrNoAccount if the account was
+	// deleted meanwhile.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
 
-	// Bucket returns ErrNoBucket for an unknown name.
 	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
 
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket changes bucket settings and appends the events. It returns ErrPrecondition if
-	// SettingsChange.LifecycleWas does not match.
+	// SetBucket appends the events. It returns ErrPrecondition if LifecycleWas does not match.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
-	// DeleteBucket returns ErrBucketNotEmpty unless the bucket is empty. Incomplete uploads become invisible;
-	// RemoveBucket aborts them.
+	// DeleteBucket returns ErrBucketNotEmpty if there are objects. Incomplete uploads become invisible; RemoveBucket
+	// aborts them.
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
-	// Put sets Created and Modified to w.Now. For an imported object, Modified is Imported, which is also when the
-	// replaced version was superseded. w.Condition fails as Condition.CheckWrite does. b.ID may be empty if the body
-	// is not on storage nodes. A lock in a bucket without object lock returns ErrNoLock. The result may lack the
-	// bucket's default retention.
+	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID
+	// may be empty if the body is inline. Created and Modified become w.Now; for imported objects, Modified becomes
+	// Imported, and so does the time the replaced version was superseded. The result may lack the default retention.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
-	// Get returns ErrNoObject for an unknown name.
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
 
-	// Find combines Bucket and Get. If only the bucket exists, it returns the bucket and ErrNoObject.
+	// Find combines Bucket and Get. It returns the bucket with ErrNoObject if only the object is missing.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
 	// Segments reads at most limit segments of an upload in order, starting with the segment at offset from.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
-	// Update replaces the metadata of an object or version; the body, its ID and Created stay. The result lacks
-	// Inline. A delete marker returns ErrMarker. A locked version accepts only changes to tags and lock; other
-	// changes, and those the lock forbids, return *LockedError.
+	// Update replaces the metadata of an object or version. The result lacks Inline. A delete marker returns
+	// ErrMarker. A locked version accepts only tags and lock changes that the lock allows, otherwise *LockedError.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
-	// Delete returns ErrNoObject for an unknown name. In a versioned bucket it creates a delete marker, even if the
-	// object does not exist. With d.Version it deletes that version, or returns ErrNoVersion or *LockedError. b.ID
-	// may be empty.
+	// Delete creates a delete marker in a versioned bucket, even for a missing object. With d.Version it deletes that
+	// version or returns ErrNoVersion or *LockedError. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes each object as Delete does, in any order. Each result carries its own error and may lack
-	// Object. If DeleteAll itself fails, some objects may be deleted.
+	// DeleteAll deletes each object as Delete does, in any order, and is not atomic. Each result has its own error
+	// and may lack Object.
 	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
-	// List reads a page from one snapshot. It reads about as many rows as the page has entries, however large the
-	// groups are.
+	// List reads a page from one snapshot. It reads about one row per entry, however large the groups are.
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
 
-	// Ping returns errcode.Unavailable with the reason unless the engine is reachable and its schema is the one this
-	// binary requires.
+	// Ping returns errcode.Unavailable if the database is unreachable or its schema version is wrong.
 	Ping(ctx context.Context) error
 }
 
 // Finder finds buckets whose account is unknown.
 type Finder interface {
-	// Namesakes returns the buckets with this name from at most two accounts. A name is unambiguous if only one
-	// account uses it.
+	// Namesakes returns the buckets with this name from at most two accounts, enough to see whether it is
+	// unambiguous.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
 	// FindBuckets returns at most limit buckets across accounts, ordered by name and owner. prefix must not be empty.
@@ -89,7 +80,7 @@ type Put struct {
 	Object    Object
 	Condition Condition
 	Now       Moment
-	Notice    *Notice // events to append; requires the bucket ID
+	Notice    *Notice // requires the bucket ID
 }
 
 // Stored returns the object as Put stores it.
@@ -106,20 +97,19 @@ type Delete struct {
 	Condition Condition
 	Now       Moment
 
-	// Unchanged, if set, is the object as read. If body or metadata changed since, Delete returns ErrPrecondition.
-	// Requires the bucket ID.
+	// Unchanged, if set, is the object as read. If body or metadata changed, Delete returns ErrPrecondition. Requires
+	// the bucket ID.
 	Unchanged *Object
 
-	// Noncurrent rejects the current version with ErrPrecondition. Requires Version.
+	// Noncurrent, with Version, rejects the current version with ErrPrecondition.
 	Noncurrent bool
 
-	Bypass bool // ignore governance locks
+	Bypass bool // override governance locks
 
-	// Imported, if set, becomes the time of the delete marker: when the source server created it. Requires the bucket
-	// ID.
+	// Imported, if set, is when the source server created the delete marker. Requires the bucket ID.
 	Imported Moment
 
-	Notice *Notice // as in Put
+	Notice *Notice
 }
 
 // CheckUnchanged returns ErrPrecondition if o differs from Unchanged.
@@ -148,8 +138,8 @@ func (d *Deletions) Delete(of *Deletion) Delete {
 type Deletion struct {
 	Name    string
 	Version VersionID // "": the current object
-	ETag    string    // "": no condition; "*": the object must exist; otherwise its entity tag or ID
-	Bypass  bool      // as in Delete
+	ETag    string    // "": any; "*": the object must exist; otherwise its entity tag or ID
+	Bypass  bool
 }
 
 // Delete converts the deletion for Store.Delete.
@@ -172,7 +162,7 @@ type Written struct {
 	Version  VersionID // "": the bucket is not versioned
 }
 
-// Update changes object metadata. A nil field stays as it is.
+// Update changes object metadata. Nil fields keep their current values.
 type Update struct {
 	Name        string
 	Version     VersionID // "": the current object
@@ -180,10 +170,10 @@ type Update struct {
 	Headers     map[string]string
 	Roles       *[]string
 	Tags        *map[string]string
-	Extra       *json.RawMessage // Properties.Extra; null: none
+	Extra       *json.RawMessage // null removes them
 	Lock        *LockChange
-	Touch       bool // sets Modified to Now; tags alone do not
-	Imported    bool // the tags come from an import
+	Touch       bool // set Modified, unless only tags change
+	Imported    bool // tags are imported
 	Condition   Condition
 	Now         Moment
 }
@@ -192,19 +182,18 @@ type Update struct {
 type UploadKey struct {
 	Owner  AccountID
 	Bucket BucketRef
-	Name   string // object name
+	Name   string
 	ID     UploadID
 }
 
-// Uploads stores multipart uploads. It returns the same errors as Store, and ErrNoUpload for an upload that does not
-// exist or belongs to another name or bucket.
+// Uploads stores multipart uploads. Errors are as for Store, and ErrNoUpload for a missing upload or one with another
+// name or bucket.
 type Uploads interface {
-	// CreateUpload uses u.ID.
 	CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) error
 
 	Upload(ctx context.Context, u UploadKey) (Upload, error)
 
-	// PutPart stores a part. A replaced part becomes garbage.
+	// PutPart turns a replaced part into garbage.
 	PutPart(ctx context.Context, u UploadKey, p Part) error
 
 	Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error)
@@ -212,102 +201,95 @@ type Uploads interface {
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
 	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError.
-	// If the upload is already the current object, Complete returns that object, so clients can retry a lost answer.
+	// Clients may retry: if the upload is already the current object, Complete returns that object.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
 	// Abort ends an upload. Its parts become garbage.
 	Abort(ctx context.Context, u UploadKey, now Moment) error
 
-	// AbortOld aborts at most limit uploads across accounts that started before a time.
+	// AbortOld aborts at most limit uploads across accounts that began before a time.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
 // Completion completes an upload.
 type Completion struct {
-	Object    ObjectID // ID for the new object
+	Object    ObjectID
 	Parts     []PartRef
 	MinPart   int64
 	Condition Condition
 	Expected  Expected
 	Now       Moment
-	Notice    *Notice // as in Put
+	Notice    *Notice
 }
 
 // Collector frees deleted data. A worker claims garbage, removes the bodies from the storage nodes, then the rows.
-// All steps are idempotent: when the claim of a killed worker expires, another takes over.
+// Each step is idempotent, so another worker can take over after the claim expires.
 type Collector interface {
 	Holds
 
-	// Claim reserves the oldest unclaimed garbage across accounts. It reserves nothing during a hold.
+	// Claim reserves the oldest unclaimed garbage across accounts, or nothing during a hold.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
-	// Claimed reads the garbage under an unexpired claim, oldest first; with objects it fills in Garbage.Object.
+	// Claimed reads the garbage of an unexpired claim, oldest first. objects fills in Garbage.Object.
 	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
-	// Unclaim releases the remaining garbage to other workers.
+	// Unclaim releases the remaining garbage.
 	Unclaim(ctx context.Context, claim string) error
 
-	// Waiting explains why garbage remains: it was deleted after a time, or is under an unexpired claim.
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
 
-	// UploadBodies reads at most limit part bodies with numbers above after. The upload may be incomplete, complete
-	// or garbage.
+	// UploadBodies reads at most limit parts numbered above after. The upload may be incomplete, complete or garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 
-	// Remove removes rows still under the claim, including part rows of uploads, and returns their number.
+	// Remove removes rows still under the claim, including part rows, and returns their number.
 	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
 
-	// DeletedBuckets reads at most limit buckets across accounts that were deleted before a time and whose garbage is
-	// gone.
+	// DeletedBuckets lists at most limit buckets across accounts that were deleted before a time and have no garbage.
 	DeletedBuckets(ctx context.Context, before Moment, limit int) ([]DeletedBucket, error)
 
-	// RemoveBucket aborts at most limit incomplete uploads of a deleted bucket. If no uploads were left, it removes
-	// the bucket's row, settings and counters and returns done.
+	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were none, it removes the bucket's row,
+	// settings and counters, and returns done.
 	RemoveBucket(ctx context.Context, b DeletedBucket, now Moment, limit int) (done bool, err error)
 
-	// Backlog returns the amount of garbage and the time of the oldest row.
+	// Backlog also returns when the oldest row was deleted.
 	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
 }
 
 // Holds delay garbage collection during backups.
 type Holds interface {
-	// Hold stops Claim from reserving garbage, so a backup finds every body that the database referenced when the
-	// hold began. Garbage claimed earlier may still be removed. Repeating an ID extends the hold. Hold also removes
-	// expired holds.
+	// Hold stops new claims, so that a backup finds every body that the database referenced when the hold began.
+	// Earlier claims may still remove bodies. Repeating an ID extends the hold. Hold also removes expired holds.
 	Hold(ctx context.Context, id string, now, expires Moment) error
 
 	// Release ends a hold. An unknown ID is not an error.
 	Release(ctx context.Context, id string) error
 
-	// Held returns when the last unexpired hold expires, or 0.
+	// Held returns when the last hold expires, or 0.
 	Held(ctx context.Context, now Moment) (Moment, error)
 }
 
-// References tracks the bodies that belong on storage nodes.
+// References tracks the bodies on storage nodes.
 type References interface {
-	// References calls fn for every body on storage nodes (objects, parts and garbage), from one snapshot, in any
-	// order.
+	// References calls fn for every object, part and garbage body on storage nodes, from one snapshot, in any order.
 	References(ctx context.Context, fn func(Reference) error) error
 
-	// SetSharks replaces the node list if it still equals r.Sharks, and reports whether it did. Modified stays. Only
-	// garbage may end up with an empty list. SetSharks ends claims on garbage and its parts: the worker removes the
-	// body from the old nodes, so the row must stay for the next worker. Adding a node that is being removed returns
-	// ErrNodeRemoved.
+	// SetSharks replaces the node list if it still equals r.Sharks. Modified stays. Only garbage may get an empty
+	// list. The claim on garbage or its parts ends: its worker removes the body from the old nodes only, so the row
+	// must stay for the next. Adding a node that is being removed returns ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 
-	// SetFrames sets missing frames if the row still has body r.ID, and reports whether it did. Frames replace the
-	// CRC32C. Garbage has no frames.
+	// SetFrames sets missing frames, which replace the CRC32C, if the row still has body r.ID. Garbage has no frames.
 	SetFrames(ctx context.Context, r Reference, f Frames) (bool, error)
 }
 
-// Reference is a body on storage nodes and the row that names it.
+// Reference is a body on storage nodes and its row.
 type Reference struct {
 	Owner   AccountID
 	Bucket  BucketID
 	Name    string
 	Upload  UploadID // set for a part
-	Number  int      // part number
-	Garbage bool     // garbage, or a part of a garbage upload
+	Number  int
+	Garbage bool // includes parts of garbage uploads
 	Body
 }
 
@@ -315,39 +297,34 @@ type Reference struct {
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
-	// Totals reads the counters of at most MaxPage accounts, in the given order, without bucket counters.
+	// Totals reads the counters of at most MaxPage accounts in the given order, without buckets.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
-	// BucketTotals reads the counters of at most MaxPage buckets, in the given order. Missing buckets count 0.
+	// BucketTotals reads the counters of at most MaxPage buckets in the given order. Missing buckets count 0.
 	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
 
-	// SetQuota sets a bucket quota, or the account quota if b is zero. It applies at once and deletes nothing.
+	// SetQuota sets a bucket quota, or the account quota if b is zero. It deletes nothing.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
-	// Audit recounts an account's rows and returns the counters that differ. repair corrects them.
+	// Audit recounts an account's rows and returns wrong counters. repair corrects them.
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
-// Accounts stores accounts and their access keys.
+// Accounts stores accounts and access keys.
 type Accounts interface {
-	// CreateAccount returns ErrAccountExists or ErrKeyExists on a conflict.
 	CreateAccount(ctx context.Context, a Account, keys ...Key) error
 
-	// Account returns ErrNoAccount for an unknown name.
 	Account(ctx context.Context, name string) (Account, error)
 
-	// AccountByID returns ErrNoAccount for an unknown ID.
 	AccountByID(ctx context.Context, id AccountID) (Account, error)
 
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
 
-	// DeleteAccount deletes an account with its keys, or returns ErrAccountHasBucket.
+	// DeleteAccount also deletes the keys. It may return ErrAccountHasBucket.
 	DeleteAccount(ctx context.Context, id AccountID) error
 
-	// CreateKey returns ErrKeyExists or ErrNoAccount on failure.
 	CreateKey(ctx context.Context, k Key) error
 
-	// Key returns ErrNoKey for an unknown ID.
 	Key(ctx context.Context, id string) (Key, error)
 
 	// Keys lists an account's keys by ID.
@@ -357,10 +334,9 @@ type Accounts interface {
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// ChangeKey replaces a key's terms. It returns ErrKeyChanged unless they equal from, and ErrNoKey for a revoked
-	// or missing key.
+	// key.
 	ChangeKey(ctx context.Context, id string, from, to KeyTerms) error
 
-	// RevokeKey returns ErrNoKey for an unknown ID.
 	RevokeKey(ctx context.Context, id string, now Moment) error
 }
 
@@ -372,21 +348,18 @@ type Nodes interface {
 	// SetNode adds or replaces a node.
 	SetNode(ctx context.Context, n Node) error
 
-	// ChangeNode changes a node's state if the current state is in from, and returns the previous state, "" for an
-	// unknown node. In states NodeRemoving and NodeRemoved, Put, PutPart and SetSharks reject bodies on the node with
-	// ErrNodeRemoved.
+	// ChangeNode changes a node's state if it is in from, and returns the previous state, "" for an unknown node.
+	// Put, PutPart and SetSharks reject nodes in NodeRemoving and NodeRemoved with ErrNodeRemoved.
 	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
 
-	// CheckUnused returns ErrNodeInUse if an object, part or garbage row still names a node in state NodeRemoving. It
-	// sees every write that began before that state, and reads all rows without delaying writers.
+	// CheckUnused returns ErrNodeInUse if a row still names a node in NodeRemoving. It sees every write that began
+	// before that state, and reads all rows without delaying writers.
 	CheckUnused(ctx context.Context, id string) error
 }
 
-// Leases elect one process at a time, on any machine. A lease that is not extended expires, by the database server's
-// clock.
+// Leases elect one process across machines. A lease expires by the database clock unless it is extended.
 type Leases interface {
-	// Lease grants or extends the lease l.Name for l.Holder. If someone else holds it, Lease changes nothing and
-	// returns the current lease with its remaining time.
+	// Lease grants or extends a lease. If someone else holds it, Lease returns that lease with its remaining time.
 	Lease(ctx context.Context, l Lease) (Lease, error)
 
 	// EndLease ends a lease if holder still holds it.
@@ -396,8 +369,8 @@ type Leases interface {
 // Lease is a lease and its holder.
 type Lease struct {
 	Name    string
-	Holder  string // a holder that asks again keeps the lease
-	Process string // human-readable description
+	Holder  string
+	Process string // human-readable
 	Left    time.Duration
 }
 
@@ -410,7 +383,7 @@ func (u *Update) changesMetadata() bool {
 	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Touch
 }
 
-// ApplyLock applies the lock change to o, or returns ErrNoLock or *LockedError. now comes from the database clock.
+// ApplyLock applies the lock change to o at the database time now, or returns ErrNoLock or *LockedError.
 func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	if u.changesMetadata() {
 		if err := o.Lock.Check(now, false); err != nil {

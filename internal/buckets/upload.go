@@ -13,13 +13,13 @@ import (
 // Upload is an incomplete multipart upload, with the metadata of the future object.
 type Upload struct {
 	ID          UploadID
-	Name        string // object name
+	Name        string
 	Created     Moment
-	Creator     AccountID // began the upload; S3's initiator
+	Creator     AccountID // S3's initiator
 	ContentType string
 	Headers     map[string]string
 	Roles       []string
-	Properties  // Checksum.Algorithm and Checksum.Composite are the client's choice; Value is empty
+	Properties  // Checksum without Value: the client's choice
 }
 
 // Part is a part of an upload.
@@ -57,13 +57,12 @@ var (
 type Assembly struct {
 	ETag   string
 	Length int64
-	Used   []Segment  // parts with offsets
-	Sums   []Checksum // checksums of the used parts
-	Unused []Part     // parts not in the list
+	Used   []Segment
+	Sums   []Checksum // for each used part
+	Unused []Part     // not in the list
 }
 
-// Assemble checks a client's completion list against the stored parts, ordered by number. minPart is MinPart outside
-// tests.
+// Assemble validates a completion list against the stored parts, ordered by number.
 func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err error) {
 	if len(list) == 0 {
 		return a, ErrNoParts
@@ -102,14 +101,14 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 	return a, nil
 }
 
-// UploadQuery selects a page of a bucket's uploads, ordered by the bytes of the object name, then ID.
+// UploadQuery selects a page of a bucket's uploads, ordered by name bytes, then ID.
 type UploadQuery struct {
 	Prefix    string
 	Delimiter string
-	After     string   // start after this name
-	AfterID   UploadID // or, if set, after this upload of After
-	Limit     int      // 1 to MaxPage
-	Bytes     int      // as in Query
+	After     string   // exclusive, unless AfterID is set
+	AfterID   UploadID // exclusive
+	Limit     int
+	Bytes     int
 }
 
 // UploadPage is the result of an UploadQuery.
@@ -117,11 +116,11 @@ type UploadPage struct {
 	Uploads []Upload
 	Groups  []string
 	More    bool
-	After   string // start of the next page
+	After   string // next page
 	AfterID UploadID
 }
 
-// Object returns the assembled object, or an error if it differs from the client's expectations.
+// Object returns the assembled object, or an error if it is not as the client expects.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
@@ -147,7 +146,7 @@ type UploadLister struct {
 	bytes int
 }
 
-// Memory returns the approximate size in bytes.
+// Memory estimates the size in bytes.
 func (u *Upload) Memory() int {
 	e := Entry{Object: &Object{
 		Name: u.Name, Creator: u.Creator, ContentType: u.ContentType, Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
@@ -155,13 +154,13 @@ func (u *Upload) Memory() int {
 	return e.Memory() + len(u.ID)
 }
 
-// NewUploadLister returns an UploadLister for a query.
+// NewUploadLister returns an UploadLister.
 func NewUploadLister(q UploadQuery) *UploadLister { return &UploadLister{q: q} }
 
 // lastUpload is greater than every UploadID.
 const lastUpload = UploadID("g")
 
-// From returns the name and ID after which rows begin, ordered by both.
+// From returns the name and ID after which rows begin.
 func (l *UploadLister) From() (name string, id UploadID) {
 	if l.q.After < l.q.Prefix {
 		return l.q.Prefix, ""
@@ -176,7 +175,7 @@ func (l *UploadLister) From() (name string, id UploadID) {
 	return l.q.After, l.q.AfterID
 }
 
-// Add adds the next row. skip means that the backend continues after name and id; done, that the page is complete.
+// Add adds a row. skip means: continue after name and id. done means that the page is complete.
 func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool) {
 	if !strings.HasPrefix(u.Name, l.q.Prefix) {
 		return "", "", false, true

@@ -13,10 +13,10 @@ type Usage struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// Plus returns the sum.
+// Plus returns u+v.
 func (u Usage) Plus(v Usage) Usage { return Usage{u.Objects + v.Objects, u.Bytes + v.Bytes} }
 
-// Minus returns the difference.
+// Minus returns u-v.
 func (u Usage) Minus(v Usage) Usage { return Usage{u.Objects - v.Objects, u.Bytes - v.Bytes} }
 
 // Quota limits a Usage; 0 means no limit.
@@ -25,8 +25,8 @@ type Quota struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Allows reports whether usage may change by delta. Reductions are always allowed: a quota may have been lowered
-// below the current usage.
+// Allows reports whether usage may change by delta. Reductions are always allowed, because a quota may be lower than
+// the current usage.
 func (q Quota) Allows(u, delta Usage) bool {
 	return (q.Objects == 0 || delta.Objects <= 0 || u.Objects+delta.Objects <= q.Objects) &&
 		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)
@@ -64,11 +64,11 @@ type AccountUsage struct {
 // Miscount is a wrong counter.
 type Miscount struct {
 	Bucket  BucketID // "": the account
-	Counted Usage    // the counter
-	Stored  Usage    // the rows
+	Counted Usage    // counter
+	Stored  Usage    // rows
 }
 
-// Miscounts compares counters with counted rows, which have no account entry, and returns the differences by bucket.
+// Miscounts compares counters with rows, which have no account entry. It returns the differences by bucket.
 func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
 	var total Usage
 	for _, u := range stored {

@@ -14,22 +14,22 @@ import (
 // Versioning is a bucket's versioning state.
 type Versioning int8
 
-// Versioning cannot be turned off again, only suspended.
+// Once enabled, versioning can only be suspended.
 const (
 	VersioningOff Versioning = iota
 	VersioningEnabled
 	VersioningSuspended // new objects replace the null version; other versions stay
 )
 
-// VersionID is a UUID or NullVersion. Newer versions have smaller IDs, so the index that begins with the name returns
-// the newest first. The first 16 digits are math.MaxInt64 minus a Moment later than those of all older versions, even
-// if the clock jumped.
+// VersionID is a UUID or NullVersion. Newer versions have smaller IDs, so an index by name and ID returns the newest
+// first. The first 16 digits are math.MaxInt64 minus a Moment that increases with each version, even if the clock
+// jumps.
 type VersionID string
 
 // NullVersion is the version written without versioning. Properties stores it as "".
 const NullVersion VersionID = "null"
 
-// NewVersionID returns an ID for a version written now. newest is the newest existing version or "". The other digits
+// NewVersionID returns an ID for a version written now. newest is the newest existing version, or "". The last digits
 // come from the body ID.
 func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	if newest != "" {
@@ -38,7 +38,7 @@ func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	return VersionOf(math.MaxInt64-int64(now), id)
 }
 
-// VersionOf returns an ID with number in the first 16 digits and the rest from the body ID.
+// VersionOf encodes number in the first 16 digits; the rest comes from the body ID.
 func VersionOf(number int64, id ObjectID) VersionID {
 	digits := fmt.Sprintf("%016x", uint64(number))
 	return VersionID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:] + string(id[len(id)-18:]))
@@ -52,7 +52,7 @@ func (v VersionID) moment() Moment {
 	return Moment(math.MaxInt64 - n)
 }
 
-// ParseVersionID parses a version ID sent by a client.
+// ParseVersionID parses a client's version ID.
 func ParseVersionID(text string) (VersionID, error) {
 	if text == string(NullVersion) {
 		return NullVersion, nil
@@ -63,7 +63,7 @@ func ParseVersionID(text string) (VersionID, error) {
 	return VersionID(text), nil
 }
 
-// VersionID returns the ID of the object's version.
+// VersionID returns the version's ID.
 func (o *Object) VersionID() VersionID {
 	if o.Version == "" {
 		return NullVersion
@@ -76,29 +76,29 @@ type Version struct {
 	Object
 	Marker     bool   // no body: the object is deleted while this is current
 	Current    bool   // returned by requests without a version
-	Superseded Moment // when a newer version replaced it; 0 if current
+	Superseded Moment // when a newer version replaced it
 }
 
 // Deleted is the result of a Delete.
 type Deleted struct {
-	Object  Object    // without Inline; zero if a marker was deleted, or created without an object
+	Object  Object    // without Inline; zero if only a marker was deleted or created
 	Version VersionID // deleted version or marker; "": the bucket is not versioned
 	Marker  bool      // Version is a created or deleted marker
 	Err     error     // for DeleteAll
 }
 
-// Versions reads and changes object versions. It returns the same errors as Store.
+// Versions reads and changes object versions. Errors are as for Store.
 type Versions interface {
-	// SetVersioning waits for running writes. VersioningOff returns ErrVersioning; VersioningSuspended in a bucket
-	// with object lock returns ErrLockVersioning.
+	// SetVersioning waits for running writes. VersioningOff returns ErrVersioning. VersioningSuspended returns
+	// ErrLockVersioning in a bucket with object lock.
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
 
 	// SetBucketLock enables object lock and replaces the default retention. It waits for running writes. Without
 	// versioning it returns ErrLockVersioning.
 	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
-	// Version returns ErrNoVersion for an unknown version. ID "" reads the current version, or returns ErrNoObject if
-	// the name has none. A delete marker is not an error.
+	// Version returns ErrNoVersion for an unknown version. ID "" reads the current version, or returns ErrNoObject. A
+	// delete marker is not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
 	// ListVersions reads a page from one snapshot, ordered by name, newest version first.
@@ -113,7 +113,7 @@ var (
 	ErrMarker     = errcode.New(errcode.Conflict, "the version is a delete marker")
 )
 
-// DeleteEach implements DeleteAll for a store that deletes objects separately, at most limit at once.
+// DeleteEach implements DeleteAll with separate deletes, at most limit at once.
 func DeleteEach(all []Deletion, limit int, del func(Deletion) (Deleted, error)) []Deleted {
 	done := make([]Deleted, len(all))
 	next := make(chan int)

@@ -7,15 +7,15 @@ type VersionQuery struct {
 	Prefix    string
 	Delimiter string
 
-	// The page starts after all versions of After, which may be a group, or after its version AfterVersion.
+	// The page starts after all versions of After, a name or group, or only after its AfterVersion.
 	After        string
 	AfterVersion VersionID
 
 	// Noncurrent omits current objects, but not current delete markers.
 	Noncurrent bool
 
-	Limit int // 1 to MaxPage
-	Bytes int // as in Query
+	Limit int
+	Bytes int
 }
 
 // VersionPage is the result of a VersionQuery.
@@ -33,10 +33,10 @@ type VersionPage struct {
 type VersionPosition struct {
 	Name      string
 	Inclusive bool      // start with all versions of the name
-	After     VersionID // else, if set, start with older noncurrent versions of the name; never NullVersion
+	After     VersionID // else, if set, start with the name's older noncurrent versions; never NullVersion
 }
 
-// IDs below and above all versions.
+// Below and above all IDs.
 const (
 	FirstVersion VersionID = "00000000-0000-0000-0000-000000000000"
 	LastVersion  VersionID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -53,7 +53,7 @@ func (p VersionPosition) Noncurrent() VersionID {
 	return LastVersion
 }
 
-// VersionLister builds a page of versions, as Lister does.
+// VersionLister builds a page of versions.
 type VersionLister struct {
 	q     VersionQuery
 	page  VersionPage
@@ -77,17 +77,16 @@ func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
 	return l
 }
 
-// skip continues after a group.
 func (l *VersionLister) skip(objects Query, group string) {
 	p := objects.after(group)
 	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
 }
 
-// smallBatch is how many rows are read first and after each group: usually the next row is in another group.
+// smallBatch is the number of rows read first and after each group, when the next row is usually in another group.
 const smallBatch = 8
 
-// Fill builds the page. read calls add with at most limit rows from a position until add returns false, and returns
-// the number of rows read. key is a row's version in row order, "" for the current object.
+// Fill builds the page. read passes at most limit rows from a position to add until it returns false, and returns the
+// number of rows read. key is the row's version in row order, "" for the current object.
 func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func(v Version, key VersionID) bool) (int, error)) (VersionPage, error) {
 	batch := l.q.Limit + 1
 	if l.q.Delimiter != "" {
@@ -114,8 +113,7 @@ func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func
 	}
 }
 
-// add adds the next row. skipped means that the following rows are in the same group; done, that the page is
-// complete.
+// add adds a row. skipped means that the following rows are in the same group; done, that the page is complete.
 func (l *VersionLister) add(v Version, key VersionID) (skipped, done bool) {
 	switch {
 	case !strings.HasPrefix(v.Name, l.q.Prefix):
