@@ -114,7 +114,7 @@ func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // BucketLock is a bucket's object lock configuration.
 type BucketLock struct {
-	Enabled bool `json:"-"` // permanent; implies versioning
+	Enabled bool `json:"-"` // permanent; versioning cannot be suspended
 
 	// Default retention of new objects.
 	Mode  LockMode `json:"mode,omitempty"`

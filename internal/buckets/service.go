@@ -375,7 +375,7 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// CRC64NVME implements Summed. It may cover head bytes that replay has not returned yet.
+// CRC64NVME implements Summed. There is no sum until head is read, because counter is ahead.
 func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	if len(r.head) > 0 {
 		return 0, false

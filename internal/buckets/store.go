@@ -172,7 +172,7 @@ type Update struct {
 	Tags        *map[string]string
 	Extra       *json.RawMessage // null removes them
 	Lock        *LockChange
-	Touch       bool // set Modified, unless only tags change
+	Touch       bool // set Modified to Now; not for tags alone
 	Imported    bool // tags are imported
 	Condition   Condition
 	Now         Moment
