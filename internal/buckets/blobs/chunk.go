@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// chunkSize is the buffer size. Smaller bodies are in memory as a whole while written or read.
+// Smaller bodies are in memory as a whole while they are written or read.
 const chunkSize = buckets.ChunkSize
 
 // chunk is a reference-counted frame buffer. The last holder returns it to the pool.
@@ -44,7 +44,7 @@ func (c *chunk) release() {
 	}
 }
 
-// fill is io.ReadFull, but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF too.
+// fill is io.ReadFull but keeps the reader's error. A client that hangs up is io.ErrUnexpectedEOF, too.
 func (c *chunk) fill(r io.Reader) (err error) {
 	for c.n < chunkSize && err == nil {
 		var n int
@@ -54,8 +54,7 @@ func (c *chunk) fill(r io.Reader) (err error) {
 	return err
 }
 
-// queue is a body as one node's driver reads it. It ends when the writer closes feed, and fails when its context
-// ends.
+// queue is a body as read by one node's driver. It ends when the writer closes feed, and fails when its context ends.
 type queue struct {
 	ctx     context.Context //nolint:containedctx // of the request
 	feed    chan *chunk
@@ -73,7 +72,7 @@ func (q *queue) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo, which saves copying each byte.
+// WriteTo implements io.WriterTo.
 func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if err := q.advance(); IsEnd(err) {

@@ -24,10 +24,10 @@ const (
 	DefaultAvoid     = 15 * time.Second
 )
 
-// MaxCopies is the most copies of a body.
+// MaxCopies limits the copies of a body.
 const MaxCopies = 9
 
-// badCopies is how many bad or missing copies a Cluster remembers.
+// badCopies limits the bad or missing copies that a Cluster remembers.
 const badCopies = 4096
 
 // Options configure a Cluster.
@@ -36,15 +36,14 @@ type Options struct {
 	// Stall is how long a node may make no progress before it counts as failed. A busy disk may take seconds to sync
 	// a file.
 	Stall time.Duration
-	// ReadStall is how long a node may take to return a chunk before another copy is read, or to report its free
-	// space.
+	// ReadStall limits the time to return a chunk, before another copy is read, and the time to report free space.
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after a failure.
 	Avoid time.Duration
 	// Report receives problems found by reads. It must not block. Failures while other copies work go to Observe.
 	Report func(Finding)
-	// Missing, if set, is called before a read fails on an unknown node. It may add the node: another process may
-	// have stored copies there right after adding it.
+	// Missing, if set, is called before a read fails on an unknown node. It may add the node, which another process
+	// may just have added.
 	Missing func(context.Context)
 	// Observe, if set, is called for each attempt to store or read a copy. It must not block.
 	Observe func(node string, e Event)
@@ -53,7 +52,7 @@ type Options struct {
 // Event is the result of using a node.
 type Event string
 
-// The events.
+// Events.
 const (
 	Written     Event = "written"
 	WriteFailed Event = "write_failed" // another node is used
@@ -67,8 +66,8 @@ func (c *Cluster) observe(m *member, e Event) {
 	}
 }
 
-// Finding is a bad copy, or a body without a good copy. It may be outdated: the body may have been deleted or moved
-// since its row was read.
+// Finding is a bad copy, or a body without a good copy. It may be outdated, because the body may have been deleted or
+// moved.
 type Finding struct {
 	Node      string // empty for Lost
 	Path      string
@@ -79,14 +78,14 @@ type Finding struct {
 // Problem classifies a Finding.
 type Problem string
 
-// The problems.
+// Problems.
 const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // too short or too long
 	Corrupt   Problem = "corrupt"   // wrong checksum
-	Lost      Problem = "lost"      // a chunk is good on no node
-	// Unframed is a good copy without chunk checksums, in the copy or in its row: the body predates them. Each read
-	// verifies it whole.
+	Lost      Problem = "lost"      // no node has a good copy of a chunk
+	// Unframed is a good copy from before chunk checksums existed; its copy or row lacks them. Each read verifies it
+	// whole.
 	Unframed Problem = "unframed"
 )
 
@@ -103,8 +102,8 @@ type Status struct {
 	State    buckets.NodeState
 	Space    Space
 	HasSpace bool
-	Avoided  bool  // it failed recently
-	Err      error // last failure; nil after a success
+	Avoided  bool  // failed recently
+	Err      error // nil after a success
 }
 
 // Cluster is the set of storage nodes. It is safe for concurrent use.
@@ -118,7 +117,7 @@ type Cluster struct {
 	members map[string]*member
 	pending int // configured nodes not yet initialized
 
-	// work tracks what continues after a request: nodes that did not return in time, and cleanup after failed writes.
+	// work tracks background tasks: nodes that did not return in time, and cleanup after failed writes.
 	work   tasks
 	ctx    context.Context //nolint:containedctx // of what outlives a request
 	cancel context.CancelFunc
@@ -165,8 +164,8 @@ func NewCluster(o Options) *Cluster {
 	return c
 }
 
-// Set replaces the nodes. Requests on dropped nodes continue; the caller closes their drivers. A node with an
-// unchanged driver keeps its health.
+// Set replaces the nodes. A node with an unchanged driver keeps its health. Requests on dropped nodes continue, and
+// the caller closes their drivers.
 func (c *Cluster) Set(nodes ...Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +196,7 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
-// SetPending sets how many configured nodes are not initialized yet, e.g. because a disk is not mounted. They get no
+// SetPending sets how many configured nodes are not initialized, e.g. because a disk is not mounted. They get no
 // bodies, but count for Copies.
 func (c *Cluster) SetPending(n int) {
 	c.mu.Lock()
@@ -205,7 +204,7 @@ func (c *Cluster) SetPending(n int) {
 	c.pending = n
 }
 
-// Copies returns the default number of copies: two if several nodes, including pending nodes, take bodies.
+// Copies returns the default number of copies: two if several nodes take bodies, including pending nodes.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,12 +217,13 @@ func (c *Cluster) Copies() int {
 	return min(2, max(1, n))
 }
 
-// Refresh reads the free space and health of all nodes. Call it every few seconds. It returns when all nodes have
-// answered or stalled.
+// Refresh reads the free space and health of all nodes, until all have answered or stalled. Call it every few
+// seconds.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of some nodes. Concurrent callers share a request, so that many rejected writes do not
-// load a node. A stalled node is not asked again until its driver returns. which is called with c.mu held.
+// ask reads the free space of the nodes for which which returns true; it is called with c.mu held. Concurrent callers
+// share a request, so that rejected writes do not load a node. A stalled node is not asked again until its driver
+// returns.
 func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	c.mu.Lock()
 	var answers []chan struct{}
@@ -268,13 +268,13 @@ func (c *Cluster) refresh(m *member) {
 	m.space, m.hasSpace, m.stalled, m.err = space, true, false, nil
 }
 
-// Close cancels background work and waits for it until the context ends. It does not close the drivers.
+// Close cancels background work and waits for it until ctx ends. It does not close the drivers.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.cancel()
 	return c.Wait(ctx)
 }
 
-// Wait waits for background work until the context ends.
+// Wait waits for background work until ctx ends.
 func (c *Cluster) Wait(ctx context.Context) error { return c.work.Wait(ctx) }
 
 // Remove implements buckets.Bodies. It tries all nodes even if some fail.

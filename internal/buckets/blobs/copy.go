@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// NewCopy returns a body as storage nodes have it. from is its content, or a copy from another node. Read returns ErrCorrupt if
-// from does not have the content that the row describes.
+// NewCopy returns a body in its format on storage nodes. from is the content, or a copy from another node. Read
+// returns ErrCorrupt if the content does not match the row.
 func NewCopy(b *buckets.Body, from io.ReadCloser) io.ReadCloser {
 	return &copyReader{body: b, from: from, in: bufio.NewReaderSize(from, 4<<10), sum: newSum(b), chunk: newChunk()}
 }
@@ -20,7 +20,7 @@ type copyReader struct {
 	body   *buckets.Body
 	from   io.Closer
 	in     *bufio.Reader
-	layout layout // of what is read; known after the first chunk
+	layout layout // of the source, after the first chunk
 	sum    *sum
 	chunk  *chunk // nil: closed
 	rest   []byte // of the chunk
@@ -43,7 +43,6 @@ func (r *copyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads the next chunk.
 func (r *copyReader) fill() error {
 	if r.index == chunkCount(r.body.Length) {
 		return r.finish()
@@ -72,7 +71,7 @@ func (r *copyReader) fill() error {
 	return nil
 }
 
-// detect returns the layout of what is read, by the bytes after the first chunk.
+// detect derives the source's layout from the bytes after the first chunk.
 func (r *copyReader) detect() layout {
 	c := r.chunk
 	trailer, err := r.in.Peek(trailerSize)
@@ -86,7 +85,6 @@ func (r *copyReader) detect() layout {
 	return framed
 }
 
-// read fills b.
 func (r *copyReader) read(b []byte) error {
 	for n := 0; n < len(b); {
 		m, err := r.in.Read(b[n:])
@@ -101,7 +99,7 @@ func (r *copyReader) read(b []byte) error {
 	return nil
 }
 
-// finish returns io.EOF if the body was read whole, and nothing follows.
+// finish returns io.EOF if the body was read whole and nothing follows.
 func (r *copyReader) finish() error {
 	switch _, err := r.in.ReadByte(); {
 	case err == nil:

@@ -2,8 +2,8 @@ package blobs
 
 import "holdfast/internal/buckets"
 
-// SetDamaged replaces the copies that are known to be bad from other processes, or from
-// before the start. Like those that this process has found, they are read last.
+// SetDamaged replaces the bad copies known from the database. Like bad copies found by this process, they are read
+// last.
 func (c *Cluster) SetDamaged(all []buckets.Copy) {
 	marked := make(map[badCopy]struct{}, len(all))
 	for _, one := range all {

@@ -1,11 +1,11 @@
 // Package blobs stores object bodies on storage nodes.
 //
-// A Driver is one node: a folder (package filedriver) or a cloud provider's bucket (package clouddriver). A Cluster
-// chooses nodes for the copies of a body, writes them in parallel from one stream, and reads from any copy.
+// A Driver is one node: a folder (package filedriver) or a cloud bucket (package clouddriver). A Cluster chooses
+// nodes for the copies of a body, writes them in parallel from one stream, and reads from any copy.
 //
 // Guarantees:
-//   - a body is durable on all its nodes when Put returns, and invisible after an error;
+//   - a body is durable on all its nodes when Write returns, and invisible after an error;
 //   - no byte is returned before its chunk is verified against a checksum on the node (see frame.go);
-//   - a node that is slow, full, read-only, unreachable or corrupt does not fail a request that another node can serve, even in the middle of a body;
+//   - a slow, full, read-only, unreachable or corrupt node does not fail a request that another node can serve, even in the middle of a body;
 //   - memory per request is bounded.
 package blobs

@@ -15,25 +15,25 @@ import (
 // Errors carry these codes:
 //   - errcode.NotFound: no body at the path
 //   - errcode.Invalid: wrong path, size or range
-//   - errcode.Unavailable: the node does not work now. Without space for the body, the error is ErrNotEnoughSpace too.
+//   - errcode.Unavailable: the node does not work now. If space is lacking, the error also is ErrNotEnoughSpace.
 //
 // Errors of the caller's reader or context are wrapped without a code.
 type Driver interface {
-	// Put stores or replaces a body and returns its size. The body is durable when Put succeeds; otherwise nothing is
-	// visible, even if the process is killed. Size -1 means unknown; otherwise a body of another size is Invalid.
+	// Put stores or replaces a body and returns its size. On success the body is durable; otherwise nothing is
+	// visible, even if the process is killed. A body of another size is Invalid, unless size is -1.
 	Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error)
-	// Get reads length bytes from offset, or to the end if length is -1. An offset beyond the end is Invalid; a range
-	// beyond the end is cut. An empty body can be read from offset 0.
+	// Get reads length bytes from offset, or to the end if length is -1. A range beyond the end is cut. An offset
+	// beyond the end is Invalid, but an empty body can be read from offset 0.
 	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
 	Stat(ctx context.Context, path string) (Info, error)
 	// Delete durably removes a body or a temporary file returned by Walk. A missing body is not an error.
 	Delete(ctx context.Context, path string) error
 	// Copy makes a body available at another path without reading it, or returns errors.ErrUnsupported.
 	Copy(ctx context.Context, from, to string) error
-	// Walk returns all files with paths above after, in byte order, including temporary files of killed processes.
-	// Concurrent changes may be missed. Walk ends after an error.
+	// Walk returns all files with paths above after, in byte order, including temporary files of killed processes. It
+	// may miss concurrent changes. Walk ends after an error.
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
-	// Space returns the node size. It fails if the node cannot be read, so it also serves as a health check.
+	// Space returns the node size. It also serves as a health check: it fails if the node cannot be read.
 	Space(ctx context.Context) (Space, error)
 	Close() error
 }
@@ -61,7 +61,7 @@ type Space struct {
 	ReadOnly bool // known to reject writes
 }
 
-// Unlimited is the space of a node that reports none.
+// Unlimited is for nodes that do not report their space.
 var Unlimited = Space{Total: -1, Free: -1}
 
 // TemporaryPrefix starts the names of temporary files.
@@ -71,7 +71,7 @@ const TemporaryPrefix = ".tmp-"
 // mount point of an unmounted disk.
 const MarkerName = ".holdfast-node"
 
-// Limits of paths.
+// Path limits.
 const (
 	maxPath    = 512
 	maxSegment = 200
@@ -98,7 +98,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckFile is CheckPath for Delete, which accepts temporary files too.
+// CheckFile is CheckPath for Delete: it also accepts temporary files.
 func CheckFile(path string) error {
 	folder, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {

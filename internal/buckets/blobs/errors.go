@@ -8,7 +8,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrNotEnoughSpace is wrapped if a body did not fit on a node or, from a Cluster, on enough nodes. HTTP answers 507.
+// ErrNotEnoughSpace is wrapped if a body does not fit on a node or, from a Cluster, on enough nodes. HTTP answers
+// 507.
 var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
 // full is ErrNotEnoughSpace with a cause.
@@ -18,7 +19,7 @@ func (f full) Error() string { return ErrNotEnoughSpace.Error() + ": " + f.cause
 
 func (f full) Unwrap() []error { return []error{ErrNotEnoughSpace, f.cause} }
 
-// noSpace returns ErrNotEnoughSpace with a cause, which may be nil.
+// noSpace returns ErrNotEnoughSpace. cause may be nil.
 func noSpace(cause error) error {
 	if cause == nil {
 		return ErrNotEnoughSpace
@@ -54,8 +55,8 @@ func IsSourceError(err error) bool {
 	return ok
 }
 
-// IsEnd reports whether a reader ended with io.EOF itself. A wrapped io.EOF is a failure, such as a closed
-// connection; a body cut off must not pass for a whole body.
+// IsEnd reports whether err is io.EOF itself. A wrapped io.EOF is a failure, e.g. a closed connection; a truncated
+// body must not pass for a whole body.
 func IsEnd(err error) bool {
 	return err == io.EOF //nolint:errorlint // see above
 }

@@ -10,20 +10,20 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// A copy is a sequence of frames: a data chunk and a trailer. All chunks but the last have chunkSize bytes. The
-// trailer makes each frame verifiable by itself:
+// A copy is a sequence of frames: a chunk of data and a trailer that makes it verifiable by itself. All chunks but
+// the last have chunkSize bytes.
 //
 //	offset  bytes
 //	     0      4  "HFB" and the version, 1
 //	     4      4  flags: none is defined yet
 //	     8      4  chunk index, from 0
 //	    12      4  data length
-//	    16      8  frame ID, which the row has too
+//	    16      8  frame ID, also in the row
 //	    24      8  CRC64NVME over the data and the 24 bytes above
 //
-// Numbers are big-endian. The frame ID is random per body and the same on all nodes, so a frame from another body is
-// never accepted. The checksum covers the data as stored, so that copies can be verified without a key if data is
-// ever encrypted.
+// Numbers are big-endian. The frame ID is random per body and the same on all nodes, so frames of other bodies are
+// never accepted. The checksum covers the data as stored: if data is ever encrypted, copies can be verified without a
+// key.
 //
 // Bodies older than frames are plain: their copies are the data alone.
 const (
@@ -79,7 +79,7 @@ func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSiz
 
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
-// seal appends the trailer to a chunk whose checksum is known.
+// seal appends the trailer. The chunk's checksum must be known.
 func (c *chunk) seal(id uint64, index int64) {
 	t := c.bytes[c.n : c.n+trailerSize]
 	binary.BigEndian.PutUint32(t, frameMagic)
@@ -104,7 +104,7 @@ var (
 // errNewer means that an intact copy was written by a later release.
 var errNewer = errors.New("the format of the copy is unknown")
 
-// open verifies a frame. The caller has read the expected number of bytes and compares the ID.
+// open verifies a frame. The caller checks the length and the ID.
 func (c *chunk) open(index int64) error {
 	c.layout = framed
 	c.sum = checksum.UpdateCRC64(0, c.data())
@@ -124,7 +124,7 @@ func (c *chunk) open(index int64) error {
 	return nil
 }
 
-// HasSize reports whether a copy of a body may have this size. Copies older than frames are smaller than StoredSize.
+// HasSize reports whether a copy may have this size. Copies older than frames are smaller than StoredSize.
 func HasSize(b *buckets.Body, size int64) bool {
 	return size == plain.size(b.Length) || size == framed.size(b.Length)
 }

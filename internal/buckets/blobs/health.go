@@ -11,9 +11,8 @@ import (
 // errStalled means that a node made no progress for Options.Stall or ReadStall.
 var errStalled = errcode.New(errcode.Unavailable, "storage node does not respond")
 
-// within runs an operation of a node and returns errStalled if it takes longer. The
-// operation then continues in the background, because a system call on a disk that hangs
-// cannot be interrupted.
+// within runs a node operation and returns errStalled if it takes too long. The operation then continues in the
+// background, because a system call on a hanging disk cannot be interrupted.
 func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run func(context.Context) (T, error)) (value T, err error) {
 	type result struct {
 		value T
@@ -38,8 +37,8 @@ func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run fun
 	}
 }
 
-// blame records the result of an operation of a node. A node is avoided for some time if
-// it failed, but not if the caller gave up, the body is missing, or the request is wrong.
+// blame records the result of a node operation. A failed node is avoided for some time. It is not blamed if the
+// caller gave up, the body is missing, or the request is wrong.
 func (c *Cluster) blame(ctx context.Context, m *member, err error) {
 	if err != nil && (ctx.Err() != nil || IsSourceError(err) || errcode.Is(err, errcode.NotFound) || errcode.Is(err, errcode.Invalid)) {
 		return
@@ -57,15 +56,14 @@ func (c *Cluster) blame(ctx context.Context, m *member, err error) {
 	}
 }
 
-// isAvoided reports whether a node failed recently. A clock that was set back does not
-// prolong that. The caller holds c.mu.
+// isAvoided reports whether a node failed recently. Setting the clock back does not prolong that. The caller holds
+// c.mu.
 func (c *Cluster) isAvoided(m *member) bool {
 	left := m.avoidUntil.Sub(c.Clock())
 	return left > 0 && left <= c.Avoid
 }
 
-// report passes on what a copy is like, and remembers a bad one so that the next read uses
-// another copy first.
+// report reports a copy's problem, and remembers a bad copy so that reads try it last.
 func (c *Cluster) report(f Finding) {
 	if f.Problem != Unframed {
 		c.bad.Add(badCopy{f.Node, f.Path}, struct{}{})

@@ -39,9 +39,9 @@ func (p *placement) exclude(have []*member) {
 	}
 }
 
-// next returns n more nodes, see try. If it finds too few, it first asks full, read-only and unresponsive nodes
-// again: a body is rejected only if it cannot be stored now. After a stall it asks all other nodes first, because
-// several may share a cause, and the client would wait for each.
+// next returns n more nodes. If too few are available, it first asks full, read-only and unresponsive nodes again: a
+// body is rejected only if it cannot be stored now. After a stall it first asks all other nodes, because the client
+// would wait for each node that shares the cause.
 func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	candidate := func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] }
 	if p.stalled {
@@ -56,8 +56,8 @@ func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	return p.try(n) // even if another caller has just asked
 }
 
-// try returns n more nodes: prefer nodes without recent failures, then the datacenter with the fewest copies, then
-// choose at random, weighted by free space.
+// try returns n more nodes. It prefers nodes without recent failures, then the datacenter with the fewest copies,
+// then chooses at random, weighted by free space.
 func (p *placement) try(n int) ([]*member, error) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -119,8 +119,7 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
-// sameDatacenter keeps only nodes in one datacenter, so that each datacenter gets equally many copies, however many
-// nodes it has.
+// sameDatacenter keeps the nodes of one datacenter, so that datacenters get equally many copies, regardless of size.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {
@@ -169,8 +168,8 @@ func (s Space) hasRoom(size int64) bool {
 	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
 }
 
-// lack returns the error for too few nodes: lack of space if the nodes that do not work now would not suffice either.
-// The caller holds c.mu.
+// lack returns the error for too few nodes: lack of space, if the failed nodes would not suffice either. The caller
+// holds c.mu.
 func (p *placement) lack() error {
 	possible := p.c.pending
 	for _, m := range p.c.members {

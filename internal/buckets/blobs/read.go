@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open implements buckets.Bodies. It returns once the first chunk is verified, so most errors are known before a
-// response begins.
+// Open implements buckets.Bodies. It returns after the first chunk is verified, so that most errors precede the
+// response.
 func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference, offset, length int64) (io.ReadCloser, error) {
 	if length < 0 {
 		length = body.Length - offset
@@ -38,7 +38,7 @@ func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference,
 	return r, nil
 }
 
-// OpenStored returns a copy as stored on nodes, with its size. Chunks are verified as by Open.
+// OpenStored returns a copy as stored on nodes, with its size. It verifies chunks like Open.
 func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Reference) (io.ReadCloser, int64, error) {
 	if body.Length == 0 {
 		return &bodyReader{end: io.EOF}, 0, nil
@@ -54,7 +54,7 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 	return r, r.left, nil
 }
 
-// copies returns the nodes with a copy, and an error if one is not in the cluster.
+// copies returns the nodes with a copy, and an error if some node is not in the cluster.
 func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	for _, id := range sharks {
 		m, err := c.member(id)
@@ -74,7 +74,7 @@ type bodyReader struct {
 	current *chunk // nil before the first chunk
 	offset  int    // bytes returned from the current chunk
 	skip    int    // bytes of the first chunk before the range
-	left    int64  // bytes still to return
+	left    int64  // bytes to return
 	end     error  // sticky error
 }
 
@@ -89,7 +89,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo, which saves copying each byte.
+// WriteTo implements io.WriterTo.
 func (r *bodyReader) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		next, err := r.advance()
@@ -109,7 +109,6 @@ func (r *bodyReader) WriteTo(w io.Writer) (total int64, err error) {
 
 func (r *bodyReader) returned(n int) { r.offset, r.left = r.offset+n, r.left-int64(n) }
 
-// advance returns the next bytes.
 func (r *bodyReader) advance() ([]byte, error) {
 	switch {
 	case r.end != nil:
@@ -126,7 +125,6 @@ func (r *bodyReader) advance() ([]byte, error) {
 	return r.rest(), nil
 }
 
-// rest returns the rest of the current chunk.
 func (r *bodyReader) rest() []byte {
 	if r.current == nil {
 		return nil
@@ -175,7 +173,7 @@ func (r *bodyReader) Close() error {
 
 var errClosed = errors.New("read of a body after Close")
 
-// convert gives a verified chunk the layout expected by the row.
+// convert gives a verified chunk the layout that the row expects.
 func (c *chunk) convert(b *buckets.Body, index int64) {
 	switch {
 	case !b.Frames.Set:
@@ -185,7 +183,7 @@ func (c *chunk) convert(b *buckets.Body, index int64) {
 	}
 }
 
-// lost returns the error if a chunk is on no copy. The body is lost unless a node that does not work now holds it.
+// lost returns the error for a chunk that no copy provides. The body is lost unless a failed node may have the chunk.
 func (r *reading) lost() error {
 	var all []error
 	down := false

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/optional"
 )
 
-// reading reads a body chunk by chunk. Each chunk comes from any copy in which it is good, so copies damaged in
-// different places serve the whole body.
+// reading reads a body chunk by chunk. Each chunk may come from any good copy, so copies damaged in different places
+// still yield the whole body.
 type reading struct {
 	c        *Cluster
 	ctx      context.Context //nolint:containedctx // of the request
@@ -37,7 +37,7 @@ type replica struct {
 	rank     int  // lower ranks are tried first
 	failedAt int64
 	err      error   // last failure
-	used     bool    // has returned a chunk
+	used     bool    // returned a chunk
 	reported Problem // last reported problem
 }
 
@@ -111,8 +111,8 @@ func (r *reading) next() (*chunk, error) {
 	}
 }
 
-// accept compares the whole body with its checksum, if it is read whole. Good chunks make a wrong body only if the
-// row is wrong.
+// accept checks the whole body's checksum, if the body is read whole. It fails for good chunks only if the row is
+// wrong.
 func (r *reading) accept(c *chunk) error {
 	if r.whole == nil {
 		return nil
@@ -167,7 +167,7 @@ func (r *reading) open() error {
 	}
 }
 
-// verifier returns a verifier with the current state, because a source's goroutine uses it.
+// verifier snapshots the current state for a source's goroutine.
 func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
@@ -186,8 +186,7 @@ func (r *reading) pick() *replica {
 	return slices.MinFunc(left, func(a, b *replica) int { return cmp.Compare(a.rank, b.rank) })
 }
 
-// adopt takes a verified copy's frames for the body if its row lacks them: it is garbage, or was read before it got
-// frames.
+// adopt takes over a verified copy's frames if the row lacks them: it is garbage, or was read before it got frames.
 func (r *reading) adopt(id, crc64 uint64) {
 	if !r.body.Frames.Set {
 		r.body.Frames = optional.Some(buckets.Frames{ID: id, CRC64NVME: crc64})
@@ -201,8 +200,8 @@ func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }
 
-// survey verifies a copy against the body's checksum. Then all chunk checksums are known, and chunks of any copy can
-// be verified.
+// survey verifies a copy against the body's checksum. Then chunk checksums are known, and chunks of any copy can be
+// verified.
 func (r *reading) survey(p *replica) error {
 	w, err := r.c.readWhole(r.ctx, p.node, r.path, r.verifier(p), nil)
 	if errors.Is(err, errLayout) && !p.switched {

@@ -14,8 +14,8 @@ import (
 // ErrCorrupt is wrapped by errors for a body with a wrong checksum or length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body from body.Sharks to n more nodes and returns them. It avoids nodes in have, which hold a
-// copy, perhaps a bad one.
+// Replicate copies a body from body.Sharks to n more nodes and returns them. It avoids the nodes in have, which have
+// a copy, perhaps a bad one.
 func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
 	from, err := c.copies(body.Sharks)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Refer
 	return ids, nil
 }
 
-// Restore writes a copy from body.Sharks to a node and replaces any existing copy. The node may itself be a source:
-// chunks that are good nowhere else come from the replaced copy.
+// Restore writes a copy from body.Sharks to a node and replaces any existing copy. The node may itself be a source,
+// for chunks that are good nowhere else.
 func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Reference, node string) error {
 	to, err := c.member(node)
 	if err != nil {
@@ -60,14 +60,13 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	return err
 }
 
-// copySet is the copies of a body.
 type copySet struct {
 	path string
 	body *buckets.Reference
 	on   []*member
 }
 
-// replicate copies a body to n nodes of a placement. On an error it returns the nodes that succeeded.
+// replicate copies a body to n nodes of a placement. After an error it returns the nodes that succeeded.
 func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
 		nodes, err := p.next(ctx, 1)
@@ -150,9 +149,9 @@ type Verified struct {
 	Frames buckets.Frames // ID is 0 without frames
 }
 
-// Verify reads one copy and verifies each chunk and the whole. It returns ErrCorrupt for a bad copy and
-// errcode.NotFound for a missing copy, without reporting a finding. A good copy is Unframed if it or its row lacks
-// frames. pace, if not nil, is called before each chunk.
+// Verify verifies one copy, each chunk and the whole. It returns ErrCorrupt for a bad copy and errcode.NotFound for a
+// missing one, without reporting a finding. A good copy is Unframed if it or its row lacks frames. pace, if not nil,
+// is called before each chunk.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
 	if err != nil {
@@ -178,7 +177,7 @@ type whole struct {
 	sums  []uint64 // CRC64NVME per chunk
 	crc64 uint64   // whole body
 	id    uint64   // frame ID
-	size  int64    // size of the copy
+	size  int64    // of the copy
 }
 
 // readWhole reads a copy and verifies that it is the body.
@@ -213,8 +212,8 @@ func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verif
 	return w, sum.check()
 }
 
-// Copy makes a body available at another path on the same nodes without reading it. If a node cannot do that, it
-// returns errors.ErrUnsupported and leaves nothing behind.
+// Copy makes a body available at another path on the same nodes without reading it. If a node cannot, Copy returns
+// errors.ErrUnsupported and leaves nothing behind.
 func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) error {
 	var done []*member
 	for _, id := range sharks {
@@ -235,7 +234,7 @@ func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) er
 	return nil
 }
 
-// Walk returns the files of a node; see Driver.
+// Walk is Driver.Walk.
 func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, error] {
 	m, err := c.member(node)
 	if err != nil {
@@ -255,7 +254,7 @@ func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
 	return info, err
 }
 
-// Ping returns an error if a node does not work now.
+// Ping returns an error if a node does not work.
 func (c *Cluster) Ping(ctx context.Context, node string) error {
 	m, err := c.member(node)
 	if err != nil {

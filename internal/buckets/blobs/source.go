@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source reads and verifies chunks from one copy in its own goroutine, which may be left behind if the node hangs. It
-// reads one chunk ahead, so that verifying overlaps sending.
+// source reads and verifies the chunks of one copy in a goroutine, which is left behind if the node hangs. It reads
+// one chunk ahead, so that verifying overlaps sending.
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
@@ -45,7 +45,8 @@ type verifier struct {
 // errLayout means that a copy uses the other layout.
 var errLayout = errors.New("the copy has another layout")
 
-// verify returns an error for a wrong chunk. Without sums and frame ID, the caller compares a larger body as a whole.
+// verify returns an error for a wrong chunk. Without sums and frame ID, a larger body is verified whole by the
+// caller.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
 		c.measure()
@@ -70,10 +71,9 @@ func (v *verifier) verify(c *chunk, index int64) error {
 	return nil
 }
 
-// span is a range of chunk indexes; to is exclusive.
+// span is a half-open range of chunk indexes.
 type span struct{ from, to int64 }
 
-// openSource starts reading chunks from a copy.
 func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, part span) *source {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &source{
@@ -135,7 +135,6 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 	return r, err
 }
 
-// errShort reports a copy that ends early.
 func errShort(size int64) error {
 	return errcode.Wrap(errcode.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
 }

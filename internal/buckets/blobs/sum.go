@@ -11,11 +11,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// sum compares a body with the checksum of the whole that its row has: the CRC64NVME, or
-// for a body that was written before there were frames the CRC32C or the MD5.
+// sum compares a body with the row's checksum: CRC64NVME, or for bodies older than frames CRC32C or MD5.
 type sum struct {
 	want  []byte
-	hash  hash.Hash      // nil: the CRC64NVME, which follows from those of the chunks
+	hash  hash.Hash      // nil: CRC64NVME, combined from the chunks
 	crc64 checksum.CRC64 // of the body so far
 }
 
@@ -32,7 +31,7 @@ func newSum(b *buckets.Body) *sum {
 	return s
 }
 
-// add adds a chunk whose own sum is known.
+// add adds a chunk whose checksum is known.
 func (s *sum) add(c *chunk) {
 	s.crc64.Append(c.sum, int64(c.n))
 	if s.hash != nil {
@@ -40,7 +39,7 @@ func (s *sum) add(c *chunk) {
 	}
 }
 
-// check returns an error if what was added is not the body.
+// check compares the added data with the row.
 func (s *sum) check() error {
 	var got []byte
 	if s.hash != nil {

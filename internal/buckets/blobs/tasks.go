@@ -5,15 +5,13 @@ import (
 	"sync"
 )
 
-// tasks are goroutines that go on after requests. Unlike a sync.WaitGroup, it may get new ones while somebody
-// waits.
+// tasks tracks background goroutines. Unlike a sync.WaitGroup, it may start tasks while someone waits.
 type tasks struct {
 	mu    sync.Mutex
 	count int
 	idle  chan struct{} // closed when the last task ends; nil: nobody waits
 }
 
-// Go runs a function.
 func (t *tasks) Go(fn func()) {
 	t.mu.Lock()
 	t.count++
@@ -33,7 +31,7 @@ func (t *tasks) done() {
 	}
 }
 
-// Wait waits until there is a moment without any, or ctx ends.
+// Wait waits until no task runs, or ctx ends.
 func (t *tasks) Wait(ctx context.Context) error {
 	t.mu.Lock()
 	if t.count == 0 {

@@ -22,8 +22,8 @@ const removeTimeout = time.Minute
 
 var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
 
-// Write implements buckets.Bodies. The slowest node sets the pace. A node that fails or stalls is replaced: the body
-// is written again if it is in memory, or else copied from another node at the end.
+// Write implements buckets.Bodies. The slowest node sets the pace. If a node fails or stalls, another node gets the
+// body: at once if it is in memory, otherwise as a copy at the end.
 func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (buckets.Stored, error) {
 	if err := CheckPath(path); err != nil {
 		return buckets.Stored{}, err
@@ -55,7 +55,7 @@ type write struct {
 	c      *Cluster
 	ctx    context.Context //nolint:containedctx // of the request
 	path   string
-	size   int64 // most bytes of the source; -1: unknown
+	size   int64 // limit for the source; -1: unknown
 	copies int
 	p      *placement
 	src    buckets.Summed // nil: the source does not compute chunk checksums
@@ -67,7 +67,7 @@ type write struct {
 	keep   bool      // keep copies completed after giving up
 }
 
-// stored returns the body's nodes and the row data to verify it.
+// stored returns the body's nodes and frames.
 func (w *write) stored() buckets.Stored {
 	s := buckets.Stored{Frames: buckets.Frames{ID: w.id, CRC64NVME: w.sum.Sum()}}
 	for _, m := range w.done {
@@ -86,7 +86,7 @@ func (w *write) seal(c *chunk) {
 	}
 }
 
-// sumOf returns the next chunk's checksum, derived from the source's checksum if it computes one.
+// sumOf returns the next chunk's checksum, derived from the source's checksum if possible.
 func (w *write) sumOf(c *chunk) uint64 {
 	if w.src != nil {
 		if whole, ok := w.src.CRC64NVME(); ok {
@@ -143,7 +143,6 @@ func (p *put) wait(ctx context.Context) error {
 	return p.err
 }
 
-// settle records the result of a put.
 func (w *write) settle(p *put, err error) {
 	w.c.blame(w.ctx, p.node, err)
 	if err != nil {
@@ -169,7 +168,6 @@ func (c *Cluster) wrote(m *member, size int64) {
 	}
 }
 
-// whole stores a body from memory.
 func (w *write) whole(body *chunk) error {
 	w.seal(body)
 	w.total = int64(len(body.stored()))
@@ -339,7 +337,7 @@ func (w *write) undo() {
 	}
 }
 
-// abandon cancels a put and removes any copy it made, unless w.keep.
+// abandon cancels a put and removes its copy, unless w.keep.
 func (w *write) abandon(p *put) {
 	p.cancel()
 	if w.keep {
@@ -353,7 +351,7 @@ func (w *write) abandon(p *put) {
 	})
 }
 
-// removeLater removes a copy in the background. An audit finds it if that fails.
+// removeLater removes a copy in the background. If that fails, an audit finds the copy.
 func (c *Cluster) removeLater(m *member, path string) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)

@@ -33,17 +33,16 @@ type Options struct {
 	Clock   clock.Clock
 	Folder  string // for temporary files, locked by the caller
 
-	// Show reports the progress of each step, from one goroutine at a time; total 0 means unknown.
+	// Show reports progress, from one goroutine at a time; total 0 means unknown.
 	Show func(step Step, n, total int64)
-	// Waiting is called, possibly concurrently, while a backup holds garbage collection. Until the hold ends, no row
-	// changes and no copy is removed. The hold of a killed backup ends at expires.
+	// Waiting is called, possibly concurrently, while a backup holds garbage collection. No row changes and no copy
+	// is removed until the hold ends. If the backup was killed, its hold ends at expires.
 	Waiting func(expires buckets.Moment)
 }
 
-// holdPoll is how often a hold is checked.
 const holdPoll = 200 * time.Millisecond
 
-// wait waits while a backup holds garbage collection.
+// wait blocks while a backup holds garbage collection.
 func (o *Options) wait(ctx context.Context) error {
 	for first := true; ; first = false {
 		until, err := o.Store.Held(ctx, buckets.At(o.Clock()))
@@ -62,24 +61,24 @@ func (o *Options) wait(ctx context.Context) error {
 // Step is a step of an audit or drain.
 type Step string
 
-// The steps.
+// Steps in order.
 const (
 	Listing   Step = "references" // read references from the database
-	Comparing Step = "copies"     // compare nodes with them
-	Deciding  Step = "findings"   // recheck findings and repair them
+	Comparing Step = "copies"     // compare nodes with the references
+	Deciding  Step = "findings"   // recheck and repair findings
 	Moving    Step = "bodies"     // move bodies off a node
 )
 
 // Problem classifies a Finding.
 type Problem string
 
-// The problems.
+// Problems.
 const (
-	Unreferenced Problem = "unreferenced" // a file that no row names
+	Unreferenced Problem = "unreferenced" // no row names the file
 	Missing      Problem = "missing"      // a row names a missing copy
 	Corrupt      Problem = "corrupt"      // wrong length or checksum, or unreadable
 	FewCopies    Problem = "few-copies"   // a row names too few nodes
-	WrongUsage   Problem = "wrong-usage"  // a usage counter is wrong
+	WrongUsage   Problem = "wrong-usage"  // wrong usage counter
 	BadNode      Problem = "bad-node"     // unreadable node
 )
 
@@ -94,7 +93,7 @@ type Finding struct {
 	Account  buckets.AccountID `json:"account,omitempty"`
 	Bucket   buckets.BucketID  `json:"bucket,omitempty"`
 	Object   string            `json:"object,omitempty"` // object name, also for a part
-	Body     buckets.ObjectID  `json:"body,omitempty"`   // body ID of the object or part
+	Body     buckets.ObjectID  `json:"body,omitempty"`
 	Upload   buckets.UploadID  `json:"upload,omitempty"` // set for a part
 	Part     int               `json:"part,omitempty"`
 	Size     int64             `json:"size,omitempty"`
@@ -104,14 +103,14 @@ type Finding struct {
 	Lost     bool              `json:"lost,omitempty"` // no good copy is left
 }
 
-// AuditOptions select what an audit does.
+// AuditOptions select an audit's scope.
 type AuditOptions struct {
-	Verify bool // read every copy and verify its checksum
+	Verify bool // verify the checksum of every copy
 	Repair bool
-	Node   string        // audit only this node, without counters; empty: all
-	Level  int           // copies that a body should have; 0: as many as its row names
+	Node   string        // audit only this node, without counters
+	Level  int           // expected copies per body; 0: as in its row
 	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0: DefaultGrace
-	// UnknownAccounts also removes unreferenced files of accounts missing from the database. They may belong to
+	// UnknownAccounts also removes unreferenced files of accounts that this database lacks. They may belong to
 	// another database.
 	UnknownAccounts bool
 	// Restart discards an interrupted audit.
@@ -121,15 +120,15 @@ type AuditOptions struct {
 // Grace periods for unreferenced files.
 const (
 	DefaultGrace = 24 * time.Hour
-	MinGrace     = 2 * buckets.CommitWithin // allows for clock differences between nodes
+	MinGrace     = 2 * buckets.CommitWithin // tolerates clock differences between nodes
 )
 
 // Result is the result of an audit.
 type Result struct {
 	Began   time.Time         `json:"began"`
 	Bodies  int64             `json:"bodies"` // objects, parts and garbage
-	Copies  int64             `json:"copies"` // compared copies
-	Young   int64             `json:"young"`  // unreferenced files within the grace period
+	Copies  int64             `json:"copies"`
+	Young   int64             `json:"young"` // unreferenced files within the grace period
 	Found   map[Problem]int64 `json:"found"`
 	Left    int64             `json:"left"`      // unrepaired findings
 	Resumed bool              `json:"continued"` // continues an interrupted audit
@@ -144,16 +143,16 @@ type audit struct {
 	result  Result
 	pending int64 // undecided findings
 
-	// background is set on a server, where a failed node must not count as a node without the copy. marks leaves
-	// damaged copies to Repair.
+	// background is set on a server, where copies on a failed node do not count as missing. marks leaves damaged
+	// copies to Repair.
 	background, marks bool
 
-	accounts map[buckets.AccountID]bool // whether the account exists, as far as looked up
+	accounts map[buckets.AccountID]bool // which exist, as far as looked up
 }
 
-// Audit compares bodies on storage nodes and usage counters with the database, and calls report for every finding.
-// After an interruption, even by SIGKILL, the next call with the same options resumes at most a few seconds earlier
-// and does not repeat repaired findings.
+// Audit compares bodies on storage nodes and usage counters with the database, and reports every finding. After an
+// interruption, even by SIGKILL, the next call with the same options resumes at most a few seconds earlier and does
+// not repeat repaired findings.
 func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding) error) (Result, error) {
 	ao.Grace = max(cmp.Or(ao.Grace, DefaultGrace), MinGrace)
 	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report, accounts: map[buckets.AccountID]bool{}}
@@ -183,7 +182,6 @@ func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding)
 	return a.result, a.state.remove()
 }
 
-// say reports a decided finding.
 func (a *audit) say(f Finding) error {
 	a.result.Found[f.Problem]++
 	if !f.Repaired {
@@ -192,7 +190,6 @@ func (a *audit) say(f Finding) error {
 	return a.report(f)
 }
 
-// of fills in the object that owns the body.
 func (f Finding) of(b *body) Finding {
 	f.Path, f.Account, f.Bucket, f.Object, f.Size = b.path, b.ref.Owner, b.ref.Bucket, b.ref.Name, b.ref.Length
 	f.Body, f.Upload, f.Part = b.ref.ID, b.ref.Upload, b.ref.Number
@@ -246,7 +243,7 @@ func (a *audit) list(ctx context.Context) error {
 	return a.state.save()
 }
 
-// findInRow checks the node list of a row.
+// findInRow checks a row's node list.
 func (a *audit) findInRow(b *body) error {
 	if b.ref.Garbage || a.Node != "" {
 		return nil
@@ -264,7 +261,7 @@ func (a *audit) findInRow(b *body) error {
 	return nil
 }
 
-// auditUsage recounts all accounts. Each account is read from one snapshot, so concurrent writes do not matter.
+// auditUsage recounts all accounts, each in one snapshot, so concurrent writes do not matter.
 func (a *audit) auditUsage(ctx context.Context) error {
 	if a.Node != "" {
 		return nil
@@ -292,7 +289,7 @@ func (a *audit) auditUsage(ctx context.Context) error {
 	}
 }
 
-// decide rereads the references, drops contradicted findings, and repairs the rest.
+// decide rereads the references, drops outdated findings and repairs the rest.
 func (a *audit) decide(ctx context.Context) error {
 	if a.pending = a.state.Findings; a.pending == 0 {
 		return nil
@@ -322,7 +319,7 @@ func (a *audit) decide(ctx context.Context) error {
 	return a.decideAll(ctx)
 }
 
-// sortFindings sorts the findings by path and returns their paths.
+// sortFindings sorts the findings by path and returns the set of paths.
 func (a *audit) sortFindings() (*filter, error) {
 	in, err := openLines(filepath.Join(a.Folder, findingsFile), 0)
 	if err != nil {

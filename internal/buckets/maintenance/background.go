@@ -16,27 +16,25 @@ import (
 )
 
 const (
-	// background is the work folder.
 	background = "background"
 	// backgroundLease is held by the process that repairs and scrubs.
 	backgroundLease = background
-	// backgroundHolder prefixes the holder of a short server lease. Commands wait for it.
+	// backgroundHolder prefixes the holder of a short server lease, for which commands wait.
 	backgroundHolder = background + " "
-	// backgroundEvery is how often a server checks for damaged copies and the lease.
+	// backgroundEvery is how often a server checks damaged copies and the lease.
 	backgroundEvery = 10 * time.Second
-	// scrubDelay delays scrubbing after server start; less with a short buckets.scrub_interval.
+	// scrubDelay delays scrubbing after server start, unless buckets.scrub_interval is short.
 	scrubDelay = time.Minute
-	// repairBatch is how many copies are repaired before commands get a turn.
+	// repairBatch limits the repairs before commands get a turn.
 	repairBatch = 32
-	// mostMarks is how many marks a process caches, so that reads prefer other copies.
+	// mostMarks limits the marks that a process caches so that reads avoid damaged copies.
 	mostMarks = 10_000
 )
 
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
 
-// Start begins background work until ctx ends: it stores reports of damaged copies, repairs them, scrubs nodes and
-// adds frames. One process at a time repairs and scrubs. wait waits for the end. When Start returns, the damaged
-// copies are known.
+// Start stores reports of damaged copies, repairs them, scrubs nodes and adds frames until ctx ends. One process at a
+// time repairs and scrubs. Start returns once damaged copies are known; wait waits for the end.
 func (s *Service) Start(ctx context.Context) (wait func()) {
 	_ = s.loadMarks(ctx) // watchMarks retries
 	unframed := s.framing.begin()
@@ -60,7 +58,7 @@ func (s *Service) Start(ctx context.Context) (wait func()) {
 	return jobs.Wait
 }
 
-// say logs an error once while it stays the same.
+// say logs an error unless it repeats the last one.
 func (s *Service) say(err error) {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errLeaseLost) && !errors.Is(err, s.o.ReadOnly) {
@@ -74,7 +72,7 @@ func (s *Service) say(err error) {
 	s.said = text
 }
 
-// watchMarks keeps the cluster informed about marks from all processes.
+// watchMarks keeps the cluster informed about the marks of all processes.
 func (s *Service) watchMarks(ctx context.Context) {
 	for {
 		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
@@ -99,16 +97,15 @@ func (s *Service) loadMarks(ctx context.Context) error {
 	return nil
 }
 
-// nudge makes the lease holder check for damaged copies at once.
+// nudge makes the lease holder check for damaged copies now.
 func (s *Service) nudge() { signal(s.wake) }
 
-// lease returns a lease request for this process.
 func (s *Service) lease(name string) (buckets.Lease, error) {
 	host, err := os.Hostname()
 	return buckets.Lease{Name: name, Holder: s.id, Process: fmt.Sprintf("the background work of process %d on %s", os.Getpid(), host), Left: leaseTime}, err
 }
 
-// lead works while this process holds the lease, if it gets it now.
+// lead works while this process holds the lease, if it can get it now.
 func (s *Service) lead(ctx context.Context) error {
 	if err := s.o.Whole(ctx); err != nil {
 		return nil //nolint:nilerr // rows that are not copied yet would look deleted
@@ -130,7 +127,7 @@ func (s *Service) lead(ctx context.Context) error {
 		var jobs sync.WaitGroup
 		for i, job := range []func(context.Context) error{s.repairs, s.scrubs} {
 			jobs.Go(func() {
-				defer stop() // give back the lease after an error
+				defer stop() // give up the lease after an error
 				errs[i] = job(ctx)
 			})
 		}
@@ -139,7 +136,7 @@ func (s *Service) lead(ctx context.Context) error {
 	})
 }
 
-// exclusively waits for running audits and drains, then runs fn without them.
+// exclusively runs fn while no audit or drain runs.
 func (s *Service) exclusively(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(leaseName)
 	if err != nil {
@@ -159,7 +156,7 @@ func (s *Service) exclusively(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
-// repairs rewrites damaged copies when due.
+// repairs repairs damaged copies when due.
 func (s *Service) repairs(ctx context.Context) error {
 	for {
 		again, err := s.RepairDue(ctx)
@@ -183,7 +180,7 @@ func (s *Service) repairs(ctx context.Context) error {
 	}
 }
 
-// RepairDue repairs a batch of due damaged copies and reports whether there may be more.
+// RepairDue repairs a batch of due damaged copies. again means that more may be due.
 func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	now := buckets.At(s.o.Clock())
 	due, err := s.o.Store.DueMarks(ctx, now, repairBatch)
@@ -191,7 +188,7 @@ func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if until, err := s.o.Store.Held(ctx, now); err != nil || until != 0 {
-		return false, err // a backup runs, so nothing may change
+		return false, err // during a backup nothing may change
 	}
 	marks, err := s.withSiblings(ctx, due)
 	if err != nil {
@@ -207,7 +204,7 @@ func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	return len(due) == repairBatch, s.loadMarks(ctx)
 }
 
-// withSiblings adds marks on other copies of the same bodies: they must not count as good.
+// withSiblings adds marks on other copies of the same bodies, which must not count as good.
 func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buckets.Damage, error) {
 	all, err := s.o.Store.Marked(ctx, buckets.DamageQuery{Limit: mostMarks})
 	if err != nil {
@@ -223,7 +220,6 @@ func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buc
 	return due, nil
 }
 
-// repaired counts and logs a repair attempt.
 func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	log := func(level slog.Level, text string) {
 		s.o.Log.Log(context.Background(), level, text, "node", d.Node, "path", d.Path, "problem", d.Problem)
@@ -237,7 +233,6 @@ func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	}
 }
 
-// scrubs runs the scrubber until ctx ends.
 func (s *Service) scrubs(ctx context.Context) error {
 	every := s.o.ScrubEvery
 	if every == 0 {

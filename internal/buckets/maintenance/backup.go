@@ -21,19 +21,18 @@ import (
 )
 
 const (
-	// copiers is how many bodies are copied at once.
+	// copiers is the number of concurrent copies.
 	copiers = 8
-	// passes is how often a missing body is looked for, after pauses of 1 to 32 seconds. It may have moved to another
-	// node, or be garbage claimed before the hold, whose row goes after its bodies.
+	// passes limits how often a missing body is looked for, with pauses of 1 to 32 seconds. It may have moved to
+	// another node, or be garbage claimed before the hold, whose row is removed after its bodies.
 	passes = 7
-	// restorePasses is how often to try a body that a bucket could not deliver.
+	// restorePasses limits the attempts for a body that a bucket could not deliver.
 	restorePasses = 4
 )
 
 var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
 
-// Hold stops the garbage collectors of all processes from removing bodies. The hold is stored in the database and
-// expires if this process dies.
+// Hold stops garbage collection in all processes. It is stored in the database and expires if this process dies.
 func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.Context, release func(), err error) {
 	id := buckets.NewUUID()
 	extend := func(ctx context.Context) error {
@@ -72,13 +71,13 @@ func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.C
 
 // Copied lists the bodies that CopyBodies skipped.
 type Copied struct {
-	Elsewhere map[string]int64 // bodies not on any folder node, by their first node
-	Lost      []string         // paths and reasons for bodies without a good copy
+	Elsewhere map[string]int64 // number of bodies on other nodes, by their first node
+	Lost      []string         // paths and reasons
 }
 
-// CopyBodies copies every body on nodes with a folder, including garbage: objects deleted after the database was
-// copied are still in that copy. Each body is read once, from any good copy, and hard-linked into the folders of its
-// other nodes. dir is for temporary files.
+// CopyBodies copies every body on nodes with a folder. It includes garbage, because the database copy may still
+// contain objects that were deleted since. Each body is read once, from any good copy, and hard-linked into the
+// folders of its other nodes. dir is for temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -92,12 +91,11 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 	return copied, nil
 }
 
-// Source opens a body for a restore. errcode.NotFound means missing, errcode.Internal damaged, and
-// errcode.Unavailable that a retry may work.
+// Source opens a body for a restore. errcode.NotFound means missing, Internal damaged, and Unavailable retryable.
 type Source func(ctx context.Context, path string) (io.ReadCloser, error)
 
-// RestoreBodies writes every body of a restored database into its nodes' folders and verifies it against its row's
-// checksum. Garbage may lack bodies. dir is for temporary files.
+// RestoreBodies writes every body of a restored database into its nodes' folders and verifies its checksum. Garbage
+// may lack bodies. dir is for temporary files.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
@@ -121,7 +119,6 @@ func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[str
 	return c.copied(), nil
 }
 
-// run copies all bodies to node folders.
 func (c *copier) run(ctx context.Context, dir string, folders map[string]string) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
 	for id, folder := range folders {
@@ -143,13 +140,11 @@ func (c *copier) run(ctx context.Context, dir string, folders map[string]string)
 	return c.sync()
 }
 
-// copied returns the bodies that could not be copied.
 func (c *copier) copied() Copied {
 	slices.Sort(c.corrupt)
 	return Copied{Elsewhere: c.elsewhere, Lost: c.corrupt}
 }
 
-// copier copies bodies to a backup folder.
 type copier struct {
 	o        *Options
 	progress func(done, total int64)
@@ -158,12 +153,12 @@ type copier struct {
 
 	passes    int
 	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error) // opens a body as stored on nodes
-	isLost    func(error) bool                                                            // retrying would not find the body
-	isRestore bool                                                                        // garbage may lack its bodies
+	isLost    func(error) bool                                                            // retrying is pointless
+	isRestore bool                                                                        // garbage may lack bodies
 
 	mu        sync.Mutex
 	done      int64
-	elsewhere map[string]int64  // bodies on no file node, by their first node
+	elsewhere map[string]int64  // number of bodies on no folder node, by their first node
 	lost      map[string]string // reasons, by path
 	corrupt   []string          // bodies without a good copy, and reasons
 }
@@ -204,8 +199,7 @@ func (c *copier) close() (err error) {
 	return err
 }
 
-// pass copies all bodies, or those missed before. It lists them first, because a transaction must not last as long as
-// the copy.
+// pass copies all bodies, or those missed before. It lists them first, to keep the transaction short.
 func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	list, err := os.CreateTemp(dir, ".bodies-*")
 	if err != nil {
@@ -285,7 +279,7 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
-// copy copies one body. Errors of the nodes it reads are source errors.
+// copy copies one body. Read errors are source errors.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {
@@ -315,7 +309,7 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked links a body into another folder. It returns false if the file system lacks hard links; the caller then
+// linked hard-links a body into another folder. If the file system lacks hard links, it returns false, and the caller
 // verifies and copies again.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
@@ -323,7 +317,7 @@ func (c *copier) linked(b *body, from, to target) bool {
 	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
 }
 
-// sync makes the folders durable. The driver does so for files, but not for links.
+// sync makes the folders durable. The driver syncs files, but not links.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
 		root, err := os.OpenRoot(t.dir)

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// body is a body that a row has, with its path on storage nodes.
+// body is a referenced body with its path on storage nodes.
 type body struct {
 	path string
 	ref  buckets.Reference
@@ -19,7 +19,7 @@ func newBody(r buckets.Reference) body {
 	return body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
 }
 
-// encodeLine returns a line of a sorter.
+// encodeLine returns a line for a sorter.
 func encodeLine(path string, v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -30,7 +30,7 @@ func encodeLine(path string, v any) ([]byte, error) {
 
 var errLine = errors.New("the file of an audit or a drain is damaged: run the command with --restart")
 
-// decodeLine decodes a line of a sorter into v.
+// decodeLine decodes a sorter line into v.
 func decodeLine(line []byte, v any) (path string, err error) {
 	before, text, ok := bytes.Cut(line, []byte{'\t'})
 	if !ok || json.Unmarshal(text, v) != nil {
@@ -45,7 +45,7 @@ type bodies struct {
 	body
 }
 
-// next reads the next body that keep returns true for, or sets ended.
+// next reads the next body for which keep returns true, or sets ended.
 func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	for {
 		if err := b.lines.next(); err != nil || b.ended {
@@ -62,7 +62,7 @@ func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	}
 }
 
-// filter is a set of paths that may have more than were added.
+// filter is a set of path hashes. has may return true for other paths.
 type filter struct {
 	seed maphash.Seed
 	bits []uint64

@@ -14,13 +14,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// batchSize copies are compared before the position is stored; readers limits concurrent reads.
+// batchSize copies are compared between saves. readers limits concurrent reads.
 const (
 	batchSize = 64
 	readers   = 4
 )
 
-// compareAll compares the files of all nodes with the references, node by node.
+// compareAll compares each node's files with the references.
 func (a *audit) compareAll(ctx context.Context) error {
 	var compared, total int64
 	for _, p := range a.state.Nodes {
@@ -56,7 +56,7 @@ func keys[V any](m map[string]V) iter.Seq[string] {
 	}
 }
 
-// comparison compares a node's files with the expected bodies, both ordered by path.
+// comparison merges a node's files and expected bodies, both ordered by path.
 type comparison struct {
 	*audit
 	node  string
@@ -72,7 +72,7 @@ type comparison struct {
 type item struct {
 	file   *blobs.Info
 	body   *body
-	offset int64 // position in the list of bodies after this item
+	offset int64 // in the list of bodies, after this item
 	found  *Finding
 	young  bool // too young to be a finding
 	failed error
@@ -128,11 +128,11 @@ func (c *comparison) merge(ctx context.Context) error {
 type pairs struct {
 	rows   *bodies
 	node   string
-	after  string // skip rows and files up to this path
+	after  string // skip up to this path
 	until  string // last path; "": no limit
 	next   func() (blobs.Info, error, bool)
-	file   *blobs.Info // next file; nil: end
-	offset int64       // position in the list of bodies after the last row taken
+	file   *blobs.Info // nil: end
+	offset int64       // in the list of bodies, after the last row taken
 }
 
 func (p *pairs) ended() bool { return p.file == nil && p.rows.ended }
@@ -161,7 +161,7 @@ func (p *pairs) nextRow() error {
 	}
 }
 
-// take returns the next path with its file, row, or both. An error concerns the following item.
+// take returns the next path with its file, row, or both. An error belongs to the following item.
 func (p *pairs) take() (i item, err error) {
 	file, row := p.file, !p.rows.ended
 	if file != nil && row {
@@ -183,7 +183,7 @@ func (p *pairs) take() (i item, err error) {
 	return i, err
 }
 
-// flush checks the batch and stores findings and position.
+// flush checks the batch, then stores findings and position.
 func (c *comparison) flush(ctx context.Context) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
@@ -222,7 +222,7 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
-// check returns the problem with an item, or nil.
+// check returns the item's problem, or nil.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -263,8 +263,8 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	return &f, nil
 }
 
-// verify reads a copy and describes any problem. A missing copy is not a problem: it was removed after the walk, or
-// the next audit finds it.
+// verify reads a copy and describes any problem. A missing copy is no problem: either it was removed after the walk,
+// or the next audit finds it.
 func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pace) (v verified, detail string, err error) {
 	v.Verified, err = a.Cluster.Verify(ctx, b.path, b.ref, node, pace)
 	switch {
@@ -284,16 +284,16 @@ func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pac
 	return v, "the copy cannot be read: " + err.Error(), nil // a bad sector on a working disk
 }
 
-// verified is the knowledge about a copy; Whole means that it was read.
+// verified is the result of verify. Whole means that the copy was read.
 type verified struct {
 	blobs.Verified
 	Whole bool
 }
 
-// addFrames gives a body its missing frames. The next pass retries failures.
+// addFrames adds missing frames to a body. The next pass retries failures.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
-		return nil // that node's comparison does it
+		return nil // left to that node's comparison
 	}
 	if until, err := c.Store.Held(ctx, buckets.At(c.Clock())); err != nil || until != 0 {
 		return err

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// group holds the findings for one path, and the body from the second reading.
+// group holds the findings for a path and the reread body.
 type group struct {
 	path     string
 	body     *body // nil: unreferenced
@@ -117,8 +117,8 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	return a.sayAll(g.findings)
 }
 
-// unmark removes the marks of repaired copies that are good or gone. Marks seen again after the repair began stay.
-// Repair settles its own marks.
+// unmark removes marks on copies that are good or gone, unless they were seen again since began. Repair settles its
+// own marks.
 func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
 	if a.background {
 		return nil
@@ -148,7 +148,6 @@ func (a *audit) sayAll(all []Finding) error {
 	return nil
 }
 
-// isDamage reports whether a finding is about a copy that should be good.
 func isDamage(f Finding) bool { return f.Problem == Missing || f.Problem == Corrupt }
 
 // holds reports whether a finding is still true.
@@ -192,11 +191,11 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// isUnchanged reports whether a file is still the found file. An unreadable file counts as unchanged, so that it is
+// isUnchanged reports whether the file is still the one found. An unreadable file counts as unchanged, to be
 // reported.
 func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	if blobs.IsTemporary(f.Path) {
-		return true // a later write would show in its time
+		return true // a later write would change its time
 	}
 	info, err := a.Cluster.Stat(ctx, f.Node, f.Path)
 	if err != nil {
@@ -205,8 +204,8 @@ func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	return info.Size == f.Size && info.Modified.Equal(f.Modified)
 }
 
-// repair repairs the findings for a path. Referenced copies come first: an unreferenced file may be the only good
-// copy.
+// repair repairs the findings for a path. Referenced copies come first, because an unreferenced file may be the only
+// good copy.
 func (a *audit) repair(ctx context.Context, g *group) {
 	var broken, strays []string
 	few := false
@@ -244,8 +243,8 @@ func (a *audit) repair(ctx context.Context, g *group) {
 			f.Detail = "not removed: " + err.Error()
 			continue
 		}
-		// Check once more before the removal. A copy made meanwhile is young; nothing can make a copy after this
-		// check, because drains and audits exclude each other.
+		// Check again before removing. A new copy is young, and no copy can appear after this check, because drains
+		// and audits exclude each other.
 		if !a.isUnchanged(ctx, f) {
 			continue
 		}
@@ -261,12 +260,12 @@ var (
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
 
-// isLost reports whether no node has a good copy. A node that does not work now may have one.
+// isLost reports whether no node has a good copy. A failed node may have a copy.
 func isLost(err error) bool {
 	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
 
-// mayRemove rejects unreferenced files of unknown accounts: with a new database on another database's nodes, all
+// mayRemove rejects unreferenced files of unknown accounts. With a new database on another database's nodes, all
 // files are unreferenced.
 func (a *audit) mayRemove(ctx context.Context, path string) error {
 	version, rest, _ := strings.Cut(path, "/")
@@ -292,8 +291,8 @@ func (a *audit) mayRemove(ctx context.Context, path string) error {
 
 var errNoAccount = errors.New("the database has no such account; if it is not the body of another database, use --unknown-accounts")
 
-// elsewhere returns the nodes not named by the row. After a restore or a killed drain they may hold a good copy,
-// however young.
+// elsewhere returns the nodes that the row does not name. After a restore or a killed drain they may hold a good
+// copy.
 func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	for _, id := range slices.Sorted(keys(a.nodes)) {
 		if !slices.Contains(r.Sharks, id) {
@@ -303,8 +302,8 @@ func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	return ids
 }
 
-// goodCopies returns the nodes with a good copy, and at most want of them to keep. Other nodes are searched only if a
-// copy is broken.
+// goodCopies returns all nodes with a good copy, and at most want nodes to keep. It searches unreferenced nodes only
+// if a copy is broken.
 func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want int) (from, nodes []string) {
 	for _, id := range b.ref.Sharks {
 		if !slices.Contains(broken, id) {
@@ -327,8 +326,7 @@ func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want i
 	return from, nodes
 }
 
-// restore brings a body to its number of good copies and returns its nodes. strays are nodes with an unreferenced
-// copy.
+// restore restores the number of good copies and returns their nodes. strays are nodes with an unreferenced copy.
 func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
 	want := max(len(b.ref.Sharks), a.Level)
 	from := b.ref
@@ -348,7 +346,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 		}
 	}()
 	var failed []error
-	for _, id := range broken { // prefer the old node: then the row stays as it is
+	for _, id := range broken { // prefer the old node: then the row stays
 		if len(nodes) >= want || a.nodes[id] != buckets.NodeActive {
 			continue
 		}
@@ -373,7 +371,6 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 	return nodes, nil
 }
 
-// setSharks updates a body's row if the nodes changed.
 func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	now, before := slices.Sorted(slices.Values(nodes)), slices.Sorted(slices.Values(b.ref.Sharks))
 	if slices.Equal(now, before) {
@@ -386,7 +383,7 @@ func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	return err
 }
 
-// removeBroken removes bad copies that the row no longer names. The next audit finds those that remain.
+// removeBroken removes bad copies that the row no longer names. The next audit finds any left.
 func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
 	for _, id := range broken {
 		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {

@@ -1,29 +1,25 @@
-// Package maintenance compares bodies on storage nodes with the database, repairs them, and empties nodes, while
-// servers run. Audits and drains first write all references to files, so that memory is bounded and no database
-// snapshot stays open for long. A lease limits them to one at a time. Under another lease, one server repairs and
-// scrubs.
+// Package maintenance audits the bodies on storage nodes against the database, repairs them, drains nodes and
+// supports backups, all while servers run. One audit or drain runs at a time, under a lease. Under another lease, one
+// server repairs and scrubs. Audits and drains first write all references to files, which bounds memory and keeps
+// database snapshots short.
 //
-// Audits are safe beside other work:
+// Audits tolerate concurrent work:
 //
-// A PUT between body and commit leaves a body without a row. Audits ignore bodies younger than Options.Grace, and no
-// row is written for older bodies (buckets.CommitWithin).
-//
-// A PUT may commit after the references were listed. So references are read again after the nodes were walked, and
-// only files that still lack a row are findings. Before a removal, the file's time is compared again: a copy made
-// meanwhile is young.
+// A PUT stores its body before its row. Audits ignore bodies younger than AuditOptions.Grace, and no row is written
+// for older bodies (buckets.CommitWithin). A PUT may also commit after the references were listed. Therefore
+// references are read again after the nodes were walked, and only files that still lack a row are findings. File
+// times are compared again before a removal, because a copy made meanwhile is young.
 //
 // The garbage collector removes bodies before rows, so copies of garbage are never missing or corrupt. The second
-// reading also shows objects deleted between list and walk.
+// reading also reveals objects deleted between list and walk.
 //
-// A drain writes the copy, changes the row, then removes the old copy, and never runs at the same time. If it is
-// killed in between, the audit removes the unreferenced copy, but only if the referenced copies are good.
+// A drain writes the copy, changes the row, then removes the old copy. If it is killed in between, an audit removes
+// the unreferenced copy once the referenced copies are good. Restoring or draining an object that is deleted
+// meanwhile may leave a file, which a later audit finds.
 //
-// Restoring or draining an object that is deleted meanwhile may leave a file behind. A later audit finds it.
+// A backup copies the database, then the bodies. During its hold on garbage collection, audits and drains change no
+// row and remove no copy. A body that was moving when the hold began may be on another node than the backed-up row
+// says; an audit after the restore finds it.
 //
-// A backup copies the database, then the bodies that it names. While it holds garbage collection, audits and drains
-// change no row and remove no copy. Bodies being moved when the hold begins may be on another node in the backup than
-// in its database: an audit of the restored data finds them.
-//
-// An audit resumed by another process has an old list of references. That only adds candidates: the second reading
-// decides.
+// A resumed audit has an old list of references. That only adds candidates, because the second reading decides.
 package maintenance

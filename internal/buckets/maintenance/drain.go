@@ -18,13 +18,13 @@ import (
 // drainFile lists the bodies to move.
 const drainFile = "drain-bodies"
 
-// movers is how many bodies move at once.
+// movers is the number of concurrent moves.
 const movers = 8
 
-// maxRounds limits restarts due to bodies written to the node meanwhile.
+// maxRounds limits restarts caused by bodies written to the node meanwhile.
 const maxRounds = 100
 
-// DrainOptions select what a drain does.
+// DrainOptions configure a drain.
 type DrainOptions struct {
 	Keep        bool // do not remove the node
 	FewerCopies bool // accept one copy less if no other node can take it
@@ -37,7 +37,7 @@ type Drained struct {
 	Stray   int64    // files that could not be removed
 	Failed  int64    // bodies still on the node
 	NoSpace int64    // failed because no other node has space
-	Reasons []string // some causes of failures
+	Reasons []string // some failures
 	Removed bool
 }
 
@@ -53,18 +53,17 @@ type drain struct {
 	total  int64
 }
 
-// Drain moves all bodies off a node and removes it from the database. It first sets NodeDraining; the node stays in
-// that state if bodies are left.
+// Drain moves all bodies off a node and removes it from the database. It first sets NodeDraining; the node keeps that
+// state if bodies are left.
 //
-// A server that does not know the state yet, or an earlier write, may still add bodies; the next round moves them.
-// RemoveNode closes the gap: from its check on, such writes fail and clients retry.
+// A server that does not know the state yet may still add bodies. The next round moves them, and from RemoveNode's
+// check on, such writes fail and clients retry.
 //
 // Drain copies the body, changes the row, then removes the old copy. A reader with the old row finds no copy and
-// rereads the row. If the object is overwritten or deleted between copy and change, Drain changes the garbage row
-// instead, and the garbage collector removes the new copy. If that row is gone too, an audit removes the copy.
+// rereads the row. If the object is overwritten or deleted in between, Drain changes the garbage row, and the garbage
+// collector removes the new copy. If that row is gone too, an audit removes the copy.
 //
-// After an interruption, even by SIGKILL, the next call continues with the remaining bodies. An audit removes copies
-// that no row names.
+// After an interruption, even by SIGKILL, the next call continues with the remaining bodies.
 func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
 	d := &drain{Options: o, DrainOptions: do, node: node.ID}
 	if err := durable.MakeFolder(o.Folder); err != nil {
@@ -132,7 +131,6 @@ func (d *drain) list(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// moveAll moves the listed bodies.
 func (d *drain) moveAll(ctx context.Context) error {
 	in, err := openLines(d.file(), 0)
 	if err != nil {
@@ -205,8 +203,7 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	return nil
 }
 
-// remove removes a copy from the node and reports success. It does not retry, because a hanging node would delay
-// every body.
+// remove removes a copy from the node. It does not retry, because a hanging node would delay every body.
 func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone
@@ -229,7 +226,7 @@ type outcome int
 const (
 	moved   outcome = iota
 	dropped         // the row names one node less
-	changed         // the row changed meanwhile; the next round retries
+	changed         // the row changed; the next round retries
 )
 
 type errDatabase struct{ error }
@@ -251,12 +248,12 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	case ctx.Err() != nil:
 		return changed, ctx.Err()
 	case b.ref.Garbage && blobs.IsSourceError(err):
-		// The collector has removed it, or the node is gone. No new request reads it.
+		// The collector removed it, or the node is gone. No new request reads it.
 		return d.set(ctx, b, nil, dropped)
 	case errors.Is(err, blobs.ErrNotEnoughSpace) && d.FewerCopies && d.hasGoodCopy(ctx, b, others):
 		return d.set(ctx, b, others, dropped)
 	}
-	// The object and its body may have been deleted meanwhile. Writing the same list reveals whether the row changed.
+	// The object may have been deleted meanwhile. Writing the same list reveals whether the row changed.
 	if same, failed := d.Store.SetSharks(ctx, b.ref, b.ref.Sharks); failed != nil {
 		return changed, errDatabase{failed}
 	} else if !same {
@@ -265,8 +262,7 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	return changed, err
 }
 
-// set changes the node list in a body's row, or in its garbage row if the object was overwritten or deleted
-// meanwhile.
+// set changes the node list in the body's row, or in its garbage row if the object was overwritten or deleted.
 func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) (outcome, error) {
 	ref := b.ref
 	for {
@@ -285,7 +281,7 @@ func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) 
 	}
 }
 
-// known returns the IDs that the cluster knows.
+// known filters IDs that the cluster knows.
 func (d *drain) known(ids []string) (known []string) {
 	for _, n := range d.Cluster.Nodes() {
 		if slices.Contains(ids, n.ID) {
@@ -299,7 +295,7 @@ func without(ids []string, id string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(other string) bool { return other == id })
 }
 
-// hasGoodCopy reads the other copies until it finds a good copy.
+// hasGoodCopy reads the other copies until it finds a good one.
 func (d *drain) hasGoodCopy(ctx context.Context, b *body, others []string) bool {
 	return slices.ContainsFunc(others, func(id string) bool {
 		_, err := d.Cluster.Verify(ctx, b.path, b.ref, id, nil)

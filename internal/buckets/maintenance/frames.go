@@ -10,10 +10,9 @@ import (
 	"holdfast/internal/optional"
 )
 
-// AddFrames gives a body that was written before there were frames its frames: it verifies a copy
-// as a whole, sets the frames of the row, and rewrites each copy that has none. It continues where
-// an earlier call was stopped. It does nothing if the row has changed. pace limits the reads
-// that verify; it may be nil.
+// AddFrames adds frames to a body from before they existed: it verifies a whole copy, sets the row's frames, and
+// rewrites the copies. It resumes an interrupted call and does nothing if the row has changed. pace limits the
+// verifying reads; it may be nil.
 func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Cluster, ref buckets.Reference, pace blobs.Pace) error {
 	if ref.Garbage || len(ref.Sharks) == 0 {
 		return nil
@@ -44,8 +43,8 @@ func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Clu
 	return errors.Join(failed...)
 }
 
-// setFrames sets the frames of a row. A copy with frames keeps them: the database may be older than
-// the nodes, after a backup was restored.
+// setFrames sets the row's frames. Existing frames of a copy are kept: after a restore, the database may be older
+// than the nodes.
 func setFrames(ctx context.Context, store buckets.References, ref *buckets.Reference, v blobs.Verified) (bool, error) {
 	if !v.Framed {
 		v.Frames.ID = rand.Uint64()

@@ -7,21 +7,20 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Limits of framing.
+// Framing limits.
 const (
 	framingQueue = 256
 	framingTried = 10_000
 )
 
-// framing gives bodies that were written before there were frames their frames, one after another,
-// after a client has read them.
+// framing adds frames to old bodies, one at a time, after a client has read them.
 type framing struct {
 	mu    sync.Mutex
 	queue chan buckets.Reference        // nil: a command, which leaves it to servers
-	tried map[buckets.ObjectID]struct{} // bodies that were queued; each is tried once
+	tried map[buckets.ObjectID]struct{} // each body is tried once
 }
 
-// begin makes add queue bodies.
+// begin enables add.
 func (f *framing) begin() <-chan buckets.Reference {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,7 +28,7 @@ func (f *framing) begin() <-chan buckets.Reference {
 	return f.queue
 }
 
-// add queues a body. If the queue is full, the next read of the body queues it.
+// add queues a body. If the queue is full, the next read tries again.
 func (f *framing) add(ref buckets.Reference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +45,7 @@ func (f *framing) add(ref buckets.Reference) {
 	}
 }
 
-// addFrames works off the queue until the context ends.
+// addFrames processes the queue until ctx ends.
 func (s *Service) addFrames(ctx context.Context, queue <-chan buckets.Reference) {
 	for {
 		select {

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The lease for audits and drains. If its process dies, the next command in its data folder takes over at once,
-// others after leaseTime.
+// The lease for audits and drains. If its process dies, the next command in the same data folder takes over at once,
+// other commands after leaseTime.
 const (
 	leaseName = "maintenance"
 	leaseTime = 30 * time.Second
@@ -40,7 +40,7 @@ func (s *Service) leased(ctx context.Context, wait func(string), fn func(context
 	return s.holding(ctx, l, fn)
 }
 
-// holding extends a held lease while fn runs, then ends it.
+// holding extends a lease while fn runs, then ends it.
 func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -78,8 +78,8 @@ func newLease(folder string) (l buckets.Lease, err error) {
 	}, err
 }
 
-// takeLease takes the lease. If another process holds it, takeLease waits until it expires, or fails if it is
-// extended.
+// takeLease waits until the lease expires if another process holds it. If that process extends the lease, takeLease
+// fails.
 func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
 	has, err := s.o.Store.Lease(ctx, l)
 	begun, silent := time.Now(), true
@@ -110,7 +110,7 @@ func waitsFor(has buckets.Lease) string {
 	return fmt.Sprintf("another audit or drain (%s) was interrupted: waiting %s until its lease expires", has.Process, has.Left.Round(time.Second))
 }
 
-// extendLease extends the lease until ctx ends, and calls cancel if it is lost.
+// extendLease extends the lease until ctx ends. If the lease is lost, it calls cancel.
 func (s *Service) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {

@@ -15,21 +15,20 @@ type Outcome string
 
 // Repair outcomes.
 const (
-	IsGood      Outcome = "good"     // the copy is good or no longer referenced
+	IsGood      Outcome = "good"     // good, or no longer referenced
 	WasRepaired Outcome = "repaired" // rewritten, or replaced by another copy
 	IsLeft      Outcome = "left"     // not repairable now
 	IsLost      Outcome = "lost"     // no good copy is left
 )
 
-// Repair verifies marked copies, rewrites bad copies from good copies, and removes the marks. Failures keep their
-// mark, with the reason. It follows the rules of audits, and must not run beside an audit. report is called for each
-// mark.
+// Repair verifies marked copies, rewrites bad copies from good ones, and removes the marks. Failures keep their mark,
+// with the reason. It must not run beside an audit, whose rules it follows.
 func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(buckets.Damage, Outcome)) error {
 	a, err := newServerAudit(o)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.state.remove() }() // the next call removes leftovers too
+	defer func() { _ = a.state.remove() }() // the next call also cleans up
 	a.Repair = true
 	said := map[buckets.Copy]Finding{}
 	a.report = func(f Finding) error {
@@ -64,7 +63,7 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 	return nil
 }
 
-// newServerAudit returns an audit for a server's background work, with its files cleared.
+// newServerAudit returns an audit for background work with empty files.
 func newServerAudit(o Options) (*audit, error) {
 	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
@@ -80,7 +79,7 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
-// reachable returns the marks on working nodes. Marks on other nodes wait; marks on removed nodes are dropped.
+// reachable filters marks on working nodes. Marks on failed nodes wait; marks on removed nodes are dropped.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
@@ -150,7 +149,7 @@ func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, 
 // notRepaired prefixes the reason in a finding's detail.
 const notRepaired = "not repaired: "
 
-// IsNodeError reports whether background work stopped because of a failed node.
+// IsNodeError reports whether a failed node stopped background work.
 func IsNodeError(err error) bool {
 	_, bad := errors.AsType[errBadNode](err)
 	return bad

@@ -13,23 +13,21 @@ import (
 )
 
 const (
-	// mostReports is how many damaged copies wait until they are stored. More are dropped:
-	// the next read, or the scrubber, finds them again.
+	// mostReports limits pending reports. More are dropped: the next read or the scrubber finds them again.
 	mostReports = 4096
-	// reportEvery is how long reports are collected before they are stored, and reportTime
-	// how long a server that stops takes to store the last ones.
+	// Reports are collected for reportEvery. A stopping server takes at most reportTime to store the last ones.
 	reportEvery = time.Second
 	reportTime  = 5 * time.Second
 )
 
-// reporter stores which copies are damaged, without delaying the reads that find them.
+// reporter stores reports of damaged copies without delaying the reads that find them.
 type reporter struct {
 	store buckets.Damages
 	log   *slog.Logger
 
 	mu      sync.Mutex
 	pending map[buckets.Copy]buckets.Damage
-	wake    chan struct{} // has a value if something is pending
+	wake    chan struct{} // signaled if something is pending
 }
 
 func newReporter(store buckets.Damages, log *slog.Logger) *reporter {
@@ -51,8 +49,7 @@ func (r *reporter) note(d buckets.Damage) {
 	signal(r.wake)
 }
 
-// run stores reports until ctx ends, and then the last ones. stored is called after each
-// time.
+// run stores reports until ctx ends, then the last ones. It calls stored after each batch.
 func (r *reporter) run(ctx context.Context, stored func()) {
 	for {
 		select {
@@ -79,7 +76,7 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 	}
 }
 
-// signal wakes the receiver of a channel with room for one value, now or when it receives next.
+// signal sends without blocking on a channel with capacity 1.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -87,7 +84,7 @@ func signal(wake chan<- struct{}) {
 	}
 }
 
-// flush stores what is pending. After an error it is pending still.
+// flush stores pending reports. After an error they stay pending.
 func (r *reporter) flush(ctx context.Context) error {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pending))

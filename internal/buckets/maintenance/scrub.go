@@ -13,24 +13,24 @@ import (
 
 // Scrubber limits.
 const (
-	// MinScrubRate is the least bytes per second read from a node unless a rate is set: 2.5 TB in 30 days. Smaller
-	// nodes finish early.
+	// MinScrubRate is the minimum in bytes per second and node unless Rate is set: 2.5 TB in 30 days. Smaller nodes
+	// finish early.
 	MinScrubRate = 1 << 20
-	// mostSpeedup limits the catch-up rate after a pause.
+	// mostSpeedup limits the rate when catching up after a pause.
 	mostSpeedup = 10
 	// Reading all rows takes at most 1/roundShare of a round.
 	roundShare = 50
 	minRound   = time.Minute
-	// fileCost is how many bytes could be read while a file is opened.
+	// fileCost is the cost of opening a file, in bytes read.
 	fileCost = 16 << 10
 )
 
-// Scrubber slowly reads every copy on its nodes, one pass per Every. A round audits the next bodies of each node: it
-// lists them, verifies their copies, and rereads the references before it removes a file. Its position is in the
-// database, so any process can continue.
+// Scrubber slowly reads every copy on its nodes, one pass per Every. A round audits each node's next bodies: it lists
+// them, verifies their copies, and rereads the references before removing files. The position is in the database, so
+// that any process can continue.
 type Scrubber struct {
 	Options
-	Every time.Duration // from the start of one pass to the next
+	Every time.Duration // between the starts of passes
 	Rate  int64         // bytes per second and node; 0: as Every requires
 	Nodes func() []string
 
@@ -39,7 +39,7 @@ type Scrubber struct {
 	// Read, if set, is called concurrently after reading copies of a node.
 	Read func(node string, copies, bytes int64)
 
-	listing time.Duration // how long the references last took to read
+	listing time.Duration // how long reading the references last took
 }
 
 // pass is a running pass over a node.
@@ -52,7 +52,7 @@ type pass struct {
 	sent    int64 // copies reported to Read
 }
 
-// Round scrubs the next bodies of each node with an unfinished or due pass. It returns false if no node needs work.
+// Round scrubs the next bodies of each node with an unfinished or due pass. worked is false if no node needs work.
 func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	passes, err := s.begin(ctx)
 	if err != nil || len(passes) == 0 {
@@ -62,7 +62,7 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = a.state.remove() }() // the next round removes leftovers too
+	defer func() { _ = a.state.remove() }() // the next round also cleans up
 	if err := s.list(ctx, a, passes); err != nil {
 		return false, err
 	}
@@ -186,7 +186,7 @@ func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error 
 	return errors.Join(errs...)
 }
 
-// shown reports what was read since the last call.
+// shown reports reads since the last call.
 func (s *Scrubber) shown(p *pass) {
 	n := p.at.Compared - p.sent
 	p.sent = p.at.Compared
@@ -195,7 +195,7 @@ func (s *Scrubber) shown(p *pass) {
 	}
 }
 
-// decide rereads the references, marks damaged copies, and removes unreferenced files.
+// decide rereads the references, marks damaged copies and removes unreferenced files.
 func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	if a.state.Findings == 0 {
 		return nil
@@ -226,7 +226,7 @@ type pacer struct {
 	now  func() time.Time
 
 	mu   sync.Mutex
-	next time.Time // when the bytes read so far are paid for
+	next time.Time // when the next bytes may be read
 }
 
 // wait waits until n more bytes may be read.
@@ -251,7 +251,7 @@ type nearest struct {
 	all    []body // max-heap by path
 	bytes  int64
 	more   bool   // bodies were left out
-	until  string // last path if bodies were left out; otherwise ""
+	until  string // last path, if more
 }
 
 // mostNearest limits a round's memory, at about 400 bytes per body.
@@ -271,7 +271,7 @@ func (n *nearest) add(b body) {
 	}
 }
 
-// size returns the bytes of bodies up to path not counted by an earlier call.
+// size removes the bodies up to path and returns their bytes.
 func (n *nearest) size(path string) (bytes int64) {
 	n.all = slices.DeleteFunc(n.all, func(b body) bool {
 		if b.path > path {

@@ -22,13 +22,12 @@ type ServiceOptions struct {
 	// ReadOnly is the error of a read-only database. It is not logged.
 	ReadOnly error
 
-	// ScrubEvery and ScrubRate are Every and Rate of the Scrubber; Scrubbed returns its nodes. An interval of 0 turns
-	// it off.
+	// ScrubEvery and ScrubRate configure the Scrubber, and Scrubbed returns its nodes. An interval of 0 disables it.
 	ScrubEvery time.Duration
 	ScrubRate  int64
 	Scrubbed   func() []string
 
-	// Background counters: a copy was repaired, copies of a node were scrubbed, marks of damaged copies changed.
+	// Background counters: a copy was repaired, copies were scrubbed, damage marks changed.
 	Repaired func(node string)
 	Read     func(node string, copies, bytes int64)
 	Changed  func()
@@ -38,7 +37,7 @@ type ServiceOptions struct {
 // copies bodies for backups. Use one per process.
 type Service struct {
 	o       ServiceOptions
-	id      string // identifies this process as lease holder
+	id      string // lease holder ID
 	framing framing
 	reports *reporter
 	wake    chan struct{}
@@ -46,18 +45,18 @@ type Service struct {
 	said    string // last logged error
 }
 
-// NewService returns a service.
+// NewService returns a Service.
 func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }
 
-// Progress shows the progress of an audit or drain to people.
+// Progress shows progress to people.
 type Progress struct {
 	Show func(step Step, n, total int64) // as in Options
-	Wait func(why string)                // called while waiting for other work
+	Wait func(why string)                // waiting for other work
 }
 
-// Audit runs an audit while no other audit, drain or repair runs. The caller has locked the folder.
+// Audit runs an audit exclusively. The caller has locked the folder.
 func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report func(Finding) error) (r Result, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		r, err = Audit(ctx, s.options("work", p), ao, report)
@@ -66,7 +65,7 @@ func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report
 	return r, err
 }
 
-// Drain runs a drain, under the same conditions as Audit.
+// Drain runs a drain exclusively. The caller has locked the folder.
 func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do DrainOptions) (d Drained, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		d, err = Drain(ctx, s.options("work", p), node, do)
@@ -75,7 +74,6 @@ func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do D
 	return d, err
 }
 
-// options returns the options for work in a subfolder.
 func (s *Service) options(folder string, p Progress) Options {
 	var mu sync.Mutex
 	o := s.o.Options
@@ -94,7 +92,7 @@ func (s *Service) options(folder string, p Progress) Options {
 }
 
 // Report logs and marks a problem found by a read. A body without a good copy may have been deleted or moved
-// meanwhile: repair finds out, and reports it if lost.
+// meanwhile; only repair reports it as lost.
 func (s *Service) Report(f blobs.Finding) {
 	switch f.Problem {
 	case blobs.Lost:
@@ -114,13 +112,13 @@ func (s *Service) Report(f blobs.Finding) {
 // StoreReports stores pending reports, as Start does regularly.
 func (s *Service) StoreReports(ctx context.Context) error { return s.reports.flush(ctx) }
 
-// Health describes the known state of copies.
+// Health is the known state of copies.
 type Health struct {
 	Damages []buckets.DamageCount
 	Scrubs  []buckets.Scrub
 }
 
-// Health reads the number of damaged copies and the scrubber's progress.
+// Health reads the damage counts and the scrubber's progress.
 func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	if h.Damages, err = s.o.Store.CountMarks(ctx); err == nil {
 		h.Scrubs, err = s.o.Store.Scrubs(ctx)

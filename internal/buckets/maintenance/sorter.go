@@ -13,15 +13,14 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Limits of a sorter: the bytes that it sorts in memory, and the files that it merges at
-// once.
+// Bytes sorted in memory, and files merged at once.
 const (
 	runSize  = 32 << 20
 	maxFiles = 128
 )
 
-// sorter sorts lines by their bytes, in files. A line begins with a path and a tab, which
-// is smaller than all characters of paths, so the order is that of the paths.
+// sorter is an external merge sort of lines. A line begins with a path and a tab, which is smaller than any path
+// character, so lines sort by path.
 type sorter struct {
 	folder, name string
 	runSize      int
@@ -35,7 +34,7 @@ func newSorter(folder, name string) *sorter {
 	return &sorter{folder: folder, name: name, runSize: runSize}
 }
 
-// add adds a line, which must not have a line feed.
+// add adds a line without a line feed.
 func (s *sorter) add(line []byte) error {
 	s.lines = append(s.lines, bytes.Clone(line))
 	if s.size += len(line) + 64; s.size < s.runSize {
@@ -69,7 +68,7 @@ func writeLine(w *bufio.Writer, line []byte) error {
 	return w.WriteByte('\n')
 }
 
-// write writes a new file of sorted lines.
+// write writes a new sorted file.
 func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	s.made++
 	name := filepath.Join(s.folder, fmt.Sprintf("%s.%d", s.name, s.made))
@@ -79,10 +78,10 @@ func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	}
 	s.runs = append(s.runs, name)
 	w := bufio.NewWriterSize(f, 256<<10)
-	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // an audit continues after a power cut
+	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // must survive a power cut
 }
 
-// merge makes one file of all.
+// merge merges all files into one.
 func (s *sorter) merge() error {
 	from := s.runs
 	s.runs = nil
@@ -116,7 +115,7 @@ func (s *sorter) merge() error {
 	return err
 }
 
-// least returns the input with the smallest line, or nil if all have ended.
+// least returns the input with the smallest line, or nil at the end.
 func least(inputs []*lines) (first *lines) {
 	for _, in := range inputs {
 		if !in.ended && (first == nil || bytes.Compare(in.line, first.line) < 0) {
@@ -126,7 +125,7 @@ func least(inputs []*lines) (first *lines) {
 	return first
 }
 
-// finish sorts all lines into the file name in the folder.
+// finish sorts all lines into the file name.
 func (s *sorter) finish() error {
 	if err := s.spill(); err != nil {
 		return err
@@ -143,12 +142,11 @@ func (s *sorter) finish() error {
 type lines struct {
 	f      *os.File
 	r      *bufio.Reader
-	line   []byte // the current one, until the next call
-	offset int64  // of the line after it
+	line   []byte // valid until the next call
+	offset int64  // of the next line
 	ended  bool
 }
 
-// openLines opens a file of lines at an offset.
 func openLines(name string, offset int64) (*lines, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -48,7 +48,7 @@ type state struct {
 
 // position is the progress on a node.
 type position struct {
-	After    string `json:"after"`  // last path
+	After    string `json:"after"`
 	Offset   int64  `json:"offset"` // of the next line in the list of bodies
 	Copies   int64  `json:"copies"` // named by rows
 	Compared int64  `json:"compared"`
@@ -56,7 +56,7 @@ type position struct {
 	Done     bool   `json:"done"`
 }
 
-// load resumes an interrupted audit with the same options, or starts a new audit.
+// load resumes an interrupted audit with the same options, or starts a new one.
 func (a *audit) load() error {
 	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
 	a.state = &state{folder: a.Folder}
@@ -72,7 +72,6 @@ func (a *audit) load() error {
 	return old.open()
 }
 
-// continues reports whether the audit can resume an older one.
 func (a *audit) continues(old *state) bool {
 	for id := range old.Nodes {
 		if _, ok := a.nodes[id]; !ok {
@@ -158,7 +157,7 @@ func (s *state) find(f Finding) error {
 	return writeLine(s.buffer, line)
 }
 
-// save makes the findings survive a crash or power cut.
+// save makes the findings survive a power cut.
 func (s *state) save() error {
 	if err := s.buffer.Flush(); err != nil {
 		return err

@@ -6,13 +6,13 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// need is what a policy must allow for an operation.
+// need lists the actions that a policy must allow for an operation.
 type need struct {
-	actions []policy.Action // all of them
-	late    bool            // the operation calls allow itself, when it knows keys and tags
+	actions []policy.Action
+	late    bool // the operation calls allow itself, once it knows keys and tags
 }
 
-// actionsOf are the actions of the operations, by the parameter that selects them and the method.
+// actionsOf maps operations to actions by query parameter and method.
 var actionsOf = map[bool]map[string]map[string]need{
 	false: {
 		"": {
@@ -70,7 +70,7 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 }
 
-// readAndPut are the actions of a configuration, which S3 also has for deleting it.
+// readAndPut returns the actions for a configuration. Deleting it needs the put action.
 func readAndPut(get, put policy.Action) map[string]need {
 	all := map[string]need{http.MethodGet: {actions: []policy.Action{get}}, http.MethodHead: {actions: []policy.Action{get}}}
 	if put != "" {
@@ -79,7 +79,7 @@ func readAndPut(get, put policy.Action) map[string]need {
 	return all
 }
 
-// needs returns what a policy must allow for the operation that the request has selected.
+// needs returns the actions of the selected operation.
 func (x *request) needs() need {
 	of := actionsOf[x.key != ""][x.parameter]
 	n, ok := of[x.in.Method]

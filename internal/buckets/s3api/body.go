@@ -14,12 +14,11 @@ import (
 
 const (
 	maxObject = 5 << 30 // bytes per PUT or part
-	maxXML    = 2 << 20 // a CompleteMultipartUpload with 10,000 parts has 1.5 MB
+	maxXML    = 2 << 20 // CompleteMultipartUpload with 10,000 parts takes 1.5 MB
 	firstText = 16 << 10
 )
 
-// LargestRequest returns the most memory per request in bytes: a document read and decoded, or a body copy that is
-// read and written.
+// LargestRequest returns the most memory that a request needs: a document read and decoded, or a body being copied.
 func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
@@ -48,7 +47,7 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// choose returns the checksum to store: the preferred algorithm, or else the client's.
+// choose picks the checksum to store: the preferred algorithm, or else the client's.
 func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
@@ -65,9 +64,8 @@ func storedChecksum(c checksum.Checksum) buckets.Checksum {
 
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errTimeout, Cut: errIncomplete}
 
-// source returns the body of an object or part.
 func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
-	web.StreamBody(x.out) // the caller charges the memory it keeps
+	web.StreamBody(x.out) // the caller reserves the memory
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
@@ -97,7 +95,7 @@ func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	return x.decode(t, root, v)
 }
 
-// smallBody is a body in blocks, charged before allocation and never copied.
+// smallBody is a body in blocks. Memory is reserved before it is allocated, and never copied.
 type smallBody struct {
 	blocks [][]byte
 	size   int
@@ -148,16 +146,15 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 }
 
 const (
-	leastElement = 7       // bytes of the smallest list element: <Part/>
-	elementBytes = 4 << 10 // least decoded size of a document without a list
+	leastElement = 7       // smallest list element: <Part/>
+	elementBytes = 4 << 10 // minimum for a document without a list
 
-	// decodedElement bounds a decoded list element: CompleteMultipartUpload compares its elements with the parts in
-	// the database.
+	// decodedElement is the size limit for a decoded list element and its part in the database, for
+	// CompleteMultipartUpload.
 	decodedElement = 1 << 10
 )
 
-// decode decodes a document and charges the request for the result (its text and the most elements it may contain).
-// It releases the text.
+// decode decodes a document and releases its text. It reserves memory for the most elements the text can hold.
 func (x *request) decode(t *smallBody, root string, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
 	if err := web.ChargeMemory(x.out, x.in, need); err != nil {
@@ -173,7 +170,7 @@ func (x *request) decode(t *smallBody, root string, v any) error {
 	return nil
 }
 
-// mostElements returns how many list elements a document may contain.
+// mostElements limits the list elements in a document.
 func mostElements(v any) int64 {
 	switch v.(type) {
 	case *deletion:
@@ -184,7 +181,7 @@ func mostElements(v any) int64 {
 	return maxSettings / leastElement
 }
 
-// asTextError maps errors for bodies that are not objects.
+// asTextError converts errors for bodies that are not objects.
 func asTextError(err error) error {
 	if e, ok := errors.AsType[*sigv4.Error](err); ok && e.Kind == sigv4.TooLarge {
 		return errXMLTooLarge

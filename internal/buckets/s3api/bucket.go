@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// listBuckets is ListBuckets.
 func (x *request) listBuckets() error {
 	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("continuation-token")}
 	if err := x.checkText("prefix", "continuation-token"); err != nil {
@@ -26,7 +25,7 @@ func (x *request) listBuckets() error {
 	d.end()
 	d.begin("Buckets")
 	if own := x.limits.BucketPrefix(); strings.HasPrefix(own, q.Prefix) {
-		q.Prefix = own // a key for one bucket reads no others
+		q.Prefix = own // a key for one bucket lists no others
 	}
 	more, err := x.writeBuckets(d, &q, limit)
 	if err != nil {
@@ -39,8 +38,7 @@ func (x *request) listBuckets() error {
 	return d.finish()
 }
 
-// writeBuckets writes at most limit buckets, and reports whether there are more than that after
-// q.After.
+// writeBuckets writes at most limit buckets and reports whether more follow q.After.
 func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (more bool, err error) {
 	if limit == 0 {
 		return false, nil
@@ -84,8 +82,8 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	return more, err
 }
 
-// refuseOutside refuses to create a bucket. A key that may use the bucket is answered that it exists, because clients
-// create buckets before they write.
+// refuseOutside rejects creating a bucket. Clients that create buckets before each write learn that the bucket
+// exists, if their key may use it.
 func (x *request) refuseOutside() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name || !x.permits(inBucket) {
 		return errAccessDenied
@@ -100,7 +98,6 @@ func (x *request) refuseOutside() error {
 	return buckets.ErrBucketExists
 }
 
-// createBucket is CreateBucket. Its body may name the region.
 func (x *request) createBucket() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name {
 		return errAccessDenied
@@ -142,7 +139,7 @@ func (x *request) createBucket() error {
 	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)
 	switch {
 	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1" && (!locked || b.Lock.Enabled):
-		// As in Amazon's oldest region, so that clients may create it before each upload.
+		// Amazon's oldest region does the same, so clients may create the bucket before each upload.
 	case err != nil:
 		return err
 	default:
@@ -160,13 +157,11 @@ func (x *request) createBucket() error {
 	return x.send(http.StatusOK)
 }
 
-// headBucket is HeadBucket.
 func (x *request) headBucket() error {
 	x.out.Header().Set("X-Amz-Bucket-Region", x.Region)
 	return x.send(http.StatusOK)
 }
 
-// deleteBucket is DeleteBucket.
 func (x *request) deleteBucket() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -177,7 +172,7 @@ func (x *request) deleteBucket() error {
 	return x.send(http.StatusNoContent)
 }
 
-// getLocation is GetBucketLocation. The region us-east-1 has no name there.
+// getLocation omits us-east-1, as S3 does.
 func (x *request) getLocation() error {
 	d := newDocument("LocationConstraint")
 	if x.Region != "us-east-1" {

@@ -18,13 +18,13 @@ import (
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-// copied is a buckets.Source for an object stored here.
+// copied is a buckets.Source for a stored object.
 type copied struct {
 	source
 	stored *stored
 }
 
-// stored records why a body could not be read: that is not the client's fault.
+// stored records read errors, which are not the client's fault.
 type stored struct {
 	io.Reader
 	err error
@@ -38,7 +38,7 @@ func (s *stored) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newCopied returns a source that also computes a checksum, unless algorithm is "".
+// newCopied returns a source that computes a checksum unless algorithm is "".
 func (x *request) newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
 	o := sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores}
 	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
@@ -57,7 +57,7 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parseCopySource parses x-amz-copy-source: BUCKET/KEY, and a version.
+// parseCopySource parses x-amz-copy-source: BUCKET/KEY with an optional version.
 func (x *request) parseCopySource() (source, version string, err error) {
 	// Some clients do not escape "?" in keys.
 	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
@@ -70,7 +70,7 @@ func (x *request) parseCopySource() (source, version string, err error) {
 	return strings.TrimPrefix(source, "/"), version, nil
 }
 
-// copySource reads the source bucket and object, and checks access.
+// copySource reads the source object and checks access to it.
 func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	source, version, err := x.parseCopySource()
 	if err != nil {
@@ -118,7 +118,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 		return nil, o, err
 	}
 	if err := condition.CheckRead(&o); err != nil {
-		return nil, o, buckets.ErrPrecondition // even where GET would return 304
+		return nil, o, buckets.ErrPrecondition // even where GET returns 304
 	}
 	return &other, o, nil
 }
@@ -187,7 +187,7 @@ func copyResult(o *buckets.Object) *document {
 	return d
 }
 
-// updateItself changes the metadata of an object copied onto itself, if unchanged since it was read.
+// updateItself replaces the metadata of an object copied onto itself, unless the object has changed.
 func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
 	if err := x.ready(); err != nil {
 		return o, err
@@ -205,7 +205,7 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 	return made, err
 }
 
-// copyBody writes a new object with another's body, and answers.
+// copyBody writes the copy and sends the answer.
 func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) error {
 	if o.Length > maxObject {
 		return invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
@@ -233,8 +233,8 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	return k.answer(copyResult(&w.Object), err)
 }
 
-// copyAlgorithm returns the requested checksum algorithm, or else the source's. The checksum is computed again,
-// because a composite checksum would be wrong for a copy, which has no parts.
+// copyAlgorithm returns the requested checksum algorithm, or else the source's. The checksum is computed again: a
+// copy has no parts, so the source's may be composite.
 func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	name := x.in.Header.Get("X-Amz-Checksum-Algorithm")
 	if name == "" {
@@ -246,7 +246,7 @@ func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	return name, nil
 }
 
-// directive reports whether metadata or tags are replaced.
+// directive reports whether to replace metadata or tags.
 func (x *request) directive(name string) (replace bool, err error) {
 	switch x.in.Header.Get(name) {
 	case "", "COPY":

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// corsConfiguration is the body of PutBucketCors.
 type corsConfiguration struct {
 	Rules []struct {
 		ID      string   `xml:"ID"`
@@ -26,10 +25,8 @@ type corsConfiguration struct {
 
 const varyCORS = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method"
 
-// maxRules is the number of rules of a CORS configuration.
 const maxRules = 100
 
-// getCORS is GetBucketCors.
 func (x *request) getCORS() error {
 	rules := x.bucket.Settings.CORS
 	if len(rules) == 0 {
@@ -60,7 +57,6 @@ func (x *request) getCORS() error {
 	return nil
 }
 
-// putCORS is PutBucketCors.
 func (x *request) putCORS() error {
 	var c corsConfiguration
 	if err := x.readXML("CORSConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -84,7 +80,6 @@ func (x *request) putCORS() error {
 	return x.set(buckets.SettingsChange{CORS: &rules}, http.StatusOK)
 }
 
-// deleteCORS is DeleteBucketCors.
 func (x *request) deleteCORS() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -92,7 +87,7 @@ func (x *request) deleteCORS() error {
 	return x.set(buckets.SettingsChange{CORS: new([]buckets.CORSRule)}, http.StatusNoContent)
 }
 
-// matches compares text with a pattern in which one "*" stands for any text.
+// matches reports whether text matches pattern, in which one "*" stands for any text.
 func matches(pattern, text string) bool {
 	before, after, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -101,7 +96,7 @@ func matches(pattern, text string) bool {
 	return len(text) >= len(before)+len(after) && strings.HasPrefix(text, before) && strings.HasSuffix(text, after)
 }
 
-// corsRule finds the rule that allows an origin a method and headers, in lower case.
+// corsRule finds the rule that allows the origin, method and headers (in lower case).
 func corsRule(rules []buckets.CORSRule, origin, method string, headers []string) *buckets.CORSRule {
 	for i := range rules {
 		r := &rules[i]
@@ -115,7 +110,7 @@ func corsRule(rules []buckets.CORSRule, origin, method string, headers []string)
 	return nil
 }
 
-// preflight answers a browser that asks what it may do. It sends no credentials.
+// preflight answers a CORS preflight, which carries no credentials.
 func (x *request) preflight() error {
 	origin, method := x.in.Header.Get("Origin"), x.in.Header.Get("Access-Control-Request-Method")
 	if origin == "" || method == "" {
@@ -128,7 +123,7 @@ func (x *request) preflight() error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
-	// The bucket may belong to any account: without credentials only its name is known.
+	// Without credentials, the bucket may belong to any account.
 	if err := x.findBucket(); err != nil {
 		if errors.Is(err, buckets.ErrNoBucket) {
 			return denied
@@ -158,7 +153,7 @@ func (x *request) preflight() error {
 	return x.send(http.StatusOK)
 }
 
-// allowOrigin lets the page of a browser read the answer if a rule of the bucket allows it.
+// allowOrigin adds CORS headers if a rule allows the origin.
 func (x *request) allowOrigin() {
 	if x.in.Header.Get("Origin") != "" {
 		x.rules.set(x.ruleKey(x.keyID()), x.bucket)
@@ -171,7 +166,7 @@ func (x *request) allowBy(rules []buckets.CORSRule) {
 	if len(rules) == 0 {
 		return
 	}
-	// Also without an origin: a cache must not give this answer to a page.
+	// Also without an Origin header: caches must not reuse this answer for other origins.
 	x.out.Header().Add("Vary", varyCORS)
 	origin := x.in.Header.Get("Origin")
 	if origin == "" {

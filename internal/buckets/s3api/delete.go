@@ -11,26 +11,25 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// deletion is the body of DeleteObjects.
 type deletion struct {
 	Quiet   bool        `xml:"Quiet"`
 	Objects deletedList `xml:"Object"`
 }
 
 type deletedKey struct {
-	Key       string `xml:"Key"` // if it is too long, only its beginning is kept: see trim
+	Key       string `xml:"Key"` // trim shortens it
 	VersionID string `xml:"VersionId"`
 	ETag      string `xml:"ETag"`
 
-	// Conditions of directory buckets.
+	// For directory buckets.
 	Modified *string `xml:"LastModifiedTime"`
 	Size     *string `xml:"Size"`
 }
 
-// maxTagText is more than a version or an entity tag has.
+// maxTagText exceeds the length of versions and entity tags.
 const maxTagText = 128
 
-// trim drops what no object has: a longer key stays too long, and longer texts match nothing.
+// trim bounds memory. Trimmed keys are still too long, and trimmed versions and tags match nothing.
 func (k *deletedKey) trim() {
 	if len(k.Key) > buckets.MaxObjectName {
 		k.Key = cut(k.Key, buckets.MaxObjectName)
@@ -49,7 +48,7 @@ func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 	return nil
 }
 
-// deleteObjects is DeleteObjects. Each object is deleted by itself.
+// deleteObjects deletes each object in its own transaction.
 func (x *request) deleteObjects() error {
 	var list deletion
 	if err := x.readXML("Delete", &list, sigv4.BodyOptions{}); err != nil {
@@ -69,7 +68,7 @@ func (x *request) deleteObjects() error {
 	for i := range done {
 		err := done[i].Err
 		if err != nil && asError(err).Status >= http.StatusInternalServerError {
-			return err // the client repeats the request
+			return err // the client retries
 		}
 		o := &list.Objects[i]
 		if err == nil && list.Quiet {
@@ -83,7 +82,7 @@ func (x *request) deleteObjects() error {
 	return d.finish()
 }
 
-// deleted writes the result for a key.
+// deleted writes a key's result.
 func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
 	if done.Err != nil {
 		e := asError(done.Err)
@@ -105,12 +104,12 @@ func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
 	d.end()
 }
 
-// deleteAll deletes objects and returns the result of each.
+// deleteAll returns one result per object.
 func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	var (
 		done = make([]buckets.Deleted, len(list))
 		all  []buckets.Deletion
-		of   []int // their indexes in list
+		of   []int // indexes in list
 	)
 	actions := x.needs().actions
 	for i := range list {
@@ -142,7 +141,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	return done, nil
 }
 
-// check rejects keys and versions that no object has.
+// check rejects invalid keys and versions.
 func (k *deletedKey) check() error {
 	if err := buckets.CheckObjectName(k.Key); err != nil {
 		return err

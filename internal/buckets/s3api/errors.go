@@ -90,7 +90,6 @@ func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
 }
 
-// errNotImplemented names an unsupported feature.
 func errNotImplemented(what string) *Error {
 	return refuse(http.StatusNotImplemented, "NotImplemented", "A header or query you provided implies functionality that is not implemented: "+what)
 }
@@ -99,7 +98,7 @@ func invalidRequest(message string) *Error {
 	return refuse(http.StatusBadRequest, "InvalidRequest", message)
 }
 
-// byStore maps the errors of package buckets.
+// byStore maps errors of package buckets.
 var byStore = []struct {
 	err error
 	is  *Error
@@ -135,7 +134,7 @@ var byStore = []struct {
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
 }
 
-// asError converts an error to an S3 error.
+// asError converts any error to an S3 error.
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
@@ -188,7 +187,7 @@ var byFault = []struct {
 	{errcode.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
 }
 
-// ofSignature adds S3's details about a rejected signature.
+// ofSignature adds S3's details for a rejected signature.
 func ofSignature(e *sigv4.Error) *Error {
 	code := e.Kind.Code()
 	out := &Error{Status: http.StatusBadRequest, Code: code, Message: e.Message, Cause: e}
@@ -227,7 +226,7 @@ func ofSignature(e *sigv4.Error) *Error {
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	h := w.Header()
-	if h.Get("X-Amz-Request-Id") == "" { // the error precedes the service
+	if h.Get("X-Amz-Request-Id") == "" { // failed before Serve
 		setRequestID(h)
 	}
 	if e.Status == http.StatusNotModified {
@@ -242,7 +241,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	for _, f := range e.Fields {
 		if f.Name == "Region" {
-			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // answers to HEAD lack a body
+			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // for HEAD, which has no body
 		}
 	}
 	d := errorDocument(h, r, e)
@@ -254,11 +253,11 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that went away does not matter
+		_, _ = w.Write(body) // the client may be gone
 	}
 }
 
-// maxRepeated is the most bytes of a path, header or canonical request repeated in an error.
+// maxRepeated limits the bytes of a path, header or canonical request repeated in an error.
 const maxRepeated = 2 << 10
 
 func repeated(s string) string {
@@ -268,7 +267,7 @@ func repeated(s string) string {
 	return s
 }
 
-// errorDocument returns the XML of an error. h are the response headers.
+// errorDocument returns the error as XML. h are the response headers.
 func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	d := &document{b: []byte(xmlHeader)}
 	d.begin("Error")
@@ -282,14 +281,14 @@ func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	return d
 }
 
-// resource returns the request path. It omits the query, which may hold a signature, and the user and host of an
+// resource returns the request path without the query, which may contain a signature, and without user and host of an
 // absolute URL.
 func resource(r *http.Request) string {
 	path, _, _ := strings.Cut(sigv4.FromHTTP(r).Target, "?")
 	return path
 }
 
-// isOfObject reports whether a header describes an object and must not be in an error.
+// isOfObject reports whether a header describes the object and does not belong in an error.
 func isOfObject(name string) bool {
 	switch name {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":
@@ -298,7 +297,7 @@ func isOfObject(name string) bool {
 	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, lockHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
 }
 
-// setRequestID adds the request ID under S3's name.
+// setRequestID adds the request ID under S3's header name.
 func setRequestID(h http.Header) {
 	id := h.Get("X-Request-Id")
 	if id == "" {

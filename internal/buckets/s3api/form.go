@@ -18,11 +18,11 @@ import (
 
 const (
 	maxFields = 100
-	maxField  = 20 << 10 // bytes of all fields of a form, as in S3
-	maxBefore = 64 << 10 // bytes of a form before its file, with what surrounds the fields
+	maxField  = 20 << 10 // all fields together, as in S3
+	maxBefore = 64 << 10 // everything before the file
 )
 
-// isForm reports whether a request is an upload by an HTML form.
+// isForm reports whether the request is an HTML form upload.
 func isForm(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "multipart/form-data"
@@ -33,8 +33,7 @@ var (
 	errBeforeFile = refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
 )
 
-// postForm is PostObject, an upload by an HTML form. Its fields come before its file and
-// have the signature.
+// postForm is PostObject. The fields, including the signature, precede the file.
 func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
@@ -84,7 +83,6 @@ func (x *request) postForm() error {
 	return x.putForm(fields, file, form.Policy)
 }
 
-// readForm reads the fields of a form up to its file.
 func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, error) {
 	fields, size := map[string]string{}, 0
 	for range maxFields {
@@ -114,15 +112,14 @@ func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, erro
 	return nil, nil, errForm
 }
 
-// putForm stores the file of a form.
 func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4.Policy) error {
-	// The fields of the form have the names of the headers of a PUT.
+	// Form fields are named like PUT headers.
 	header := x.in.Header
 	x.in.Header = http.Header{}
 	defer func() { x.in.Header = header }()
 	for name, value := range fields {
 		if user, ok := strings.CutPrefix(name, "x-amz-meta-"); ok {
-			name = userHeader + user // also if it is not the name of a header
+			name = userHeader + user // even if it is not a valid header name
 		} else {
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		}
@@ -163,8 +160,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	return x.sendForm(fields, &w.Object)
 }
 
-// formTags reads the field tagging of a form, which has the document of
-// PutObjectTagging.
+// formTags parses the tagging field, a PutObjectTagging document.
 func formTags(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no tags
@@ -176,7 +172,7 @@ func formTags(text string) (map[string]string, error) {
 	return set.tags(10)
 }
 
-// sendForm answers as the form asks: with a redirect, or a status.
+// sendForm sends a redirect or the status that the form requests.
 func (x *request) sendForm(fields map[string]string, o *buckets.Object) error {
 	h := x.out.Header()
 	tag := `"` + o.EntityTag() + `"`

@@ -25,30 +25,30 @@ type Handler struct {
 	Region   string // reported by GetBucketLocation
 	Domain   string // parent domain for buckets as host names; may be empty
 
-	// KeepAlive is how often a long copy or CompleteMultipartUpload sends a space, so that clients and proxies do not
-	// give up; 0 means 10 seconds.
+	// KeepAlive is the interval of spaces sent during a long copy or CompleteMultipartUpload, so that clients and
+	// proxies do not time out; default 10 seconds.
 	KeepAlive time.Duration
 
 	// Observe, if set, is called after each request with a name from Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
-	// Cores compute the MD5 of bodies while they arrive; may be nil.
+	// Cores compute body MD5s while bodies arrive; may be nil.
 	Cores *sigv4.Cores
 
 	rules      ruleCache
 	lifecycles lifecycleCache
 	policies   policy.Cache
 
-	// Bytes of request bodies (with chunk framing) and of returned objects.
+	// Received, Sent count bytes of request bodies (with chunk framing) and returned objects.
 	Received, Sent atomic.Int64
 }
 
-// Keys looks up access keys and their secrets.
+// Keys looks up access keys.
 type Keys interface {
 	// Known is Find without the database; known is false if Find would need it.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
-	// Find returns an access key that is not revoked; it may be expired.
+	// Find returns a key that is not revoked. It may have expired.
 	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
@@ -61,7 +61,7 @@ type request struct {
 
 	signed  *sigv4.Signed   // nil: anonymous
 	account buckets.Account // the signer
-	expires buckets.Moment  // when the access key expires; 0: never
+	expires buckets.Moment  // when the access key expires
 	limits  buckets.KeyLimits
 	owner   buckets.AccountID
 	bucket  buckets.Bucket
@@ -74,7 +74,6 @@ type request struct {
 	parameter string // query parameter that selects the operation, e.g. acl
 }
 
-// found is an object read together with its bucket.
 type found struct {
 	wanted, read bool
 	buckets.Object
@@ -83,7 +82,7 @@ type found struct {
 // Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	began := time.Now()
-	counting := *r // net/http checks the body of r when answering before it has arrived
+	counting := *r // net/http inspects r.Body if the answer precedes the body
 	r = &counting
 	r.Body = &counted{r.Body, &h.Received}
 	x := &request{Handler: h, in: r, out: w, at: at}
@@ -97,7 +96,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// counted counts body bytes.
 type counted struct {
 	io.ReadCloser
 	n *atomic.Int64
@@ -113,8 +111,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
 	if r.ContentLength == 0 && r.Header.Get("Expect") != "" {
-		// There is no 100 Continue without a body. After an answer without it, botocore cannot read the next answer
-		// on the connection.
+		// Without a body there is no 100 Continue, and botocore cannot read another answer on this connection.
 		w.Header().Set("Connection", "close")
 	}
 	if x.route, err = parseRoute(r, at, x.Domain); err != nil {
@@ -193,8 +190,8 @@ var (
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
 )
 
-// admit sets the client of a verified request, and rejects an access key that is expired or not allowed from the
-// client's network.
+// admit sets the client of a verified request. It rejects expired keys and client networks that the key does not
+// allow.
 func (x *request) admit() error {
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
@@ -206,7 +203,7 @@ func (x *request) admit() error {
 	return nil
 }
 
-// permits reports whether the access key grants a right to the requested bucket and object.
+// permits reports whether the access key grants a right to the requested object.
 func (x *request) permits(right buckets.Right) bool {
 	return x.permitsIn(right, x.key)
 }
@@ -225,8 +222,8 @@ func (x *request) permitsIn(right buckets.Right, key string) bool {
 	return x.limits.Allow(right, bucket, key)
 }
 
-// hoisted reads headers that the signer of a presigned URL moved into the query, as the JavaScript SDK does.
-// Unsupported headers are rejected: ignoring a feature would surprise the signer.
+// hoisted copies headers from the query of a presigned URL, where e.g. the JavaScript SDK puts them. It rejects
+// unsupported headers, because ignoring a feature would surprise the signer.
 func (x *request) hoisted() error {
 	all := x.in.Header.Clone()
 	for name, values := range x.query {
@@ -245,9 +242,8 @@ func (x *request) hoisted() error {
 	return checkHeaders(all)
 }
 
-// staysInQuery reports whether a presigned URL's parameter is not read as a header: it belongs to the signature or
-// describes the body. SDKs put the hash and checksum of an empty body there, because the signer does not know the
-// body.
+// staysInQuery reports whether a query parameter belongs to the signature or describes the body, and is not a header.
+// SDKs presign the hash and checksum of an empty body, because the signer does not know the body.
 func staysInQuery(header string) bool {
 	switch header {
 	case "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signedheaders", "X-Amz-Signature", "X-Amz-Security-Token",
@@ -261,8 +257,8 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup is a sigv4.Lookup that remembers the key's account. The slot is charged to the client address, because the
-// client may be anybody.
+// lookup is a sigv4.Lookup that remembers the account. The slot is charged to the client address: the signature is
+// not verified yet.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	c, ok, known := x.Keys.Known(id)
 	if !known {
@@ -275,8 +271,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 	return c.Secret, ok, err
 }
 
-// resolve finds the bucket and checks that the client may perform the operation. Public operations are open to
-// everybody in a public bucket. Otherwise only access keys with access to the bucket learn whether it exists.
+// resolve finds the bucket and checks access. Only clients with access to the bucket learn whether it exists.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
 	switch {
@@ -288,14 +283,14 @@ func (x *request) resolve(op operation) error {
 	return x.authorize(op)
 }
 
-// namesOwnBucket reports whether the bucket can only belong to the signer and its settings do not affect the answer.
+// namesOwnBucket reports whether only the signer can own the bucket and its settings do not affect the answer.
 func (x *request) namesOwnBucket() bool {
 	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
-// serveByName serves an operation whose write finds the bucket by name, which saves a query. A missing bucket takes
-// precedence over other errors, so after an error serveByName looks up the bucket.
+// serveByName lets the write find the bucket by name, which saves a query. After an error it looks up the bucket,
+// because a missing bucket takes precedence over other errors.
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
 	if !x.permits(op.right) {
@@ -314,7 +309,7 @@ func (x *request) serveByName(op operation) error {
 	return err
 }
 
-// identifyBucket looks up the bucket ID if it is unknown.
+// identifyBucket reads the bucket ID if it is unknown.
 func (x *request) identifyBucket() error {
 	if x.bucket.ID != "" {
 		return nil
@@ -322,7 +317,7 @@ func (x *request) identifyBucket() error {
 	return x.withSlot(func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
-// expectOwner rejects a request whose header names another bucket owner.
+// expectOwner rejects the request if its header names another bucket owner.
 func (x *request) expectOwner(header string) error {
 	if owner := x.in.Header.Get(header); owner != "" && owner != string(x.owner) {
 		return errAccessDenied
@@ -360,7 +355,7 @@ func (x *request) findBucket() (err error) {
 	return buckets.ErrNoBucket
 }
 
-// bucketOfLabels reads the account name from the last label of the host.
+// bucketOfLabels reads the account name from the last host label.
 func (x *request) bucketOfLabels() error {
 	i := strings.LastIndexByte(x.route.bucket, '.')
 	if i < 0 {
@@ -384,7 +379,7 @@ func (x *request) bucketOf(account, name string) error {
 	return x.bucketIn(a.ID, name)
 }
 
-// bucketIn reads a bucket of an account. Invalid names do not reach the database, which may be unable to store them.
+// bucketIn reads an account's bucket. Invalid names never reach the database, which may be unable to store them.
 func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.owner = owner
 	if buckets.CheckBucketName(name) != nil {
@@ -397,12 +392,12 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.bucket, x.object.Object, err = x.Service.Find(x.in.Context(), owner, name, x.key)
 	x.object.read = err == nil
 	if errors.Is(err, buckets.ErrNoObject) {
-		return nil // stored looks again once the client may know
+		return nil // stored reads it again once access is granted
 	}
 	return err
 }
 
-// stored reads the requested object once the bucket is resolved.
+// stored reads the requested object.
 func (x *request) stored() (o buckets.Object, err error) {
 	if x.object.read {
 		return x.object.Object, nil
@@ -414,13 +409,12 @@ func (x *request) stored() (o buckets.Object, err error) {
 	return o, x.hideMissing(err)
 }
 
-// ready acquires the slot of a request after its body is read.
+// ready acquires a slot after the body is read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 
 // withSlot holds a slot while fn uses the database before the body is read.
 func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
-// send writes an answer without a body.
 func (x *request) send(status int) error {
 	if status != http.StatusNoContent {
 		x.out.Header().Set("Content-Length", "0")

@@ -12,22 +12,22 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// systemHeaders are stored with an object and returned, besides Content-Type.
+// systemHeaders are stored with an object, in addition to Content-Type.
 var systemHeaders = []string{
 	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", "X-Amz-Website-Redirect-Location",
 }
 
 const (
 	userHeader = "X-Amz-Meta-"
-	userPrefix = "m-" // for user metadata, as in Manta
-	maxUser    = 2048 // bytes of user metadata names and values
-	maxHeaders = 8192 // bytes of all header names and values
+	userPrefix = "m-" // user metadata, as in Manta
+	maxUser    = 2048 // names and values of user metadata
+	maxHeaders = 8192 // all names and values
 
 	defaultType = "binary/octet-stream"
 )
 
-// checkHeaders rejects more headers than S3 accepts, and repeated S3 headers: a proxy may have checked one and the
-// server would use the other.
+// checkHeaders enforces S3's header limit. It rejects repeated S3 headers: a proxy might check one value and the
+// server use another.
 func checkHeaders(h http.Header) error {
 	size := 0
 	for name, values := range h {
@@ -44,7 +44,7 @@ func checkHeaders(h http.Header) error {
 	return nil
 }
 
-// metadata reads the headers stored by a PUT, copy or upload.
+// metadata reads the headers that are stored with an object.
 func (x *request) metadata() (contentType string, headers map[string]string, err error) {
 	contentType = x.in.Header.Get("Content-Type")
 	if contentType == "" {
@@ -75,15 +75,15 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 	return text(contentType), headers, nil
 }
 
-// withoutFraming removes aws-chunked, which frames the request and does not encode the object.
+// withoutFraming removes aws-chunked, which frames the request only.
 func withoutFraming(encoding string) string {
 	parts := strings.Split(encoding, ",")
 	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
-// text returns a header value as UTF-8. Other bytes are Latin-1, as in older HTTP versions. Control characters,
-// possible only in forms, become spaces: headers cannot contain them.
+// text converts a header value to UTF-8 from Latin-1, if necessary. Control characters, possible only in forms,
+// become spaces.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -107,8 +107,8 @@ func latin1(s string) string {
 	return string(runes)
 }
 
-// checkFeatures rejects headers for unimplemented features. Ignoring them could, for example, store an unencrypted
-// object that the client believes to be encrypted.
+// checkFeatures rejects headers of unsupported features. Ignoring them could e.g. store an unencrypted object that
+// the client believes to be encrypted.
 func (x *request) checkFeatures() error {
 	for name := range x.in.Header {
 		switch {
@@ -139,7 +139,6 @@ func (x *request) checkGrants() error {
 	return nil
 }
 
-// tagsHeader parses the x-amz-tagging header.
 func (x *request) tagsHeader() (map[string]string, error) {
 	header := x.in.Header.Get("X-Amz-Tagging")
 	if header == "" {
@@ -165,7 +164,7 @@ func errTags(message string) error {
 	return refuse(http.StatusBadRequest, "InvalidTag", message)
 }
 
-// checkTags checks S3's limits.
+// checkTags enforces S3's limits.
 func checkTags(tags map[string]string, most int) error {
 	if len(tags) > most {
 		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(most)+" tags")
@@ -183,14 +182,14 @@ func checkTags(tags map[string]string, most int) error {
 	return nil
 }
 
-// isTag reports whether text has only characters that S3 allows in tags, and at most that many.
+// isTag reports whether S3 allows s in tags.
 func isTag(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
 	})
 }
 
-// condition reads the conditional headers; prefix selects those for a copy source.
+// condition reads the conditional headers. prefix selects the copy source's.
 func (x *request) condition(prefix string) (c buckets.Condition, err error) {
 	h := x.in.Header
 	if c.Match, err = buckets.ParseTags(h.Values(prefix + "If-Match")); err != nil {
@@ -221,7 +220,6 @@ func date(s string) buckets.Moment {
 	return 1
 }
 
-// writeMetadata sets the response headers for an object.
 func (x *request) writeMetadata(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+o.EntityTag()+`"`)
@@ -232,7 +230,7 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 	for name, value := range o.Headers {
 		if user, ok := strings.CutPrefix(name, userPrefix); ok {
-			// In lower case, as S3 sends it: SDKs take the metadata name from here.
+			// SDKs take the metadata name from here and expect S3's lower case.
 			h[strings.ToLower(userHeader)+user] = []string{encodeWords(text(value))}
 			continue
 		}
@@ -246,7 +244,6 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 }
 
-// writeChecksum sets the checksum headers.
 func (x *request) writeChecksum(c buckets.Checksum) {
 	if c.Algorithm == "" {
 		return
@@ -255,7 +252,7 @@ func (x *request) writeChecksum(c buckets.Checksum) {
 	x.out.Header().Set("X-Amz-Checksum-Type", checksumType(c))
 }
 
-// overrides are the parameters of a signed GET that replace response headers.
+// overrides maps query parameters of a signed GET to response headers.
 var overrides = map[string]string{
 	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition",
 	"response-content-encoding": "Content-Encoding", "response-content-language": "Content-Language",

@@ -9,20 +9,19 @@ import (
 	"holdfast/internal/web"
 )
 
-// keepAliveEvery is the default of Handler.KeepAlive. Most clients and proxies wait for 60
-// seconds.
+// keepAliveEvery is the default interval. Most clients and proxies time out after 60 seconds.
 const keepAliveEvery = 10 * time.Second
 
-// keepAlive sends the status 200 and then a space from time to time while an operation takes long, as
-// S3 does. An error after that is a document in the answer, which SDKs look for.
+// keepAlive sends status 200 and then spaces during a long operation, as S3 does. A later error is sent as the body,
+// which SDKs check.
 type keepAlive struct {
 	x       *request
-	begun   bool          // the status was sent
-	ending  chan struct{} // closed by stop
+	begun   bool // status sent
+	ending  chan struct{}
 	stopped chan struct{}
 }
 
-// keepAlive begins. Until stop, only keepAlive uses x.out.
+// keepAlive starts sending. Until stop returns, only keepAlive may use x.out.
 func (x *request) keepAlive() *keepAlive {
 	k := &keepAlive{x: x, ending: make(chan struct{}), stopped: make(chan struct{})}
 	go k.run()
@@ -43,7 +42,7 @@ func (k *keepAlive) run() {
 	}
 }
 
-// send sends a space, after the XML declaration: nothing may be before that.
+// send sends a space. The first follows the XML declaration, which must come first.
 func (k *keepAlive) send() {
 	out, text := k.x.out, " "
 	if !k.begun {
@@ -52,11 +51,11 @@ func (k *keepAlive) send() {
 		out.WriteHeader(http.StatusOK)
 		text = xmlHeader
 	}
-	_, _ = out.Write([]byte(text)) // the context of the request ends when the client goes away
+	_, _ = out.Write([]byte(text)) // if the client goes away, the request context ends
 	_ = http.NewResponseController(out).Flush()
 }
 
-// stop waits for a space that is being sent. It may be called again.
+// stop waits for a space being sent. It is idempotent.
 func (k *keepAlive) stop() {
 	select {
 	case <-k.ending:
@@ -66,21 +65,20 @@ func (k *keepAlive) stop() {
 	<-k.stopped
 }
 
-// ready is request.ready after stop.
+// ready calls stop, then request.ready.
 func (k *keepAlive) ready() error {
 	k.stop()
 	return k.x.ready()
 }
 
-// writeExpiration is request.writeExpiration for an object that was written, if the status was not sent.
+// writeExpiration sets the header unless the status was already sent.
 func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
 	if k.stop(); !k.begun && err == nil {
 		k.x.writeExpiration(o)
 	}
 }
 
-// answer sends the document, or the error of the operation. If the status was sent, the
-// error it returns is a *web.Answered.
+// answer sends the document or the error. If the status was already sent, it returns a *web.Answered error.
 func (k *keepAlive) answer(d *document, err error) error {
 	k.stop()
 	switch {
@@ -93,6 +91,6 @@ func (k *keepAlive) answer(d *document, err error) error {
 		d = errorDocument(k.x.out.Header(), k.x.in, asError(err))
 		err = &web.Answered{Err: err}
 	}
-	_, _ = k.x.out.Write(d.bytes()[len(xmlHeader):]) // a client that went away has no effect
+	_, _ = k.x.out.Write(d.bytes()[len(xmlHeader):]) // the client may be gone
 	return err
 }

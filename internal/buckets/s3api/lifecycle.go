@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleConfiguration is the body of PutBucketLifecycleConfiguration. It rejects unknown elements, unlike other
-// documents: ignoring a condition would delete objects.
+// lifecycleConfiguration rejects unknown elements, unlike other documents: an ignored condition would delete objects.
 type lifecycleConfiguration struct {
 	Rules   lifecycleRules `xml:"Rule"`
 	Unknown []unknown      `xml:",any"`
@@ -66,7 +65,7 @@ func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) er
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
 
-// maxLifecycle is the most bytes of lifecycle rules: 1,000 rules of typical length.
+// maxLifecycle fits 1,000 rules of typical length.
 const maxLifecycle = 512 << 10
 
 const (
@@ -202,7 +201,6 @@ func (x *request) setLifecycle(l buckets.Lifecycle) error {
 	return x.Service.SetLifecycle(x.in.Context(), x.owner, x.bucket.BucketRef, l)
 }
 
-// refusedRule returns S3's error for an invalid rule.
 func refusedRule(wrong *buckets.LifecycleError) error {
 	switch wrong.Problem {
 	case buckets.RuleMalformed:
@@ -213,7 +211,7 @@ func refusedRule(wrong *buckets.LifecycleError) error {
 	return invalidRequest(wrong.Error() + ".")
 }
 
-// rule returns the stored form. Like S3, it generates a missing ID.
+// rule converts the rule to its stored form. Like S3, it generates a missing ID.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	if err := refuseUnknown(r.Unknown); err != nil {
 		return rule, err
@@ -260,7 +258,7 @@ func refuseUnknown(all []unknown) error {
 	return errMalformedXML
 }
 
-// daysOf returns a number of days, positive if given.
+// daysOf rejects days that are not positive.
 func daysOf(member string, days *int64) (int, error) {
 	if days == nil {
 		return 0, nil
@@ -294,7 +292,7 @@ func (r *lifecycleRule) expiration() (*buckets.Expiration, error) {
 	return out, nil
 }
 
-// lifecycleDate parses an ISO 8601 date. The first of 1970, 0 as a Moment, precedes every object.
+// lifecycleDate parses an ISO 8601 date. Moment 0, the first of 1970, precedes every object.
 func lifecycleDate(text string) (buckets.Moment, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -324,13 +322,13 @@ func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
 }
 
-// writeExpiration tells signed clients when a lifecycle rule deletes the object.
+// writeExpiration adds the header that announces the object's expiry to signed clients.
 func (x *request) writeExpiration(o *buckets.Object) {
 	if x.signed == nil {
 		return
 	}
 	l := &x.bucket.Settings.Lifecycle
-	if x.bucket.ID == "" { // the write used only the name
+	if x.bucket.ID == "" { // written by name alone
 		l = x.lifecycles.get(x)
 	}
 	if e, ok := l.Expiry(o); ok {

@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// maxPage is S3's most entries per page, and most objects deleted per request.
+// maxPage is S3's limit for entries per page and deletes per request.
 const maxPage = 1000
 
-// count parses a number of entries from 0 to most; larger numbers become most, as in S3.
+// count parses a number and caps it at most, as S3 does.
 func (x *request) count(name string, most int) (int, error) {
 	return countOf(name, x.query.Get(name), most)
 }
@@ -28,7 +28,7 @@ func countOf(name, text string, most int) (int, error) {
 	return int(min(n, int64(most))), nil
 }
 
-// encoder returns how a list writes keys.
+// encoder returns the encoding of keys that the client requests.
 func (x *request) encoder() (func(string) string, error) {
 	switch x.query.Get("encoding-type") {
 	case "":
@@ -39,7 +39,7 @@ func (x *request) encoder() (func(string) string, error) {
 	return nil, invalidArgument("encoding-type", "Invalid Encoding Method specified in Request")
 }
 
-// listing is the state shared by object lists.
+// listing is the state of an object list.
 type listing struct {
 	buckets.Query
 	encode func(string) string
@@ -49,8 +49,8 @@ type listing struct {
 	page   buckets.Page
 }
 
-// checkText rejects parameters that are not UTF-8, contain U+0000, or are longer than a key: no key is, PostgreSQL
-// rejects the first two, and the answer repeats them.
+// checkText rejects parameters that cannot be keys: not UTF-8, with U+0000, or too long. PostgreSQL rejects the first
+// two, and the answer repeats them.
 func (x *request) checkText(names ...string) error {
 	for _, name := range names {
 		switch v := x.query.Get(name); {
@@ -76,7 +76,7 @@ func (x *request) parseListing() (l listing, err error) {
 	return l, err
 }
 
-// write writes the page's entries, read in slices. A page of no keys is empty and has no successor.
+// write writes a page in slices. A page without keys has no successor.
 func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) error {
 	if l.limit == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 	})
 }
 
-// listObjects is ListObjects in both versions.
+// listObjects serves both versions of ListObjects.
 func (x *request) listObjects() error {
 	if x.query.Get("list-type") == "2" {
 		return x.listV2()
@@ -138,16 +138,16 @@ func (x *request) listV1() error {
 	return d.finish()
 }
 
-// maxParameter is the most bytes that a list repeats per parameter.
+// maxParameter limits each parameter that a list repeats.
 const maxParameter = buckets.MaxObjectName
 
-// repeated returns the most bytes that the answer repeats.
+// repeated limits the bytes that the answer repeats.
 func (x *request) repeated() int {
 	const parameters = 5
 	return min(len(x.in.URL.RawQuery), parameters*maxParameter)*maxEscaped + maxFixed
 }
 
-// beginList writes the common start of object lists.
+// beginList writes the elements before the entries.
 func (x *request) beginList(d *stream, l *listing) error {
 	if err := d.room(x.repeated()); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (x *request) listV2() error {
 	return d.finish()
 }
 
-// A continuation token is the position in base64. It is not a secret.
+// A continuation token is the position in base64. It is not secret.
 func formatToken(p buckets.Position) string {
 	kind := "a"
 	if p.Inclusive {
@@ -207,7 +207,6 @@ func parseToken(token string) (buckets.Position, error) {
 	return buckets.Position{Name: string(text[1:]), Inclusive: text[0] == 'i'}, nil
 }
 
-// entries writes a page's keys and groups.
 func (x *request) entries(d *stream, l *listing, owner bool) error {
 	return l.write(x, d, func(p *buckets.Page) error {
 		for i := range p.Entries {
@@ -256,7 +255,7 @@ func (l *listing) groups(d *stream, p *buckets.Page) error {
 func (x *request) writeOwner(d *document, name string) {
 	d.begin(name)
 	d.text("ID", string(x.owner))
-	if x.owner == x.account.ID { // its name is known
+	if x.owner == x.account.ID { // whose name is known
 		d.text("DisplayName", x.account.Name)
 	}
 	d.end()

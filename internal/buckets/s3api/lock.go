@@ -35,7 +35,6 @@ var (
 	errHoldStatus    = invalidArgument("x-amz-object-lock-legal-hold", "Legal Hold must be either of 'ON' or 'OFF'")
 )
 
-// lockConfiguration is the body of PutObjectLockConfiguration.
 type lockConfiguration struct {
 	Enabled string `xml:"ObjectLockEnabled"`
 	Rule    *struct {
@@ -109,7 +108,7 @@ func (x *request) putBucketLock() error {
 	return x.send(http.StatusOK)
 }
 
-// lockedVersion reads the version of a lock request.
+// lockedVersion reads the version addressed by a lock request.
 func (x *request) lockedVersion() (buckets.Object, error) {
 	if !x.bucket.Lock.Enabled {
 		return buckets.Object{}, errNoLock
@@ -146,7 +145,7 @@ func (x *request) getLegalHold() error {
 	return nil
 }
 
-// putRetention is PutObjectRetention. An empty document removes the retention.
+// putRetention replaces the retention. An empty document removes it.
 func (x *request) putRetention() error {
 	var c struct {
 		Mode  string `xml:"Mode"`
@@ -208,7 +207,7 @@ func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	return x.send(http.StatusOK)
 }
 
-// bypasses reports whether the request asks to ignore governance, and rejects clients without that right.
+// bypasses reports whether the request overrides governance. It rejects clients without that right.
 func (x *request) bypasses(key, version string) (bool, error) {
 	if !strings.EqualFold(x.in.Header.Get(bypassHeader), "true") {
 		return false, nil
@@ -216,7 +215,6 @@ func (x *request) bypasses(key, version string) (bool, error) {
 	return true, x.allow(access{right: buckets.RightBypass, key: key, version: version, actions: []policy.Action{policy.BypassGovernance}})
 }
 
-// until parses a retention date.
 func (x *request) until(text string) (buckets.Moment, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -232,7 +230,7 @@ func (x *request) until(text string) (buckets.Moment, error) {
 	return m, nil
 }
 
-// hasLockHeaders reports whether the request locks a new object.
+// hasLockHeaders reports whether a new object is to be locked.
 func (x *request) hasLockHeaders() bool {
 	h := x.in.Header
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
@@ -268,7 +266,7 @@ func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 	return l, x.allowLock(l)
 }
 
-// allowLock checks the additional permission to lock a new object.
+// allowLock checks the extra permission to lock a new object.
 func (x *request) allowLock(l buckets.Lock) error {
 	if x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -315,7 +313,7 @@ func (x *request) writeLock(o *buckets.Object) {
 	}
 }
 
-// lockValue returns the value of a condition key about the requested lock.
+// lockValue returns a condition key's value for the requested lock.
 func (x *request) lockValue(k policy.Key) []string {
 	var l buckets.Lock
 	if x.lock != nil {

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// createUpload is CreateMultipartUpload.
 func (x *request) createUpload() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (x *request) createUpload() error {
 	return nil
 }
 
-// chosenChecksum reads the algorithm and the type of an upload's checksum.
+// chosenChecksum reads the checksum algorithm and type of an upload.
 func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
 	name, kind := x.in.Header.Get("X-Amz-Checksum-Algorithm"), x.in.Header.Get("X-Amz-Checksum-Type")
 	if name == "" {
@@ -89,7 +88,7 @@ func (x *request) upload() buckets.UploadKey {
 	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
 }
 
-// checkUploadID rejects IDs that no upload has, so that databases get UUIDs only.
+// checkUploadID rejects invalid IDs, because databases accept only UUIDs.
 func (x *request) checkUploadID() error {
 	text := x.query.Get("uploadId")
 	if id, err := buckets.ParseUUID(text); err != nil || id != text {
@@ -156,7 +155,7 @@ func (x *request) putPart() error {
 	return x.send(http.StatusOK)
 }
 
-// partMarker reads the number of the part after which a list begins.
+// partMarker parses a part number marker.
 func partMarker(text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -168,7 +167,6 @@ func partMarker(text string) (int, error) {
 	return marker, nil
 }
 
-// listParts is ListParts.
 func (x *request) listParts() error {
 	if err := x.checkUploadID(); err != nil {
 		return err
@@ -211,11 +209,11 @@ func (x *request) listParts() error {
 }
 
 const (
-	partSlice  = 256 // parts of a slice of a list
+	partSlice  = 256 // parts read at once
 	partMemory = 1 << 10
 )
 
-// writeParts writes the parts of an upload after a number. next is the number of the last one.
+// writeParts writes the parts after a number and returns the last part's number.
 func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
@@ -258,7 +256,6 @@ func (d *stream) part(p *buckets.Part) {
 	d.end()
 }
 
-// listUploads is ListMultipartUploads.
 func (x *request) listUploads() error {
 	limit, err := x.count("max-uploads", maxPage)
 	if err != nil {
@@ -302,8 +299,7 @@ func (x *request) listUploads() error {
 	return d.finish()
 }
 
-// writeUploads writes uploads and groups, and returns the last page, which says where the next
-// one starts.
+// writeUploads writes uploads and groups. It returns the last page read, which holds the next marker.
 func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(string) string) (page buckets.UploadPage, err error) {
 	left := q.Limit
 	if left == 0 {
@@ -359,7 +355,6 @@ func (x *request) writeUpload(d *stream, u *buckets.Upload, encode func(string) 
 	d.end()
 }
 
-// completion is the body of CompleteMultipartUpload.
 type completion struct {
 	Parts partList `xml:"Part"`
 }
@@ -383,12 +378,11 @@ func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	}
 	p := &(*l)[len(*l)-1]
 	for _, text := range []*string{&p.ETag, &p.CRC32, &p.CRC32C, &p.CRC64NVME, &p.SHA1, &p.SHA256} {
-		*text = cut(*text, maxTagText) // longer ones match nothing
+		*text = cut(*text, maxTagText) // longer texts match nothing
 	}
 	return nil
 }
 
-// completeUpload is CompleteMultipartUpload.
 func (x *request) completeUpload() error {
 	if err := x.checkUploadID(); err != nil {
 		return err
@@ -434,12 +428,12 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// expected returns the size and the checksums that the client expects of the object.
+// expected reads the object size and checksums that the client expects.
 func (x *request) expected() (e buckets.Expected) {
 	if text := x.in.Header.Get("X-Amz-Mp-Object-Size"); text != "" {
 		size, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || strconv.FormatInt(size, 10) != text {
-			size = -1 // no object has it
+			size = -1 // matches no object
 		}
 		e.Size = optional.Some(size)
 	}
@@ -451,7 +445,6 @@ func (x *request) expected() (e buckets.Expected) {
 	return e
 }
 
-// abortUpload is AbortMultipartUpload.
 func (x *request) abortUpload() error {
 	if err := x.checkUploadID(); err != nil {
 		return err

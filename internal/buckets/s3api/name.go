@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// Operations are the values of name.
+// Operations lists the operation names passed to Handler.Observe.
 var Operations = []string{
 	"ListBuckets", "CreateBucket", "HeadBucket", "DeleteBucket", "ListObjects", "ListMultipartUploads", "DeleteObjects", "PostObject",
 	"GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy",
 	"ListParts", "CompleteMultipartUpload", "AbortMultipartUpload", other,
 }
 
-// other is the name of operations on settings, of preflights, and of requests that S3
-// does not have.
+// other covers settings, preflights, and requests that S3 does not define.
 const other = "other"
 
-// name is the name that S3 has for the operation of a request.
+// name returns the S3 operation name.
 func (x *request) name() string {
 	method := x.in.Method
 	switch {
@@ -58,7 +57,7 @@ func (x *request) name() string {
 	return of(method, http.MethodGet, "GetObject", http.MethodHead, "HeadObject", http.MethodPut, put, http.MethodDelete, "DeleteObject")
 }
 
-// of returns the name of a method in a list of methods and names.
+// of returns the name for a method from pairs of method and name.
 func of(method string, names ...string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if pair[0] == method {

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// notificationConfiguration is the body of PutBucketNotificationConfiguration. Elements that are not known are refused: a
-// filter that is ignored would publish events that nobody has asked for.
+// notificationConfiguration rejects unknown elements: an ignored filter would publish unwanted events.
 type notificationConfiguration struct {
 	Topics    notificationRules `xml:"TopicConfiguration"`
 	Queues    notificationRules `xml:"QueueConfiguration"`
@@ -42,7 +41,7 @@ type filterRule struct {
 	Value string `xml:"Value"`
 }
 
-// Limits of the lists of a rule. More are not valid anyway.
+// List limits per rule. Longer lists are invalid anyway.
 const (
 	maxEvents      = 32
 	maxFilterRules = 3
@@ -69,10 +68,10 @@ func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement)
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
 
-// maxNotification is the size of a document with notifications, in bytes.
+// maxNotification is in bytes.
 const maxNotification = 512 << 10
 
-// notificationElements are the elements of the rules, and of their ARN, in the order of S3.
+// notificationElements are the rule and ARN elements in S3's order.
 var notificationElements = []struct {
 	target       buckets.Target
 	element, arn string
@@ -82,7 +81,6 @@ var notificationElements = []struct {
 	{buckets.TargetFunction, "CloudFunctionConfiguration", "CloudFunction"},
 }
 
-// getNotification is GetBucketNotificationConfiguration.
 func (x *request) getNotification() error {
 	d := newDocument("NotificationConfiguration")
 	for _, of := range notificationElements {
@@ -121,7 +119,7 @@ func writeNameFilters(d *document, r *buckets.NotificationRule) {
 
 var errEventBridge = errNotImplemented("EventBridgeConfiguration; use a TopicConfiguration, QueueConfiguration or CloudFunctionConfiguration with the ARN of a destination of the server")
 
-// putNotification is PutBucketNotificationConfiguration. An empty document removes all notifications.
+// putNotification replaces all notifications.
 func (x *request) putNotification() error {
 	var c notificationConfiguration
 	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: maxNotification}); err != nil {
@@ -157,7 +155,7 @@ func (x *request) putNotification() error {
 	return x.send(http.StatusOK)
 }
 
-// rule returns a rule as it is stored. S3 gives a rule without an ID one.
+// rule converts the rule to its stored form. Like S3, it generates a missing ID.
 func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
 	if len(r.Unknown) > 0 {
 		return rule, errMalformedXML
@@ -183,7 +181,7 @@ func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule
 	return rule, nil
 }
 
-// writing returns the context of a write. Events name its client.
+// writing returns a context for writes, whose events name the client.
 func (x *request) writing() context.Context {
 	return buckets.WithOrigin(x.in.Context(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

@@ -14,7 +14,6 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// putOrCopy is PutObject, or CopyObject if the request names a source.
 func (x *request) putOrCopy() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
@@ -31,7 +30,6 @@ func (x *request) putOrCopy() error {
 	return x.putObject()
 }
 
-// putObject is PutObject.
 func (x *request) putObject() error {
 	o := buckets.Object{Name: x.key, Creator: x.account.ID}
 	var err error
@@ -79,7 +77,7 @@ func (x *request) putObject() error {
 	return x.send(http.StatusOK)
 }
 
-// writeCondition reads the condition of a write. S3 has If-None-Match: * and If-Match.
+// writeCondition reads If-Match and If-None-Match: *, which S3 supports for writes.
 func (x *request) writeCondition() (buckets.Condition, error) {
 	c, err := x.condition("")
 	if err == nil && len(c.NoneMatch.Tags) > 0 {
@@ -127,13 +125,13 @@ func (x *request) getObject() error {
 	return body.Send(x.out, x.in, e.Extent, func() { x.out.WriteHeader(e.Status) }, func(n int) { x.Sent.Add(int64(n)) })
 }
 
-// extent is what a request gets of an object.
+// extent is the requested part of an object.
 type extent struct {
 	download.Extent
-	checksum buckets.Checksum // of the extent, with its type; zero: not known
+	checksum buckets.Checksum // of the extent; zero: unknown
 }
 
-// extent returns the bytes of an object that the request asks for.
+// extent reads the Range header or part number.
 func (x *request) extent(o *buckets.Object) (extent, error) {
 	header := x.in.Header.Get("Range")
 	if number := x.query.Get("partNumber"); number != "" {
@@ -154,7 +152,6 @@ func (x *request) extent(o *buckets.Object) (extent, error) {
 	return extent{Extent: e}, nil
 }
 
-// partExtent returns the bytes of a part.
 func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 || number > buckets.MaxParts {
@@ -166,8 +163,8 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		return extent{ofPart(0, o.Length), o.Checksum}, nil
 	}
-	// Parts are numbered as they were uploaded; S3 counts them from 1. An empty part has no
-	// offset of its own, so they are counted.
+	// S3 counts parts from 1, but they keep their upload numbers. Offsets would not distinguish empty parts, so count
+	// them.
 	from := int64(0)
 	for n, after := 0, 0; ; {
 		page, err := x.Service.BodiesOf(x.in.Context(), x.owner, o, after, maxPage)
@@ -179,7 +176,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		for i := range page {
 			if n++; n == number {
-				// The type is that of the object: it says how the checksums of parts are combined.
+				// The object's type says how part checksums combine.
 				sum := page[i].Checksum
 				sum.Composite = o.Checksum.Composite
 				return extent{ofPart(from, page[i].Length), sum}, nil
@@ -190,7 +187,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 }
 
-// ofPart returns the extent of a part. No Content-Range can express an empty one.
+// ofPart returns a part's extent. Content-Range cannot express an empty part.
 func ofPart(from, length int64) download.Extent {
 	if length == 0 {
 		return download.Extent{From: from, Status: http.StatusOK}
@@ -198,7 +195,7 @@ func ofPart(from, length int64) download.Extent {
 	return download.Extent{From: from, Length: length, Status: http.StatusPartialContent}
 }
 
-// deleteObject is DeleteObject, which succeeds if there is no object.
+// deleteObject also succeeds for a missing object.
 func (x *request) deleteObject() error {
 	condition, err := x.condition("")
 	if err != nil {

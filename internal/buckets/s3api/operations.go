@@ -13,18 +13,18 @@ import (
 type operation struct {
 	serve       func(*request) error
 	right       buckets.Right // required of an access key
-	needsBucket bool          // it must exist, and the client may use it
-	public      bool          // allowed to everybody in a public bucket
-	reads       bool          // no body, so it takes its slot at once
+	needsBucket bool          // it must exist, and the client needs access to it
+	public      bool          // anyone may do it in a public bucket
+	reads       bool          // no body: takes its slot at once
 	object      bool          // reads the object together with its bucket
 	byName      bool          // may use the bucket by name alone: see serveByName
-	need        need          // for a policy; zero: as in actionsOf
+	need        need          // for policies; zero: as in actionsOf
 }
 
-// Every access key for the bucket holds this right. Clients read bucket settings before anything else.
+// Every access key for the bucket has this right. Clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
-// ofBucket and ofObject are the operations selected by a query parameter, in lookup order.
+// ofBucket and ofObject hold operations that a query parameter selects, in lookup order.
 var ofBucket = []struct {
 	parameter string
 	byMethod  map[string]operation
@@ -77,7 +77,7 @@ type Route struct {
 	Method    string
 	OfObject  bool
 	Parameter string        // query parameter that selects the operation; may be empty
-	Right     buckets.Right // required of an access key; a value outside buckets.Rights: every key for the bucket
+	Right     buckets.Right // required of an access key; outside buckets.Rights, any key for the bucket
 	Actions   []policy.Action
 }
 
@@ -111,7 +111,7 @@ func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
 }
 
-// absent answers probes for a configuration that does not exist here. change is the right to change it.
+// absent answers probes for a configuration that is not supported here. change is the right to change it.
 func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{
@@ -136,7 +136,6 @@ func (x *request) notImplemented() error {
 	return errNotImplemented(x.in.Method + " ?" + x.parameter)
 }
 
-// operation selects the requested operation.
 func (x *request) operation() (operation, error) {
 	method := x.in.Method
 	switch {
@@ -178,7 +177,7 @@ var objectMethods = methods{
 	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true},
 }
 
-// byMethod selects among the operations of a query parameter.
+// byMethod selects among a query parameter's operations.
 func (x *request) byMethod(all methods, parameter string) (operation, error) {
 	method := x.in.Method
 	x.parameter = parameter

@@ -16,16 +16,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// access is what a client wants to do.
+// access is the requested access.
 type access struct {
 	right   buckets.Right // required of the access key
 	public  bool          // allowed by a public bucket
-	key     string        // object key; "" for the bucket
-	version string        // requested version; "": current
+	key     string        // "": the bucket
+	version string        // "": current
 	actions []policy.Action
 }
 
-// authorize rejects an operation that the client may not perform in the bucket.
+// authorize rejects operations that the client may not perform in the bucket.
 func (x *request) authorize(op operation) error {
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy(op)
@@ -49,7 +49,7 @@ func (x *request) authorizeByPolicy(op operation) error {
 	}
 	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId"), n.actions})
 	if err == nil && !x.isOwner() && x.parameter == "policy" {
-		return errMethod // only the owner may access the policy, whatever it allows
+		return errMethod // reserved for the owner, whatever the policy allows
 	}
 	return err
 }
@@ -57,8 +57,8 @@ func (x *request) authorizeByPolicy(op operation) error {
 // isOwner reports whether the bucket's account signed the request.
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
 
-// allow rejects access unless the client is the owner or a policy or canned ACL allows it, and no policy denies it.
-// Access key limits narrow the account's rights, not those granted to everybody.
+// allow rejects access denied by a policy, or not allowed by ownership, policy or canned ACL. Access key limits do
+// not affect access granted to everybody.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
 	public := a.public && x.bucket.Settings.IsOpen() && a.version == "" // only current objects are public
@@ -103,7 +103,7 @@ func ofPolicy(a policy.Action) bool {
 	return a == policy.GetBucketPolicy || a == policy.PutBucketPolicy || a == policy.DeleteBucketPolicy
 }
 
-// allowTagging checks the additional permission to tag a new object.
+// allowTagging checks the extra permission to tag a new object.
 func (x *request) allowTagging(tags map[string]string) error {
 	if len(tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -119,7 +119,7 @@ func (x *request) allowTags(o *buckets.Object) error {
 	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
-// allowPut authorizes a form upload, whose fields serve as request headers. sent are the client's headers.
+// allowPut authorizes a form upload. sent are the client's headers; the form fields serve as request headers.
 func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	for _, name := range []string{"User-Agent", "Referer"} {
 		x.in.Header[name] = sent[name]
@@ -133,7 +133,7 @@ func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	return x.allowTagging(tags)
 }
 
-// hideMissing turns a missing-object error into AccessDenied for clients whose policy allows reading but not listing.
+// hideMissing returns AccessDenied for a missing object if the policy allows reading but not listing.
 func (x *request) hideMissing(err error) error {
 	if !errors.Is(err, buckets.ErrNoObject) || x.bucket.Settings.Policy.IsZero() || x.isOwner() {
 		return err
@@ -144,8 +144,7 @@ func (x *request) hideMissing(err error) error {
 	return err
 }
 
-// sharedBucket finds another account's bucket by name, if the name is unambiguous and the bucket is shared with the
-// signer.
+// sharedBucket finds another account's bucket that is shared with the signer and has an unambiguous name.
 func (x *request) sharedBucket() error {
 	if buckets.CheckBucketName(x.route.bucket) != nil {
 		return buckets.ErrNoBucket
@@ -272,7 +271,7 @@ func (x *request) namedSource() string {
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing returns the object or the requested version, or nil.
+// existing returns the object or requested version, or nil.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil
@@ -306,7 +305,6 @@ func (v *conditionValues) read() (buckets.Object, error) {
 	return found.Object, err
 }
 
-// requestTags returns the object tags in the request.
 func (x *request) requestTags() (map[string]string, error) {
 	if x.tags != nil {
 		return x.tags, nil
@@ -336,7 +334,7 @@ func (x *request) getPolicy() error {
 	return err
 }
 
-// parsedPolicy is the most memory needed per policy byte during parsing.
+// parsedPolicy limits the memory per policy byte during parsing.
 const parsedPolicy = 64
 
 func (x *request) putPolicy() error {

@@ -13,7 +13,7 @@ var (
 	errOwnerEnforced = refuse(http.StatusBadRequest, "InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
 )
 
-// checkPublicACL refuses the canned ACL public-read if the settings of the bucket do.
+// checkPublicACL rejects public-read if the bucket blocks public ACLs.
 func (x *request) checkPublicACL() error {
 	switch s := &x.bucket.Settings; {
 	case s.PublicAccessBlock.BlockACLs:
@@ -24,7 +24,6 @@ func (x *request) checkPublicACL() error {
 	return nil
 }
 
-// publicAccess is the body of PutPublicAccessBlock.
 type publicAccess struct {
 	BlockACLs      bool `xml:"BlockPublicAcls"`
 	IgnoreACLs     bool `xml:"IgnorePublicAcls"`
@@ -32,7 +31,6 @@ type publicAccess struct {
 	RestrictPolicy bool `xml:"RestrictPublicBuckets"`
 }
 
-// getPublicAccess is GetPublicAccessBlock.
 func (x *request) getPublicAccess() error {
 	b := x.bucket.Settings.PublicAccessBlock
 	if !b.Configured {
@@ -47,7 +45,6 @@ func (x *request) getPublicAccess() error {
 	return nil
 }
 
-// putPublicAccess is PutPublicAccessBlock.
 func (x *request) putPublicAccess() error {
 	var c publicAccess
 	if err := x.readXML("PublicAccessBlockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -57,7 +54,6 @@ func (x *request) putPublicAccess() error {
 	return x.set(buckets.SettingsChange{PublicAccessBlock: &b}, http.StatusOK)
 }
 
-// deletePublicAccess is DeletePublicAccessBlock.
 func (x *request) deletePublicAccess() error {
 	if err := x.ready(); err != nil {
 		return err
@@ -67,7 +63,7 @@ func (x *request) deletePublicAccess() error {
 
 const ownerEnforced = "BucketOwnerEnforced"
 
-// objectOwnership reads an ownership of objects. They always belong to the owner of the bucket; "" does not ask for that.
+// objectOwnership parses an ownership mode. Only one is supported: objects always belong to the bucket owner.
 func objectOwnership(name string) (enforced bool, err error) {
 	switch name {
 	case "":
@@ -80,14 +76,12 @@ func objectOwnership(name string) (enforced bool, err error) {
 	return false, invalidArgument("x-amz-object-ownership", "Invalid x-amz-object-ownership header: "+name)
 }
 
-// ownershipControls is the body of PutBucketOwnershipControls.
 type ownershipControls struct {
 	Rules []struct {
 		Ownership string `xml:"ObjectOwnership"`
 	} `xml:"Rule"`
 }
 
-// getOwnership is GetBucketOwnershipControls.
 func (x *request) getOwnership() error {
 	if !x.bucket.Settings.OwnerEnforced {
 		return refuse(http.StatusNotFound, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")
@@ -100,7 +94,6 @@ func (x *request) getOwnership() error {
 	return nil
 }
 
-// putOwnership is PutBucketOwnershipControls.
 func (x *request) putOwnership() error {
 	var c ownershipControls
 	if err := x.readXML("OwnershipControls", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
@@ -121,7 +114,6 @@ func (x *request) putOwnership() error {
 	return x.set(buckets.SettingsChange{OwnerEnforced: &enforced}, http.StatusOK)
 }
 
-// deleteOwnership is DeleteBucketOwnershipControls.
 func (x *request) deleteOwnership() error {
 	if err := x.ready(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// allowRefused adds CORS headers to an error found before the bucket, such as an expired signature. Without them,
-// browsers report a network error and hide the cause from the page.
+// allowRefused adds CORS headers to errors that precede the bucket lookup, e.g. for an expired signature. Without
+// them, browsers hide the cause from the page.
 func (x *request) allowRefused(cause error) {
 	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == http.MethodOptions || x.route.bucket == "" {
 		return
@@ -21,8 +21,8 @@ func (x *request) allowRefused(cause error) {
 	x.allowBy(x.rulesOfRefused(cause))
 }
 
-// rulesOfRefused returns the CORS rules of a rejected request's bucket. It reads them with a slot, at lower priority.
-// Without a slot or database it falls back to the rules last seen.
+// rulesOfRefused reads the bucket's CORS rules with a slot at lower priority. Without a slot or database it uses the
+// rules last seen.
 func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
 		b, err := x.bucketOfRefused()
@@ -41,7 +41,7 @@ func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	return rules
 }
 
-// bucketOfRefused finds the bucket by the claimed access key, or else as for a preflight. It reveals no more than a
+// bucketOfRefused finds the bucket by the claimed access key, or as for a preflight. It reveals no more than a
 // preflight of ACCOUNT:BUCKET.
 func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	other := *x
@@ -71,7 +71,7 @@ func (x *request) keyID() string {
 	return sigv4.FromHTTP(x.in).ClaimedKeyID()
 }
 
-// ruleKey is how requests address a bucket: a path's bucket depends on the signer.
+// ruleKey is a bucket as requests address it. The bucket of a path depends on the signer.
 type ruleKey struct {
 	keyID, account, bucket string
 	hosted                 bool
@@ -81,8 +81,8 @@ func (x *request) ruleKey(keyID string) ruleKey {
 	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
 }
 
-// ruleCache holds the CORS rules last seen. It serves only rejections while the database is unavailable, so entries
-// do not expire.
+// ruleCache holds the CORS rules last seen. Entries do not expire: they serve only rejections while the database is
+// unavailable.
 type ruleCache struct {
 	mu    sync.Mutex
 	rules map[ruleKey]seenRules

@@ -10,20 +10,18 @@ import (
 	"holdfast/internal/web"
 )
 
-// route is what a request addresses.
+// route is the bucket or object that a request addresses.
 type route struct {
-	account string     // name of the account in ACCOUNT:BUCKET; "" if not given
+	account string     // from ACCOUNT:BUCKET, or ""
 	hosted  bool       // bucket is from the host, and may be BUCKET.ACCOUNT
-	bucket  string     // "": the list of buckets
+	bucket  string     // "": the bucket list
 	key     string     // "": the bucket
-	query   url.Values // nil: it is malformed
+	query   url.Values // nil: malformed
 }
 
-// parseRoute splits the raw path: "/BUCKET", "/BUCKET/", "/BUCKET/KEY", with the name of
-// its account before the bucket if another account owns it. Below the domain, the bucket
-// is part of the host: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is everything
-// after the slash, decoded once and not cleaned. With an error, what precedes the error is
-// returned.
+// parseRoute parses the raw path: /BUCKET, /BUCKET/ or /BUCKET/KEY, with ACCOUNT:BUCKET for another account's bucket.
+// Below domain, the host names the bucket: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is decoded once and not
+// cleaned. After an error, the route holds what was parsed so far.
 func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err error) {
 	path, ok := strings.CutPrefix(at.Path, "/")
 	if !ok {
@@ -42,8 +40,7 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 			return rt, buckets.ErrBucketName // ":bucket"
 		}
 	}
-	// A semicolon does not separate parameters: clients leave it as it is in
-	// X-Amz-SignedHeaders.
+	// A semicolon is not a separator: clients leave it unescaped in X-Amz-SignedHeaders.
 	_, raw, _ := strings.Cut(at.Target, "?")
 	query, err := url.ParseQuery(strings.ReplaceAll(raw, ";", "%3B"))
 	if err != nil {
@@ -62,7 +59,7 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 	return rt, buckets.CheckObjectName(rt.key)
 }
 
-// bucketOfHost returns what stands before the domain in a host name.
+// bucketOfHost returns the host labels before the domain.
 func bucketOfHost(host, domain string) (labels string, ok bool) {
 	if domain == "" {
 		return "", false
@@ -73,10 +70,10 @@ func bucketOfHost(host, domain string) (labels string, ok bool) {
 	return strings.CutSuffix(strings.ToLower(host), "."+strings.ToLower(domain))
 }
 
-// has reports whether the query has a parameter, with or without a value.
+// has reports whether the query has a parameter, even without a value.
 func (rt *route) has(name string) bool { return rt.query.Has(name) }
 
-// Label names the route of a path for metrics.
+// Label names a path's route for metrics.
 func Label(path string) string {
 	path = strings.TrimPrefix(path, "/")
 	switch bucket, key, _ := strings.Cut(path, "/"); {
@@ -88,5 +85,5 @@ func Label(path string) string {
 	return "object"
 }
 
-// Owns reports that the service owns every path of its listener.
+// Owns reports true: the listener serves only this service.
 func Owns(string) bool { return true }

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// maxFixed is more than an entry of a list takes in its document without its name.
+	// maxFixed exceeds the size of a list entry without its name.
 	maxFixed = 1 << 10
 
-	// maxEscaped is how many bytes a byte of a text takes at most in a document, as &quot; does.
+	// maxEscaped is the longest escape of a byte, e.g. &quot;.
 	maxEscaped = 6
 )
 
-// stream is a document of any length.
+// stream is a document that is sent in blocks.
 type stream struct {
-	*document // b is the block that is written
+	*document // b is the current block
 	*web.Blocks
 }
 

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// cannedACL parses a canned ACL: private or public read. Clients that send an ACL with each upload send private.
+// cannedACL parses a canned ACL: private or public-read. Some clients send private with each upload.
 func cannedACL(name string) (public bool, err error) {
 	switch name {
 	case "", "private", "bucket-owner-full-control", "bucket-owner-read", "aws-exec-read":
@@ -24,7 +24,7 @@ func cannedACL(name string) (public bool, err error) {
 	return false, invalidArgument("x-amz-acl", "The canned ACL is not one of private, public-read, bucket-owner-read and bucket-owner-full-control")
 }
 
-// maxSettings is the most bytes of a settings document.
+// maxSettings limits a settings document.
 const maxSettings = 64 << 10
 
 const (
@@ -73,7 +73,7 @@ type accessControlPolicy struct {
 	} `xml:"AccessControlList>Grant"`
 }
 
-// requestedACL reads a PUT ?acl: a canned ACL or an equivalent document.
+// requestedACL parses a canned ACL or an equivalent document.
 func (x *request) requestedACL() (public bool, err error) {
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -122,7 +122,7 @@ func (x *request) putACL() error {
 	return x.set(buckets.SettingsChange{PublicRead: &public}, http.StatusOK)
 }
 
-// putObjectACL is PutObjectAcl. Only the bucket's own ACL is accepted.
+// putObjectACL accepts only the bucket's own ACL.
 func (x *request) putObjectACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
@@ -297,7 +297,7 @@ func (x *request) getAttributes() error {
 	return d.finish()
 }
 
-// objectParts writes a page of an object's parts, numbered as for GET: see partExtent.
+// objectParts writes a page of an object's parts, numbered as in partExtent.
 func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {

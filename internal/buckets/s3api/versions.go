@@ -13,10 +13,9 @@ var (
 	errVersioning    = refuse(http.StatusBadRequest, "IllegalVersioningConfigurationException", "The versioning configuration specified in the request is invalid: Status is Enabled or Suspended.")
 )
 
-// versioningStates are the values of Status.
 var versioningStates = map[buckets.Versioning]string{buckets.VersioningEnabled: "Enabled", buckets.VersioningSuspended: "Suspended"}
 
-// getVersioning is GetBucketVersioning. A bucket that has never kept versions has no status.
+// getVersioning omits the status until versioning was enabled.
 func (x *request) getVersioning() error {
 	d := newDocument("VersioningConfiguration")
 	d.optional("Status", versioningStates[x.bucket.Versioning])
@@ -24,7 +23,6 @@ func (x *request) getVersioning() error {
 	return nil
 }
 
-// putVersioning is PutBucketVersioning.
 func (x *request) putVersioning() error {
 	var c struct {
 		Status    string `xml:"Status"`
@@ -48,7 +46,6 @@ func (x *request) putVersioning() error {
 	return errVersioning
 }
 
-// versionID returns the version that the request names, or "".
 func (x *request) versionID() (buckets.VersionID, error) {
 	if !x.query.Has("versionId") {
 		return "", nil
@@ -56,15 +53,14 @@ func (x *request) versionID() (buckets.VersionID, error) {
 	return buckets.ParseVersionID(x.query.Get("versionId"))
 }
 
-// versionHeader names the version of an answer, if the bucket has versions.
+// versionHeader sets the version header if the bucket has versions.
 func (x *request) versionHeader(v buckets.VersionID) {
 	if v != "" {
 		x.out.Header().Set("X-Amz-Version-Id", string(v))
 	}
 }
 
-// readVersion reads the object of a request whose bucket is resolved, or the version of it that the request names. Of a name without
-// an object it reads the delete marker, if there is one.
+// readVersion reads the object or the requested version. If a delete marker is current, it returns the marker.
 func (x *request) readVersion() (v buckets.Version, err error) {
 	id, err := x.versionID()
 	if err != nil {
@@ -83,7 +79,7 @@ func (x *request) readVersion() (v buckets.Version, err error) {
 	return v, err
 }
 
-// storedVersion is readVersion for an answer, which names the version if the bucket has versions. A delete marker is an error.
+// storedVersion is readVersion with a version header. A delete marker is an error.
 func (x *request) storedVersion() (buckets.Object, error) {
 	v, err := x.readVersion()
 	if err != nil {
@@ -106,7 +102,6 @@ func (x *request) storedVersion() (buckets.Object, error) {
 	return v.Object, buckets.ErrMarker
 }
 
-// listVersions is ListObjectVersions.
 func (x *request) listVersions() error {
 	l, err := x.parseListing()
 	if err != nil {
@@ -139,7 +134,7 @@ func (x *request) listVersions() error {
 	return d.finish()
 }
 
-// versions writes the page, which is read in slices, and moves the query behind it.
+// versions writes the page in slices and moves the query behind it.
 func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more bool, err error) {
 	if l.limit == 0 {
 		return false, nil

@@ -7,23 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// userText decodes the value of user metadata. S3 accepts encoded words (RFC 2047), because
-// many clients can only send ASCII. Text that is not a valid word stays as it is.
+// userText decodes a user metadata value. S3 accepts encoded words (RFC 2047) from clients that can only send ASCII.
+// Text that is not a valid word stays unchanged.
 func userText(s string) string {
 	s = text(s)
 	if !strings.Contains(s, "=?") {
 		return s
 	}
 	decoded, err := new(mime.WordDecoder).DecodeHeader(s)
-	if err != nil { // an unknown charset
+	if err != nil { // unknown charset
 		return s
 	}
 	return text(decoded) // a word may contain control characters
 }
 
-// encodeWords encodes user metadata as S3 returns it: ASCII as it is, other text as encoded
-// words, in the encoding Q if most of it is ASCII. Clients cannot rely on another encoding of
-// headers: boto3 reads them as Latin-1. ASCII that a client would decode is encoded, too.
+// encodeWords encodes user metadata as S3 does: ASCII unchanged, other text as encoded words, with Q encoding if most
+// of it is ASCII. Raw UTF-8 would break clients: boto3 reads headers as Latin-1. ASCII that looks like an encoded
+// word is encoded.
 func encodeWords(s string) string {
 	ascii, total := 0, 0
 	for _, r := range s {
@@ -40,10 +40,10 @@ func encodeWords(s string) string {
 	return strings.ReplaceAll(mime.QEncoding.Encode("UTF-8", s), "=?UTF-8?q?", "=?UTF-8?Q?")
 }
 
-// maxWord is the largest number of bytes whose encoded word has at most 75 characters.
+// maxWord bytes fit an encoded word of 75 characters.
 const maxWord = 45
 
-// base64Words encodes text in the encoding B. No character is split between two words.
+// base64Words encodes text with B encoding, without splitting characters.
 func base64Words(s string) string {
 	var out strings.Builder
 	for s != "" {

@@ -21,8 +21,8 @@ const (
 	xmlTime      = "2006-01-02T15:04:05.000Z"
 )
 
-// document builds an XML document. encoding/xml would replace control characters, which keys may contain; S3 writes
-// them as character references.
+// document builds an XML document. Keys may contain control characters: encoding/xml would replace them, S3 writes
+// character references.
 type document struct {
 	b    []byte
 	open []string
@@ -55,7 +55,6 @@ func (d *document) end() {
 	d.close(name)
 }
 
-// text adds a text element.
 func (d *document) text(name, value string) {
 	d.b = append(append(append(d.b, '<'), name...), '>')
 	d.b = appendText(d.b, value)
@@ -64,7 +63,6 @@ func (d *document) text(name, value string) {
 
 func (d *document) close(name string) { d.b = append(append(append(d.b, "</"...), name...), '>') }
 
-// etag adds an object's ETag element.
 func (d *document) etag(o *buckets.Object) {
 	d.b = append(d.b, "<ETag>&quot;"...)
 	if o.ETag != "" {
@@ -104,7 +102,7 @@ func (d *document) closeAll() {
 	}
 }
 
-// cut shortens client text that an answer repeats.
+// cut shortens client text for an answer.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -140,7 +138,7 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
-// isPlain reports whether text needs no escaping in XML.
+// isPlain reports whether text needs no escaping.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
@@ -155,11 +153,10 @@ func sendXML(w http.ResponseWriter, status int, d *document) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away does not matter
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// urlEncoded encodes a key for encoding-type=url. Unlike Go's escapes, spaces become %20, which all clients decode,
-// and slashes stay.
+// urlEncoded encodes a key for encoding-type=url. Spaces become %20, which all clients decode; slashes stay.
 func urlEncoded(s string) string {
 	const hex = "0123456789ABCDEF"
 	b := make([]byte, 0, len(s)+16)
@@ -176,7 +173,7 @@ func urlEncoded(s string) string {
 
 func httpTime(m buckets.Moment) string { return m.Time().UTC().Format(http.TimeFormat) }
 
-// appendXML reads a list element, and rejects a list that is too long.
+// appendXML decodes a list element. It rejects lists that are too long.
 func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElement) error {
 	if len(*list) == most {
 		return errMalformedXML
@@ -189,8 +186,7 @@ func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElemen
 	return nil
 }
 
-// Limits of client documents. S3 documents are four levels deep; their elements have a namespace and at most six
-// differently named children.
+// Limits for client documents. S3 documents have four levels and at most six different children per element.
 const (
 	maxTag      = 4 << 10  // bytes from "<" to ">", with up to one attribute per four bytes
 	maxText     = 16 << 10 // bytes between tags: more than a key with every byte escaped
@@ -198,12 +194,12 @@ const (
 	maxChildren = 16 // with different names
 )
 
-// lists are the elements that may repeat within their parent.
+// lists are the elements that may repeat.
 var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
 	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
 
-// decodeXML reads a document with the given root element. Like S3, and unlike encoding/xml, it rejects another root,
-// text after it, a document type, and repeated elements, of which v would keep only the last.
+// decodeXML decodes a document with the given root. Like S3, and unlike encoding/xml, it rejects another root,
+// trailing text, a document type, and repeated elements, of which v would keep only the last.
 func decodeXML(document io.Reader, root string, v any) error {
 	in := bufio.NewReader(document)
 	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
@@ -222,14 +218,14 @@ func decodeXML(document io.Reader, root string, v any) error {
 
 const byteOrderMark = "\ufeff"
 
-// bounded rejects tags and text that are too long before encoding/xml keeps them.
+// bounded rejects long tags and text before encoding/xml buffers them.
 type bounded struct {
 	*bufio.Reader
 	inTag bool
 	n     int // bytes in the current tag or text
 }
 
-// ReadByte implements io.ByteReader, which is all that encoding/xml uses.
+// ReadByte implements io.ByteReader, the only method that encoding/xml uses.
 func (r *bounded) ReadByte() (byte, error) {
 	c, err := r.Reader.ReadByte()
 	if err != nil {
@@ -246,7 +242,7 @@ func (r *bounded) ReadByte() (byte, error) {
 	return c, nil
 }
 
-// tokens applies the checks of decodeXML.
+// tokens applies decodeXML's checks.
 type tokens struct {
 	raw   *xml.Decoder
 	root  string
