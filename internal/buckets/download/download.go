@@ -1,5 +1,5 @@
-// Package download answers requests for an object's bytes in every protocol: the whole body, or a range by Range and
-// If-Range (RFC 9110, sections 13.1.5 and 14).
+// Package download serves object bodies and ranges in every protocol, with Range and If-Range (RFC 9110, sections
+// 13.1.5 and 14).
 package download
 
 import (
@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// Extent is the requested contiguous bytes.
+// Extent is the requested byte range.
 type Extent struct {
 	From, Length int64
 	Status       int // 200 or 206
 }
 
-// Requested returns the requested extent. tag is the object's entity tag in the protocol. A range outside the object
-// returns buckets.ErrRange and sets Content-Range to the object's size.
+// Requested returns the requested extent. tag is the entity tag in the caller's protocol. For a range outside the
+// object it sets Content-Range to the size and returns buckets.ErrRange.
 func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag string) (Extent, error) {
 	whole := Extent{0, o.Length, http.StatusOK}
 	header := r.Header.Get("Range")
@@ -50,7 +50,7 @@ func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	return err == nil && buckets.At(t).Seconds() == o.Modified.Seconds()
 }
 
-// SetHeader sets Content-Length, and Content-Range for a part of size bytes.
+// SetHeader sets Content-Length and, for a partial body, Content-Range.
 func (e Extent) SetHeader(h http.Header, size int64) {
 	h.Set("Content-Length", strconv.FormatInt(e.Length, 10))
 	if e.Status == http.StatusPartialContent {
@@ -58,7 +58,7 @@ func (e Extent) SetHeader(h http.Header, size int64) {
 	}
 }
 
-// Body is the body of an object.
+// Body is an object's body.
 type Body struct {
 	Service *buckets.Service
 	Owner   buckets.AccountID
@@ -66,8 +66,8 @@ type Body struct {
 	Object  *buckets.Object
 }
 
-// Send answers with an extent, or only the header for HEAD. begin sends the header once the first bytes are read and
-// verified, so that an unreadable body can still be a protocol error. sent receives the size of each write.
+// Send sends an extent, or only the header for HEAD. begin sends the header after the first bytes are verified, so
+// that an unreadable body can still become a protocol error. sent receives the size of each write.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func(), sent func(n int)) error {
 	if r.Method == http.MethodHead || e.Length == 0 {
 		begin()

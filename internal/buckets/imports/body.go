@@ -26,8 +26,8 @@ var (
 	errLong    = errcode.New(errcode.Unavailable, "the source sent more bytes than it announced")
 )
 
-// body reads an object's body at the source. It implements buckets.Source: io.EOF means that the bytes match the
-// entity tag or checksum, if either can be computed.
+// body reads an object from the source. It implements buckets.Source: io.EOF means that the bytes match the entity
+// tag or checksum, if either can be computed.
 type body struct {
 	ctx    context.Context //nolint:containedctx // a reader has no parameter for it
 	source *Source
@@ -39,7 +39,7 @@ type body struct {
 	failures int           // since the last byte
 
 	md5        hash.Hash
-	hasMD5Tag  bool        // the entity tag is an MD5
+	hasMD5Tag  bool
 	layouts    []*partSums // possible part layouts of the entity tag
 	isKnown    bool        // the layout is known
 	sum        hash.Hash   // for algorithm; may be nil
@@ -63,7 +63,6 @@ func (s *Source) newBody(ctx context.Context, bucket string, from Listed, out *s
 	return b
 }
 
-// Read implements io.Reader.
 func (b *body) Read(p []byte) (n int, err error) {
 	for b.err == nil && n == 0 && len(p) > 0 {
 		n, err = b.read(p)
@@ -102,7 +101,7 @@ func (b *body) read(p []byte) (int, error) {
 			return 0, errRange
 		}
 	}
-	// A source that hangs is a failure, however long the copies here take.
+	// The stall timeout must not depend on the speed of the target.
 	in := b.in
 	watch := time.AfterFunc(stallsAfter, func() { _ = in.Close() })
 	n, err := in.Read(p)
@@ -140,7 +139,7 @@ func (b *body) failed(err error) error {
 	}
 }
 
-// verify compares the whole body with everything the source reported, and returns io.EOF on success.
+// verify checks the whole body against everything the source reported. It returns io.EOF on success.
 func (b *body) verify() error {
 	if b.hasMD5Tag {
 		if hex.EncodeToString(b.md5.Sum(nil)) != b.from.ETag {
@@ -166,7 +165,6 @@ func (b *body) verify() error {
 	return io.EOF
 }
 
-// Sums implements buckets.Source.
 func (b *body) Sums() buckets.Sums {
 	s := buckets.Sums{MD5: b.md5.Sum(nil)}
 	if b.sum != nil || b.isVerified {
@@ -175,7 +173,6 @@ func (b *body) Sums() buckets.Sums {
 	return s
 }
 
-// Close ends the request.
 func (b *body) Close() {
 	if b.in != nil {
 		_ = b.in.Close() // only read

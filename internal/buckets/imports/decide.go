@@ -6,35 +6,35 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Listed is an object, or a version of one, in a list of the source.
+// Listed is an object or version in a source listing.
 type Listed struct {
 	Key      string
 	Version  string // "": the object
 	ETag     string // without quotes
 	Size     int64
-	Modified buckets.Moment // by the clock of the source
-	Marker   bool           // it is a delete marker
-	Latest   bool           // of versions: it is the current one
+	Modified buckets.Moment // source clock
+	Marker   bool
+	Latest   bool // current version
 }
 
 // Action is what an import does with a name.
 type Action int
 
-// The actions.
+// Actions.
 const (
 	Skip         Action = iota // both sides are equal
 	Take                       // read the object from the source
-	Keep                       // a client has changed it here, after the source: it stays
-	Delete                     // the source has deleted it
-	Retag                      // only its tags may differ
-	TakeVersions               // the versions of a name differ
+	Keep                       // changed here by a client, after the source
+	Delete                     // deleted at the source
+	Retag                      // only tags may differ
+	TakeVersions               // versions differ
 )
 
-// Decide compares a name at the source with the object here. Either may be nil. behind is how far the clock of the
-// source is behind the clock here.
+// Decide compares a name at the source with the object here; either may be nil. behind is how far the source's clock
+// is behind.
 //
-// What a client has not touched here follows the source. An object that a client has written or changed here is
-// replaced only by one that the source has modified later, and never deleted.
+// Objects that no client has touched here follow the source. An object that a client wrote or changed here is
+// replaced only by a later change at the source, and never deleted.
 func Decide(from *Listed, here *buckets.Object, behind time.Duration) Action {
 	if here == nil {
 		return Take

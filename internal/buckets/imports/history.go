@@ -16,7 +16,7 @@ type Plan struct {
 	Delete []*buckets.Version // imported, unchanged here, and gone at the source
 	Same   []Pair             // on both sides
 	Absent int                // older than a version here, so they cannot be added: deleted here, or rejected by an earlier import
-	Keep   bool               // a client changed the name here, later than the source: add nothing
+	Keep   bool               // changed here by a client, after the source: add nothing
 }
 
 // Pair is a version on both sides.

@@ -38,7 +38,7 @@ type Problem struct {
 	Failed bool // something is missing here; otherwise only a note
 }
 
-// Progress of an import.
+// Progress is an import's progress.
 type Progress struct {
 	Done, Total int64 // objects; total 0: not known yet
 	Bytes       int64 // bytes read
@@ -46,7 +46,7 @@ type Progress struct {
 
 // Result counts the work that an import did, or would do.
 type Result struct {
-	Buckets    int64 // compared
+	Buckets    int64
 	Objects    int64 // listed by the source
 	Imported   int64
 	Bytes      int64 // imported
@@ -54,7 +54,7 @@ type Result struct {
 	Deleted    int64
 	Kept       int64 // changed here by clients later than at the source
 	Failed     int64
-	Unverified int64 // imported with only the length verified
+	Unverified int64 // only the length was verified
 	Retagged   int64 // only tags imported
 	Absent     int64 // older versions that can no longer be added
 	Left       int64 // still different at the end of a final import
@@ -68,7 +68,7 @@ type imports struct {
 	result Result
 	total  int64
 	bytes  int64
-	inARow int // source or target failures since the last success
+	inARow int // consecutive failures
 }
 
 // pair is a source bucket and its target.
@@ -82,7 +82,7 @@ type pair struct {
 	keepsVersions func(context.Context) error // enables versioning and object lock at the target, once
 }
 
-// Run imports and returns the result, even with an error. It can be run again.
+// Run imports and returns the result, even with an error. It can be repeated.
 func Run(ctx context.Context, o Options) (Result, error) {
 	i := &imports{Options: o}
 	if i.Report == nil {
@@ -125,7 +125,6 @@ func (i *imports) run(ctx context.Context) error {
 	return i.compare(ctx)
 }
 
-// addPair finds or creates the target bucket.
 func (i *imports) addPair(ctx context.Context, name string) error {
 	found := pair{from: name, to: name}
 	if i.To != "" {
@@ -160,7 +159,6 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 	return i.settings(ctx, p)
 }
 
-// count counts the source's objects for the progress.
 func (i *imports) count(ctx context.Context) {
 	var n int64
 	for _, p := range i.pairs {
@@ -210,7 +208,6 @@ func (i *imports) change(fn func(*Result)) {
 	i.show()
 }
 
-// show reports the progress. The caller holds the lock.
 func (i *imports) show() {
 	r := &i.result
 	i.Progress(Progress{Done: r.Imported + r.Skipped + r.Kept + r.Failed, Total: i.total, Bytes: i.bytes})
@@ -246,7 +243,6 @@ func (i *imports) settle(ctx context.Context, bucket, key string, err error) err
 	return nil
 }
 
-// reason returns a human-readable error.
 func reason(err error) string {
 	if text := errcode.Message(err); text != "" {
 		return text

@@ -9,10 +9,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// pageSize is how many objects of the target are read at once.
 const pageSize = 1000
 
-// here reads the objects of a bucket of the target in order.
+// here reads the target's objects in order.
 type here struct {
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -22,12 +21,10 @@ type here struct {
 	isLast  bool
 }
 
-// objectsHere returns a reader of the objects that an import may change.
 func (i *imports) objectsHere(p *pair) *here {
 	return &here{service: i.Target, owner: i.Account.ID, bucket: p.bucket.ID, query: buckets.Query{Prefix: i.Prefix, Limit: pageSize}}
 }
 
-// head returns the next object, or nil.
 func (h *here) head(ctx context.Context) (*buckets.Object, error) {
 	if h.bucket == "" {
 		return nil, nil //nolint:nilnil // no object
@@ -47,14 +44,14 @@ func (h *here) head(ctx context.Context) (*buckets.Object, error) {
 
 func (h *here) skip() { h.page = h.page[1:] }
 
-// merge compares the two lists. The source's may be out of order, as some servers send a folder before the names that
-// sort before its slash: such names are looked up one by one.
+// merge compares the two lists. Source names out of order are looked up one by one: some servers list a folder before
+// names that sort before its slash.
 type merge struct {
 	*imports
 	*pair
 	here *here
 	send func(task) error
-	last string // the greatest key so far
+	last string // greatest key so far
 }
 
 func (m *merge) run(ctx context.Context) error {
@@ -72,7 +69,6 @@ func (m *merge) run(ctx context.Context) error {
 	return m.rest(ctx)
 }
 
-// add compares the next object of the source.
 func (m *merge) add(ctx context.Context, from *Listed) error {
 	m.change(func(r *Result) { r.Objects++ })
 	if err := buckets.CheckObjectName(from.Key); err != nil {
@@ -118,7 +114,7 @@ func (m *merge) lookUp(ctx context.Context, from *Listed) error {
 
 var errEmpty = errcode.New(errcode.Conflict, "the bucket is empty at the source, but not here: nothing is deleted. If that is right, delete the objects here")
 
-// rest compares the objects here after the last one of the source.
+// rest compares the objects here after the source's last object.
 func (m *merge) rest(ctx context.Context) error {
 	for {
 		o, err := m.here.head(ctx)
@@ -136,7 +132,7 @@ func (m *merge) rest(ctx context.Context) error {
 	}
 }
 
-// decide sends a task, or counts that there is nothing to do.
+// decide sends a task, or counts an unchanged object.
 func (m *merge) decide(from *Listed, here *buckets.Object) error {
 	switch action := Decide(from, here, m.behind()); {
 	case action == Take:
@@ -154,5 +150,4 @@ func (m *merge) decide(from *Listed, here *buckets.Object) error {
 	return nil
 }
 
-// behind returns how far the clock of the source is behind.
 func (i *imports) behind() time.Duration { return time.Duration(i.Source.behind.Load()) }

@@ -15,11 +15,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Limits of what an object has besides its body. S3 allows less metadata, but other servers more.
+// Metadata limits. S3 allows less, other servers more.
 const (
-	maxHeaders = 8 << 10 // bytes of names and values
+	maxHeaders = 8 << 10 // names and values
 	maxTags    = 10
-	maxTagText = 1 << 10 // bytes of the name and the value of a tag
+	maxTagText = 1 << 10 // name and value
 	maxETag    = 256
 
 	defaultType = "binary/octet-stream"
@@ -32,7 +32,7 @@ var (
 	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or one of more than 256 bytes")
 )
 
-// objectOf returns the object of an answer, without its body and its tags.
+// objectOf returns an object without its body and tags.
 func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	o := buckets.Object{Name: from.Key, ContentType: text(aws.ToString(out.ContentType)), Headers: map[string]string{}}
 	if o.ContentType == "" {
@@ -62,7 +62,6 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	return o, nil
 }
 
-// lockOf returns the lock of an answer.
 func lockOf(out *s3.GetObjectOutput) (l buckets.Lock, err error) {
 	l = buckets.Lock{Mode: buckets.LockMode(out.ObjectLockMode), Hold: buckets.HoldStatus(out.ObjectLockLegalHoldStatus)}
 	if out.ObjectLockRetainUntilDate != nil {
@@ -74,7 +73,6 @@ func lockOf(out *s3.GetObjectOutput) (l buckets.Lock, err error) {
 	return l, err
 }
 
-// withTags reads the tags of an object, if it has any.
 func (s *Source) withTags(ctx context.Context, bucket string, from *Listed, o *buckets.Object, out *s3.GetObjectOutput) (err error) {
 	if aws.ToInt32(out.TagCount) == 0 {
 		return nil
@@ -84,13 +82,13 @@ func (s *Source) withTags(ctx context.Context, bucket string, from *Listed, o *b
 	return err
 }
 
-// withoutFraming removes aws-chunked, the framing of an upload, which some servers store.
+// withoutFraming removes aws-chunked, which some servers store with the object.
 func withoutFraming(encoding string) string {
 	parts := slices.DeleteFunc(strings.Split(encoding, ","), func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
-// text returns the value of a header as UTF-8 without control characters.
+// text converts a header value to UTF-8 without control characters.
 func text(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -101,7 +99,7 @@ func text(s string) string {
 	}, s))
 }
 
-// userText decodes the encoded words (RFC 2047) in which S3 returns user metadata.
+// userText decodes RFC 2047 encoded words, which S3 returns for user metadata.
 func userText(s string) string {
 	if s = text(s); strings.Contains(s, "=?") {
 		if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil {
@@ -111,12 +109,12 @@ func userText(s string) string {
 	return s
 }
 
-// isEncrypted reports whether the entity tag of an object is not an MD5, because the source encrypts it with a key.
+// isEncrypted reports whether encryption keys make the entity tag differ from the MD5.
 func isEncrypted(out *s3.GetObjectOutput) bool {
 	return out.SSECustomerAlgorithm != nil || out.ServerSideEncryption == types.ServerSideEncryptionAwsKms || out.ServerSideEncryption == types.ServerSideEncryptionAwsKmsDsse
 }
 
-// checksumOf returns the checksum that the source has of an object; zero: none that this server knows.
+// checksumOf returns the source's checksum, or zero if its algorithm is unknown.
 func checksumOf(out *s3.GetObjectOutput) buckets.Checksum {
 	for algorithm, value := range map[checksum.Algorithm]*string{
 		checksum.CRC32: out.ChecksumCRC32, checksum.CRC32C: out.ChecksumCRC32C, checksum.CRC64NVME: out.ChecksumCRC64NVME,

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// partsOf returns the number of parts that an entity tag names; 0: it is an MD5; -1: it is neither.
+// partsOf returns the number of parts in an entity tag; 0: it is an MD5; -1: neither.
 func partsOf(etag string) int {
 	sum, count, hasParts := strings.Cut(etag, "-")
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != md5.Size {
@@ -31,9 +31,9 @@ func partsOf(etag string) int {
 	return n
 }
 
-// partSums computes the entity tag of a body with parts.
+// partSums computes the entity tag of a multipart body.
 type partSums struct {
-	sizes []int64 // of the parts; the last one is repeated
+	sizes []int64 // of the parts; the last size is repeated
 	part  hash.Hash
 	all   hash.Hash
 	n     int   // parts that have begun
@@ -44,7 +44,6 @@ func newPartSums(sizes ...int64) *partSums {
 	return &partSums{sizes: sizes, part: md5.New(), all: md5.New()} //nolint:gosec // as above
 }
 
-// Write implements io.Writer.
 func (s *partSums) Write(p []byte) (int, error) {
 	written := len(p)
 	for len(p) > 0 {
@@ -60,7 +59,6 @@ func (s *partSums) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// end ends the current part.
 func (s *partSums) end() {
 	if s.n > 0 {
 		s.all.Write(s.part.Sum(nil))
@@ -68,7 +66,6 @@ func (s *partSums) end() {
 	}
 }
 
-// etag returns the entity tag, after the whole body was written.
 func (s *partSums) etag() string {
 	s.end()
 	return hex.EncodeToString(s.all.Sum(nil)) + "-" + strconv.Itoa(s.n)
@@ -79,7 +76,7 @@ func isCount(size, first int64, n int) bool {
 	return first > 0 && (size+first-1)/first == int64(n)
 }
 
-// layouts returns how the parts of an object may be cut. isKnown says that the source has told.
+// layouts returns possible part layouts. isKnown means that the source reported it.
 func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all []*partSums, isKnown bool) {
 	n := partsOf(from.ETag)
 	if n == 1 {
@@ -121,7 +118,7 @@ func (s *Source) partSize(ctx context.Context, bucket string, from *Listed, numb
 	return aws.ToInt64(out.ContentLength), int(aws.ToInt32(out.PartsCount))
 }
 
-// usualParts are the sizes of parts that clients choose, tried when the source does not tell.
+// usualParts are common part sizes, tried when the source does not report it.
 var usualParts = mebibytes(5, 8, 10, 15, 16, 20, 25, 32, 50, 64, 100, 128, 256, 500, 512, 1024)
 
 func mebibytes(all ...int64) (sizes []int64) {

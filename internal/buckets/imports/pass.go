@@ -21,7 +21,6 @@ type task struct {
 	current *buckets.Object // for TakeVersions; nil: a delete marker or nothing
 }
 
-// pass compares both sides of a bucket and updates the target.
 func (i *imports) pass(ctx context.Context, p *pair) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -126,7 +125,7 @@ func (r *Result) would(t *task) {
 // tries limits retries for an object that changes meanwhile or is damaged.
 const tries = 3
 
-// again rereads a target object that a client has changed, and decides again.
+// again rereads a target object that a client changed, and decides again.
 func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
 	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
@@ -228,7 +227,6 @@ func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	return l, nil
 }
 
-// delete deletes a target object that the source has deleted.
 func (i *imports) delete(ctx context.Context, p *pair, t task) error {
 	isThere, err := i.Source.has(ctx, p.from, t.from.Key)
 	if err != nil || isThere { // written since the list, or the list is not sorted
@@ -252,7 +250,6 @@ type counted struct {
 	imports *imports
 }
 
-// Read implements io.Reader.
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.body.Read(p)
 	c.imports.mu.Lock()

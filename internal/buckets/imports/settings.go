@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// settings imports the settings of a bucket. One that the bucket here has stays. What this server has no setting for
-// becomes a note.
+// settings imports bucket settings unless the target has its own. Unsupported settings become notes.
 func (i *imports) settings(ctx context.Context, p *pair) error {
 	var c buckets.SettingsChange
 	now := &p.bucket.Settings
@@ -46,7 +45,7 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 	return i.Target.SetBucket(ctx, i.Account.ID, p.bucket.BucketRef, c)
 }
 
-// isMissing reports whether the source has no such setting, or does not know it.
+// isMissing reports whether the source lacks or does not know the setting.
 func isMissing(err error) bool {
 	code := codeOf(err)
 	return strings.HasPrefix(code, "NoSuch") && code != "NoSuchBucket" ||
@@ -82,7 +81,7 @@ func (i *imports) bucketTags(ctx context.Context, p *pair, c *buckets.SettingsCh
 	return "", nil
 }
 
-// policy imports the policy, which names accounts of this server.
+// policy imports the policy. The accounts it names are this server's.
 func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: &p.from})
 	if err != nil || aws.ToString(out.Policy) == "" || !p.bucket.Settings.Policy.IsZero() {
@@ -109,7 +108,6 @@ func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange
 	return fmt.Sprintf("bucket %s is public, as its policy at the source says", p.to), nil
 }
 
-// versions finds out whether the source keeps versions.
 func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &p.from})
 	if err != nil || out.Status == "" {
@@ -122,7 +120,6 @@ func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChan
 	return "", nil
 }
 
-// lock finds out whether the source locks versions.
 func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: &p.from})
 	if err != nil || out.ObjectLockConfiguration == nil || out.ObjectLockConfiguration.ObjectLockEnabled != types.ObjectLockEnabledEnabled {
@@ -143,8 +140,8 @@ func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) 
 	return note, nil
 }
 
-// keepVersions enables versioning here, so that what is imported replaces nothing, and object lock. The default retention follows in
-// setVersions: it would lock versions that are not locked at the source.
+// keepVersions enables versioning and object lock, so that imported versions replace nothing. It leaves the default
+// retention to setVersions, because that would lock versions that are not locked at the source.
 func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
 	if err == nil && b.Versioning != buckets.VersioningEnabled {
@@ -156,7 +153,7 @@ func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
-// setVersions gives the bucket here the versioning and the default retention of the source, after its versions were imported.
+// setVersions copies the versioning state and default retention after the versions were imported.
 func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
 		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,
@@ -191,7 +188,6 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 	return "", nil
 }
 
-// ruleOf returns a lifecycle rule as it is stored.
 func ruleOf(r *types.LifecycleRule) buckets.LifecycleRule {
 	rule := buckets.LifecycleRule{ID: cmp.Or(aws.ToString(r.ID), buckets.NewUUID()), Disabled: r.Status != types.ExpirationStatusEnabled, Filter: filterOf(r.Filter)}
 	if rule.Filter == nil {

@@ -53,7 +53,7 @@ const (
 // Source is another S3 endpoint.
 type Source struct {
 	client *s3.Client
-	behind atomic.Int64 // clock difference in nanoseconds: how far the source is behind
+	behind atomic.Int64 // nanoseconds that the source's clock is behind
 }
 
 // NewSource returns a source after finding its credentials.
@@ -144,7 +144,6 @@ func (s *Source) buckets(ctx context.Context) (all []string, err error) {
 // errList means that the source contradicts itself, so its list cannot be trusted.
 var errList = errcode.New(errcode.Unavailable, "the source sent a list that is not valid: it says that there is more, but not where it continues")
 
-// list calls fn with each page of a bucket listing.
 func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]Listed) error) error {
 	in := &s3.ListObjectsV2Input{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
@@ -185,7 +184,7 @@ func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, byt
 	if bytes != "" {
 		in.Range = &bytes
 	}
-	// A header, because with ChecksumMode the client would compute the checksum too.
+	// Not ChecksumMode, with which the client would compute the checksum too.
 	return s.client.GetObject(ctx, in, s3.WithAPIOptions(smithyhttp.AddHeaderValue("X-Amz-Checksum-Mode", "ENABLED")))
 }
 
@@ -210,7 +209,6 @@ func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	return false, readable("look for a deleted object", err)
 }
 
-// tags reads the tags of an object or version.
 func (s *Source) tags(ctx context.Context, bucket string, from *Listed) (map[string]string, error) {
 	in := &s3.GetObjectTaggingInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if from.Latest && from.Version == string(buckets.NullVersion) {
@@ -240,7 +238,6 @@ func tagsOf(set []types.Tag) map[string]string {
 	return all
 }
 
-// codeOf returns an S3 error code, or "".
 func codeOf(err error) string {
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
 		return e.ErrorCode()
@@ -254,7 +251,6 @@ func isGone(err error) bool {
 	return code == "NoSuchKey" || code == "NoSuchVersion"
 }
 
-// hints suggest fixes for S3 errors.
 var hints = map[string]string{
 	"AccessDenied":                 "the access key needs s3:ListBucket, s3:GetObject and s3:GetObjectTagging, and for versions s3:ListBucketVersions, s3:GetObjectVersion and s3:GetObjectVersionTagging",
 	"InvalidAccessKeyId":           "check the access key",
@@ -266,7 +262,7 @@ var hints = map[string]string{
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 
-// readable returns a human-readable error, without library text. Errors of a single request are Unavailable.
+// readable describes an error for people, without library text. Errors of a single request are Unavailable.
 func readable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
 		return err

@@ -8,12 +8,12 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// comparesTags reports whether the tags of an object that is equal otherwise are compared: no time says when they changed.
+// comparesTags reports whether to compare the tags of an otherwise equal object. Times do not show tag changes.
 func (i *imports) comparesTags(here *buckets.Object) bool {
 	return !i.IgnoreTags && here.Imported != 0 && here.Modified == here.Imported
 }
 
-// retag imports the tags of an object, if the source has others and no client has changed them here.
+// retag imports tags that differ, unless a client changed them here.
 func (i *imports) retag(ctx context.Context, p *pair, t task) error {
 	tags, err := i.Source.tags(ctx, p.from, &t.from)
 	switch {

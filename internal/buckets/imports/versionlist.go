@@ -59,8 +59,8 @@ func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn fun
 	}
 }
 
-// lastOf returns the index of the name that continues on the next page: the marker. MinIO appends a position to it,
-// so lastOf takes the longest name that the marker begins with, or else the last name.
+// lastOf returns the index of the name that continues on the next page: the longest name that the marker begins with
+// (MinIO appends a position), or else the last name.
 func lastOf(names []string, marker string) int {
 	last := len(names) - 1
 	length := -1
@@ -107,7 +107,6 @@ func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Li
 	return found, err
 }
 
-// decoded decodes a listed key.
 func decoded(key string, encoding types.EncodingType) (string, error) {
 	if encoding != types.EncodingTypeUrl {
 		return key, nil

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// versionsHere reads the target bucket's versions in order.
+// versionsHere reads the target's versions in order.
 type versionsHere struct {
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -22,7 +22,6 @@ func (i *imports) versionsHere(p *pair, prefix string) *versionsHere {
 	return &versionsHere{service: i.Target, owner: i.Account.ID, bucket: p.bucket.ID, query: buckets.VersionQuery{Prefix: prefix, Limit: pageSize}}
 }
 
-// head returns the next version, or nil.
 func (h *versionsHere) head(ctx context.Context) (*buckets.Version, error) {
 	for len(h.page) == 0 {
 		if h.isLast || h.bucket == "" {
@@ -125,7 +124,6 @@ func (m *mergeVersions) add(ctx context.Context, key string, from []Listed) erro
 	}
 }
 
-// decide sends a task, or counts that nothing differs.
 func (m *mergeVersions) decide(key string, from []Listed, here []buckets.Version) error {
 	plan := PlanVersions(from, here, m.behind())
 	if plan.Keep {
@@ -158,7 +156,6 @@ func currentOf(here []buckets.Version) *buckets.Object {
 	return nil
 }
 
-// takeVersions makes a name's versions here match the source.
 func (i *imports) takeVersions(ctx context.Context, p *pair, t *task) error {
 	for range tries {
 		if len(t.plan.Delete) > 0 { // the list may be old or unsorted
@@ -180,7 +177,6 @@ func (i *imports) takeVersions(ctx context.Context, p *pair, t *task) error {
 	return buckets.ErrPrecondition
 }
 
-// planAgain compares a name's current versions.
 func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	from, err := i.Source.versionsOf(ctx, p.from, t.from.Key)
 	if err != nil {
@@ -191,8 +187,8 @@ func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// followPlan deletes and takes versions, oldest first. It stops at a version that the source cannot read now, so that
-// the next import continues there. It skips versions that can never be imported.
+// followPlan deletes and takes versions, oldest first. It stops at a version that is unreadable now, so that the next
+// import continues there. It skips versions that can never be imported.
 func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	for _, v := range t.plan.Delete {
 		d := buckets.Delete{Name: v.Name, Version: v.VersionID()}
@@ -226,7 +222,6 @@ func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	return nil
 }
 
-// takeVersion makes a source version current here.
 func (i *imports) takeVersion(ctx context.Context, p *pair, t *task, from Listed) error {
 	if err := p.keepsVersions(ctx); err != nil {
 		return err

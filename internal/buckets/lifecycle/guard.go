@@ -12,12 +12,12 @@ const (
 	distrust = 24 * time.Hour
 )
 
-// guard compares the database's clock with this process's monotonic clock and detects jumps. A wrong clock would
-// expire young objects.
+// guard detects jumps of the database clock, using this process's monotonic clock. A wrong clock would expire young
+// objects.
 type guard struct {
-	moment buckets.Moment // of the last check
-	at     time.Time      // with the monotonic clock
-	until  time.Time      // the clock is not trusted; zero: it is
+	moment buckets.Moment // last check
+	at     time.Time      // monotonic
+	until  time.Time      // end of distrust; zero: trusted
 }
 
 var errJumped = errcode.New(errcode.Unavailable,

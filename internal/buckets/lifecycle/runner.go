@@ -1,10 +1,9 @@
 // Package lifecycle applies bucket lifecycle rules: it deletes expired objects and aborts incomplete uploads.
 //
 // S3 rounds days up to midnight UTC, so a bucket needs one run a day, and another after its rules change. A run reads
-// names with the rules' prefixes and deletes unchanged objects that had expired when it began. After each one-second
-// slice it stores its position, so any process can continue. Buckets take turns.
-//
-// A lease lets one process work at a time, by the database server's clock.
+// names with the rules' prefixes and deletes unchanged objects that had expired when it began. Buckets take turns in
+// one-second slices. Each slice stores its position, so any process can continue. A lease lets one process work at a
+// time.
 package lifecycle
 
 import (
@@ -28,12 +27,12 @@ const (
 	leasePoll   = 100 * time.Millisecond
 
 	sliceTime  = time.Second
-	endTime    = 5 * time.Second  // for storing progress, even at shutdown
-	dueBuckets = 100              // read at once
+	endTime    = 5 * time.Second // for storing progress, even at shutdown
+	dueBuckets = 100
 	retryAfter = 15 * time.Minute // after a failed step
 )
 
-// Store is the backend interface for a Runner.
+// Store is the backend of a Runner.
 type Store interface {
 	buckets.Lifecycles
 	buckets.Leases
@@ -66,14 +65,14 @@ type Runner struct {
 
 	mu     sync.Mutex // held during a slice
 	after  buckets.BucketKey
-	leased time.Time // when the lease was extended; zero: not held
+	leased time.Time // last extension; zero: not held
 }
 
 // New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
-// Sweep applies the rules of due buckets until limit objects and uploads are deleted, and returns their number. A
-// smaller number means that no bucket is due, or that another process works.
+// Sweep applies due rules until limit objects and uploads are deleted, and returns their number. A smaller number
+// means that no bucket is due, or that another process works.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
 		if ctx.Err() != nil { // on shutdown, other processes need not wait for the lease to expire
@@ -144,7 +143,6 @@ func (r *Runner) State(ctx context.Context, b *buckets.Bucket) (buckets.Lifecycl
 
 var errLeaseLost = errcode.New(errcode.Unavailable, "another process applies lifecycle rules: run the command again to continue")
 
-// await waits for the lease.
 func (r *Runner) await(ctx context.Context, wait func(string)) error {
 	for said := false; ; said = true {
 		has, err := r.lease(ctx)
@@ -160,7 +158,6 @@ func (r *Runner) await(ctx context.Context, wait func(string)) error {
 	}
 }
 
-// lease takes or extends the lease.
 func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +174,6 @@ func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
 	return has, err
 }
 
-// release gives the lease back.
 func (r *Runner) release(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,14 +184,14 @@ func (r *Runner) release(ctx context.Context) error {
 	return r.o.Store.EndLease(ctx, leaseName, r.holder)
 }
 
-// releaseAtEnd is release, even after the context ended.
+// releaseAtEnd releases the lease even if ctx has ended.
 func (r *Runner) releaseAtEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	return r.release(ctx)
 }
 
-// now returns the database time, or an error if its clock may be wrong.
+// now returns the database time, or an error if that clock may be wrong.
 func (r *Runner) now(ctx context.Context) (buckets.Moment, error) {
 	now, err := r.o.Store.Clock(ctx)
 	if err != nil {

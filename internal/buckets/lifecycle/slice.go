@@ -15,7 +15,7 @@ import (
 // slice limits a bucket's turn.
 type slice struct {
 	at    buckets.Moment
-	limit int  // most objects and uploads to delete, at least 1
+	limit int  // objects and uploads to delete, at least 1
 	anew  bool // begin a run even if not due
 }
 
@@ -29,8 +29,8 @@ type step struct {
 	done   buckets.LifecycleResult // this slice only
 }
 
-// slice continues or begins a bucket's run for sliceTime, stores its position, and returns the number of deleted
-// objects and uploads. A failed bucket is retried later, so that others get their turn.
+// slice continues or begins a bucket's run for sliceTime and returns the number of deleted objects and uploads. A
+// failed bucket is retried later, so that others get their turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,6 @@ func (s *step) begin() {
 	s.run = buckets.LifecycleRun{Rules: s.rules.Changed, LifecycleResult: buckets.LifecycleResult{Began: s.at}, Previous: previous}
 }
 
-// end stores the run.
 func (s *step) end(ctx context.Context, err error) error {
 	if errors.Is(err, buckets.ErrNoBucket) {
 		return err
@@ -99,7 +98,6 @@ func (s *step) report() {
 	}
 }
 
-// page applies the rules to the next page of objects, versions or uploads.
 func (s *step) page(ctx context.Context) error {
 	phases := []struct {
 		prefixes []string
@@ -168,7 +166,6 @@ func (s *step) notice() *buckets.Notice {
 	return &buckets.Notice{Owner: s.bucket.Owner, Bucket: s.bucket.BucketRef, Rules: &s.bucket.Settings.Notifications, Expired: true}
 }
 
-// pageBytes limits a page's memory.
 const pageBytes = 1 << 20
 
 func (s *step) uploads(ctx context.Context, prefix string) error {
@@ -200,7 +197,6 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// left returns the remaining limit.
 func (s *step) left() int { return s.limit - int(s.done.Deleted.Objects+s.done.Aborted) }
 
 func (s *step) add(rule string, c buckets.Counts) {

@@ -7,10 +7,9 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// deleters is how many versions are deleted at once.
 const deleters = 8
 
-// versions deletes the expired noncurrent versions on a page, and delete markers that hide nothing.
+// versions deletes expired noncurrent versions, and delete markers that hide nothing.
 func (s *step) versions(ctx context.Context, prefix string) error {
 	if s.run.After == "" && s.run.Prefix == 0 {
 		b, err := s.o.Store.Bucket(ctx, s.bucket.Owner, s.bucket.Name)
@@ -43,7 +42,7 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 		switch {
 		case d.Err == nil:
 			s.add(by[expired[i]].rule, buckets.Counts{Usage: buckets.Usage{Objects: 1, Bytes: d.Object.Length}})
-		case errors.Is(d.Err, buckets.ErrNoVersion), errors.Is(d.Err, buckets.ErrPrecondition): // it was deleted, or became current, meanwhile
+		case errors.Is(d.Err, buckets.ErrNoVersion), errors.Is(d.Err, buckets.ErrPrecondition): // deleted, or became current, meanwhile
 		case locked: // a later run deletes it, after its lock
 		default:
 			return d.Err
@@ -64,7 +63,8 @@ type judged struct {
 	noncurrent bool
 }
 
-// expired returns the expired versions of a page that were not locked when the run began, and counts the noncurrent versions of the last name in the position of the run.
+// expired returns a page's expired versions that were not locked when the run began. It stores the last name's
+// noncurrent versions in the run's position.
 func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
 	by = map[buckets.Deletion]judged{}
 	name, newer := s.run.After, s.run.Newer
@@ -94,7 +94,7 @@ func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []bu
 	return all, by, nil
 }
 
-// hasOlder reports whether an object has versions that are older than a delete marker.
+// hasOlder reports whether versions older than the delete marker exist.
 func (s *step) hasOlder(ctx context.Context, v *buckets.Version) (bool, error) {
 	q := buckets.VersionQuery{Prefix: v.Name, Noncurrent: true, After: v.Name, AfterVersion: v.VersionID(), Limit: 1}
 	page, err := s.o.Store.ListVersions(ctx, s.bucket.Owner, s.bucket.ID, q)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Action is an action of S3, such as s3:GetObject.
+// Action is an S3 action, e.g. s3:GetObject.
 type Action string
 
-// Actions that the server needs by name. Others are only in the table below.
+// Actions that the server refers to by name. The table below lists the others.
 const (
 	GetObject          Action = "s3:GetObject"
 	PutObject          Action = "s3:PutObject"
@@ -27,7 +27,7 @@ const (
 	BypassGovernance   Action = "s3:BypassGovernanceRetention"
 )
 
-// resourceKind is the kind of resource of an action.
+// resourceKind is an action's kind of resource.
 type resourceKind uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 	ofObject
 )
 
-// known are all actions that a bucket policy may name. The server does not have an operation for each of them.
+// known are all actions allowed in a policy, including those without an operation in this server.
 var known = func() map[Action]resourceKind {
 	all := map[Action]resourceKind{}
 	add := func(kind resourceKind, names string) {
@@ -64,10 +64,10 @@ var known = func() map[Action]resourceKind {
 
 var inOrder = slices.Sorted(maps.Keys(known))
 
-// KnownActions returns all actions that a policy may name, in order.
+// KnownActions returns all actions allowed in a policy, in order.
 func KnownActions() []Action { return slices.Clone(inOrder) }
 
-// OfVersion returns the action that a request for a named version needs instead.
+// OfVersion returns the action required when the request names a version.
 func OfVersion(a Action) Action {
 	switch a {
 	case GetObject, DeleteObject, "s3:GetObjectAcl", "s3:GetObjectAttributes", "s3:GetObjectTagging", "s3:PutObjectAcl", "s3:PutObjectTagging", "s3:DeleteObjectTagging":
@@ -77,7 +77,7 @@ func OfVersion(a Action) Action {
 	return a
 }
 
-// matchActions returns the known actions that a pattern matches. Actions are compared without case.
+// matchActions returns the known actions that a pattern matches, ignoring case.
 func matchActions(p string) (all []Action) {
 	glob := literalGlob(strings.ToLower(p))
 	for _, a := range inOrder {

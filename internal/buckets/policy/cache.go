@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Cache has policies that were parsed. The zero value is an empty cache, which is safe for concurrent use.
+// Cache holds parsed policies. The zero value is empty and safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
 	all   map[buckets.BucketID]cached
@@ -21,10 +21,10 @@ type cached struct {
 
 const (
 	cachedPolicies    = 1000
-	cachedPolicyBytes = 1 << 20 // of the documents
+	cachedPolicyBytes = 1 << 20 // of documents
 )
 
-// Of returns the policy of a bucket, or nil if it has none.
+// Of returns a bucket's policy, or nil.
 func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	stored := b.Settings.Policy
 	if stored.IsZero() {
@@ -47,7 +47,7 @@ func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	return p
 }
 
-// Len returns the number of policies in the cache.
+// Len returns the number of cached policies.
 func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,6 @@ const (
 	forAny
 )
 
-// value is a policy value.
 type value struct {
 	text    glob
 	number  float64
@@ -160,7 +159,6 @@ func (o *baseOperator) applies(k kind) bool {
 	return k == o.kind
 }
 
-// parseCondition parses the values for an operator and a key.
 func parseCondition(operatorName, keyName string, raw any, vars bool) (c condition, reason string) {
 	op, base, ok := parseOperator(operatorName)
 	if !ok {
@@ -198,7 +196,6 @@ func parseCondition(operatorName, keyName string, raw any, vars bool) (c conditi
 	return c, ""
 }
 
-// scalar returns a JSON value as text.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -211,7 +208,6 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
-// parse parses a value for the operator.
 func (o *baseOperator) parse(s string, vars bool) (v value, reason string) {
 	var ok bool
 	switch o.kind {
@@ -247,7 +243,7 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return n, err == nil && !n.Addr().Is4In6()
 }
 
-// holds evaluates the condition against request values; nil: the key is absent.
+// holds evaluates the condition. A nil have means that the request lacks the key.
 func (c *condition) holds(have []string, vars func(variable) (string, bool)) bool {
 	if c.null {
 		for i := range c.values {

@@ -9,17 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// member is a member of a JSON object.
 type member struct {
 	name  string
-	value any // string, bool, json.Number, nil, []any or []member
+	value any
 }
 
-// maxDepth is more than the grammar of policies needs.
+// maxDepth exceeds the nesting of valid policies.
 const maxDepth = 8
 
-// readJSON reads a JSON object, whose members it returns in order. encoding/json alone takes the last of two
-// members with one name, and compares names without case.
+// readJSON returns the members of a JSON object in order. encoding/json would accept duplicate names, and ignore
+// case.
 func readJSON(document []byte) ([]member, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("the document is not UTF-8")
@@ -86,7 +85,6 @@ func readObject(d *json.Decoder, depth int) (any, error) {
 	return object, end(d)
 }
 
-// end reads the end of an object or a list.
 func end(d *json.Decoder) error {
 	if _, err := d.Token(); err != nil {
 		return errors.New("the document is not valid JSON")
@@ -94,7 +92,7 @@ func end(d *json.Decoder) error {
 	return nil
 }
 
-// stringsOf returns a string, or the strings of a list that is not empty.
+// stringsOf returns a string, or the strings of a nonempty list.
 func stringsOf(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:

@@ -6,33 +6,33 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Request is what a policy decides about.
+// Request is evaluated against a policy.
 type Request struct {
-	Account buckets.AccountID // "": nobody has signed
+	Account buckets.AccountID // "": anonymous
 	Action  Action
-	Object  string // its name; "" for an action on the bucket
+	Object  string // "" for an action on the bucket
 	Context Context
 }
 
-// Context has the values of condition keys.
+// Context looks up condition keys.
 type Context interface {
-	// Value returns the values of a key, or nil if the request does not have it. name is what follows the slash of
-	// the key. Keys that begin with aws:Principal are not asked for.
+	// Value returns a key's values, or nil if the request lacks the key. name is the part after the slash.
+	// aws:Principal keys are not looked up.
 	Value(k Key, name string) ([]string, error)
 }
 
-// Decision is what a policy says about a request.
+// Decision is a policy's answer to a request.
 type Decision uint8
 
-// Decisions. A statement that denies has precedence.
+// Decisions.
 const (
 	None             Decision = iota // no statement applies
-	AllowedAccount                   // for the account that has signed
+	AllowedAccount                   // for the signer's account
 	AllowedEverybody                 // for everybody
 	Denied
 )
 
-// Evaluate decides about a request. An error is of the Context.
+// Evaluate decides a request. Denying statements take precedence. The only errors are the Context's.
 func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 	e := evaluation{Request: r, resource: p.bucket}
 	if known[r.Action] == ofObject {
@@ -60,7 +60,8 @@ func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 	return d, nil
 }
 
-// Shares reports whether a statement allows an account anything, or, for "", a client that has not signed. No policy, nil, does not.
+// Shares reports whether a statement allows the account anything; "" is an anonymous client. A nil policy allows
+// nothing.
 func (p *Policy) Shares(account buckets.AccountID) bool {
 	return p != nil && slices.ContainsFunc(p.statements, func(s statement) bool { return s.allow && s.hasPrincipal(account) })
 }
@@ -69,7 +70,6 @@ func (s *statement) hasPrincipal(account buckets.AccountID) bool {
 	return s.everybody || account != "" && slices.Contains(s.ids, account)
 }
 
-// evaluation is an evaluation under way.
 type evaluation struct {
 	Request
 	resource string
@@ -85,7 +85,6 @@ func (e *evaluation) hasResource(s *statement) bool {
 	return s.notThese
 }
 
-// variable returns the value of a policy variable.
 func (e *evaluation) variable(v variable) (string, bool) {
 	if values := e.values(v.key, v.name); len(values) > 0 {
 		return values[0], true
@@ -93,7 +92,6 @@ func (e *evaluation) variable(v variable) (string, bool) {
 	return v.absent, v.hasDef
 }
 
-// values returns the values of a condition key.
 func (e *evaluation) values(k key, name string) []string {
 	if !k.of(e.Action) {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Key is a condition key, such as aws:SourceIp, without what follows a slash.
+// Key is a condition key without the part after a slash, e.g. aws:SourceIp.
 type Key string
 
-// Condition keys that a Context does not read from a header or a parameter of the same name.
+// Condition keys that do not come from a header or parameter of the same name.
 const (
 	SourceIP          Key = "aws:SourceIp"
 	SecureTransport   Key = "aws:SecureTransport"
@@ -44,7 +44,7 @@ const (
 	headerPrefix = "s3:x-amz-"
 )
 
-// Header returns the request header whose value a key has, or "" for another key.
+// Header returns the request header that holds a key's value, or "".
 func (k Key) Header() string {
 	if name, ok := strings.CutPrefix(string(k), "s3:"); ok && strings.HasPrefix(string(k), headerPrefix) {
 		return name
@@ -74,12 +74,11 @@ const (
 	arn
 )
 
-// key describes a condition key.
 type key struct {
 	name  Key
 	kind  kind
-	multi bool // it has several values
-	named bool // it needs a name after a slash
+	multi bool // has several values
+	named bool // needs a name after a slash
 	of    func(Action) bool
 }
 
@@ -99,7 +98,7 @@ func actionsIn(all ...Action) func(Action) bool {
 	return func(a Action) bool { return slices.Contains(all, a) }
 }
 
-// keys are all condition keys that a policy may use.
+// keys are all condition keys allowed in a policy.
 var keys = func() map[string]key {
 	all := map[string]key{}
 	add := func(kind kind, of func(Action) bool, names ...Key) {
@@ -135,7 +134,7 @@ var keys = func() map[string]key {
 	return all
 }()
 
-// KnownKeys returns all condition keys that a policy may use, in order.
+// KnownKeys returns all condition keys allowed in a policy, in order.
 func KnownKeys() (all []Key) {
 	for _, k := range keys {
 		all = append(all, k.name)
@@ -144,7 +143,7 @@ func KnownKeys() (all []Key) {
 	return all
 }
 
-// findKey returns a key by its name, which is compared without case, and what follows its slash, which is not.
+// findKey splits text at the slash. It ignores case in the key, but not in the name.
 func findKey(text string) (k key, name string, ok bool) {
 	text, name, slash := strings.Cut(text, "/")
 	k, ok = keys[strings.ToLower(text)]

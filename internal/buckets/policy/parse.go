@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxSize is the maximum size of a policy in bytes.
+// MaxSize is in bytes.
 const MaxSize = 20 << 10
 
-// Error is why a policy is not valid.
+// Error is why a policy is invalid.
 type Error struct{ Reason string }
 
 func (e *Error) Error() string { return "the bucket policy is not valid: " + e.Reason }
@@ -20,28 +20,27 @@ func (e *Error) Error() string { return "the bucket policy is not valid: " + e.R
 // ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Policy is a bucket policy that was parsed.
+// Policy is a parsed bucket policy.
 type Policy struct {
 	bucket     string
 	vars       bool // ${…} are variables
 	statements []statement
 }
 
-// statement is a statement of a policy.
 type statement struct {
 	allow      bool
 	everybody  bool
 	accounts   []string // names and IDs as in the document
 	ids        []buckets.AccountID
 	actions    map[Action]bool
-	resources  []glob // without the beginning arn:aws:s3:::
-	notThese   bool   // resources are of NotResource
+	resources  []glob // without arn:aws:s3:::
+	notThese   bool   // from NotResource
 	conditions []condition
 }
 
 const resourcePrefix = "arn:aws:s3:::"
 
-// Parse parses the policy of a bucket. An error is an *Error.
+// Parse parses a bucket's policy. The error is an *Error.
 func Parse(document []byte, bucket string) (*Policy, error) {
 	if len(document) > MaxSize {
 		return nil, &Error{"it has more than " + strconv.Itoa(MaxSize) + " bytes"}
@@ -126,7 +125,7 @@ func (p *Policy) parseStatement(members []member) (s statement, reason string) {
 	return s, s.check(seen)
 }
 
-// check validates what concerns several members.
+// check validates combinations of members.
 func (s *statement) check(seen map[string]bool) (reason string) {
 	switch {
 	case !seen["Effect"]:
@@ -153,7 +152,6 @@ func (s *statement) check(seen map[string]bool) (reason string) {
 	return ""
 }
 
-// kinds returns the kinds of resources of the statement.
 func (s *statement) kinds() (all resourceKind) {
 	if s.notThese {
 		return ofBucket | ofObject
@@ -205,7 +203,7 @@ func (s *statement) parsePrincipal(v any) (reason string) {
 	return ""
 }
 
-// addAccount adds a principal of the kind AWS.
+// addAccount adds an AWS principal.
 func (s *statement) addAccount(text string) (reason string) {
 	if text == "*" {
 		s.everybody = true
@@ -271,7 +269,7 @@ func (p *Policy) parseResources(s *statement, name string, v any) (reason string
 	return ""
 }
 
-// joined returns a pattern that begins with a text.
+// joined returns the pattern prefixed with text.
 func joined(text string, g glob) glob {
 	if len(g) > 0 && g[0].kind == literal {
 		g[0].literal = text + g[0].literal

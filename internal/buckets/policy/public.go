@@ -1,7 +1,7 @@
 package policy
 
-// IsPublic reports whether the policy allows everybody something, as S3 defines it: a statement that allows everybody
-// is not public if a condition limits it to fixed accounts or networks.
+// IsPublic reports whether the policy is public as S3 defines it: a statement allows everybody, without a condition
+// that limits it to fixed accounts or networks.
 func (p *Policy) IsPublic() bool {
 	for i := range p.statements {
 		s := &p.statements[i]

@@ -8,13 +8,13 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Accounts finds the accounts that a policy names.
+// Accounts looks up the accounts that a policy names.
 type Accounts interface {
 	Account(ctx context.Context, name string) (buckets.Account, error)
 	AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error)
 }
 
-// New parses a policy of a bucket and finds the accounts that it names. An error about the policy is an *Error.
+// New parses a new policy and resolves its accounts. Errors about the policy are of type *Error.
 func New(ctx context.Context, accounts Accounts, bucket string, document []byte) (*Policy, buckets.Policy, error) {
 	stored := buckets.Policy{Document: string(document)}
 	p, err := Parse(document, bucket)
@@ -55,7 +55,7 @@ func findAccount(ctx context.Context, accounts Accounts, name string) (id bucket
 	return a.ID, err
 }
 
-// Load parses a policy that was stored. If this release cannot, an older one could: the policy denies everything.
+// Load parses a stored policy. If this release cannot parse it, the policy denies everything.
 func Load(stored buckets.Policy, bucket string) *Policy {
 	p, err := Parse([]byte(stored.Document), bucket)
 	if err != nil {
@@ -69,7 +69,6 @@ func Load(stored buckets.Policy, bucket string) *Policy {
 	return p
 }
 
-// resolve sets the accounts of all statements.
 func (p *Policy) resolve(ids map[string]buckets.AccountID) {
 	for i := range p.statements {
 		s := &p.statements[i]

@@ -135,7 +135,6 @@ func (u upload) copyTo(w io.Writer) (written, error) {
 	return written{total, [md5.Size]byte(sum.Sum(nil))}, blobs.CheckSize(total, u.size)
 }
 
-// errUpload means that the stored object differs from the upload.
 var errUpload = errors.New("the object differs from what was uploaded")
 
 // confirm compares the stored object with the upload. The MD5 of a multipart object is unknown.

@@ -39,8 +39,7 @@ func New(address, id string) (*Driver, error) {
 	return &Driver{id: id, url: u}, nil
 }
 
-// Init turns a bucket into a node by writing the marker with the node's ID. It fails if the bucket holds other
-// objects or another node.
+// Init writes the marker with the node's ID. It rejects buckets with other objects and other nodes.
 func Init(ctx context.Context, address, id string) error {
 	d, err := New(address, id)
 	if err != nil {
@@ -74,7 +73,6 @@ func (d *Driver) writeMarker(ctx context.Context, bucket *blob.Bucket) error {
 	return nil
 }
 
-// checkMarker returns an error unless the bucket holds the node's marker.
 func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	r, err := bucket.NewReader(ctx, blobs.MarkerName, nil)
 	var marker []byte

@@ -36,8 +36,8 @@ type disk struct {
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// Init turns a folder into a node: it creates the folder if needed and writes the marker with the node's ID. It fails
-// if the folder holds other files or another node.
+// Init creates the folder if needed and writes the marker with the node's ID. It rejects folders with other files and
+// other nodes.
 func Init(dir, id string) error {
 	if err := makeFolder(dir); err != nil {
 		return cannotCreate(dir, err)
@@ -86,7 +86,6 @@ func CheckInit(dir, id string) error {
 	return nil
 }
 
-// cannotCreate returns the error for a node folder that cannot be created.
 func cannotCreate(dir string, err error) error {
 	above := filepath.Dir(filepath.Clean(dir))
 	if _, missing := os.Stat(above); errors.Is(missing, fs.ErrNotExist) {
@@ -95,7 +94,7 @@ func cannotCreate(dir string, err error) error {
 	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
-// checkFolder reports whether a folder is empty and can become a node. It rejects other nodes and folders with files.
+// checkFolder reports whether the folder is empty. It rejects other nodes and folders with files.
 func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -242,7 +241,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail adds an error code to an operating system error. name is the path that may not exist.
+// fail adds an error code. name is the path that may not exist.
 func (d *Driver) fail(what, name string, err error) error {
 	switch {
 	case isFull(err):

@@ -14,10 +14,10 @@ import (
 	"holdfast/internal/durable"
 )
 
-// durableFolders is how many folders are cached, at about 200 bytes each: 64 buckets with 256 folders.
+// durableFolders limits the cache, at about 200 bytes per folder: 64 buckets with 256 folders.
 const durableFolders = 16 << 10
 
-// folders creates and syncs a node's folders, and removes empty folders.
+// folders creates and syncs a node's folders, and removes empty ones.
 //
 // A folder is durable once its parent is synced. The cache holds durable folders. A folder is removed only while no
 // goroutine is between finding it in the cache and adding a file.
@@ -57,7 +57,7 @@ func (f *folders) create(folder string) (*temporary, error) {
 // attempts limits retries when another process removes the new folder because it is still empty.
 const attempts = 10
 
-// in opens or makes a folder, in which add creates a file, and returns the open folder.
+// in opens or makes a folder, in which add creates a file.
 func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os.Root, err error) {
 	f.removing.RLock()
 	defer f.removing.RUnlock()
@@ -137,7 +137,7 @@ func (f *folders) isEmpty(folder string) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// syncGroup holds a folder's running sync and the callers waiting for the next.
+// syncGroup is a folder's running sync and the callers waiting for the next.
 type syncGroup struct {
 	next *syncBatch
 }
@@ -204,7 +204,7 @@ func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
 	return opened.ReadDir(-1)
 }
 
-// sortKey orders folder entries like whole paths: "a" contains paths "a/...", which sort after "a,b" and "a-b".
+// sortKey orders entries like whole paths: "a" contains paths "a/...", which sort after "a,b" and "a-b".
 func sortKey(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeBack starts to store the window that ends at end, and waits for the one before it.
-// It returns errors of the disk, because Linux reports each of them only once: the sync
-// at the end of the body would not. File systems that lack the call are no error.
+// writeBack starts to store the window that ends at end, and waits for the one before. It returns disk errors,
+// because Linux reports each only once: the sync at the end would not. File systems without the call are no error.
 func writeBack(f *os.File, end, window int64) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package filedriver
 
 import "os"
 
-// writeBack does nothing: other systems decide themselves when to store what was written.
+// writeBack does nothing: other systems schedule writeback themselves.
 func writeBack(*os.File, int64, int64) error { return nil }

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// bufferSize keeps the cost of system calls low.
 const bufferSize = 128 << 10
 
 // window is how many bytes are written before writeback starts, so that the final sync of a large body is short.
@@ -63,7 +62,6 @@ func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int6
 	}
 }
 
-// copyBody writes a body to a file and syncs it.
 func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int64, error) {
 	w := &writer{ctx: ctx, file: to, size: size}
 	var err error
@@ -86,7 +84,7 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 	return w.total, to.Sync()
 }
 
-// writer writes a body of size bytes. It keeps its own error apart from the reader's.
+// writer writes a body of size bytes. It separates its own error from the reader's.
 type writer struct {
 	ctx         context.Context //nolint:containedctx // of the request
 	file        *os.File
@@ -120,7 +118,6 @@ type temporary struct {
 	name   string // current name
 }
 
-// createTemporary creates a file with a unique name that begins with prefix.
 func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {
 	name := fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -141,7 +138,6 @@ func (t *temporary) commit(name string) error {
 	return nil
 }
 
-// discard removes the file under its current name.
 func (t *temporary) discard() {
 	if t.file != nil {
 		_ = t.file.Close()

@@ -46,7 +46,6 @@ func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (bl
 	return &reader{ctx: ctx, driver: d, file: f, size: info.Size(), section: io.NewSectionReader(f, offset, length)}, nil
 }
 
-// reader reads a part of a file.
 type reader struct {
 	ctx     context.Context //nolint:containedctx // of the request
 	driver  *Driver
@@ -110,8 +109,8 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// remove removes a file durably. One that does not exist may have been removed just
-// before the process was killed, so its folder is synced too.
+// remove durably removes a file. A missing file may have been removed just before the process was killed, so its
+// folder is synced too.
 func (at *disk) remove(name string) error {
 	folder := path.Dir(name)
 	info, missing := at.root.Lstat(name)
@@ -124,7 +123,7 @@ func (at *disk) remove(name string) error {
 	if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
 		return missing
 	}
-	// The folder does not exist if another Delete removed it, because it was empty.
+	// Another Delete may have removed the empty folder.
 	if err := at.folders.syncByName(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -134,8 +133,8 @@ func (at *disk) remove(name string) error {
 
 var errFolder = errcode.New(errcode.Invalid, "path: expected a body, found a folder")
 
-// Walk implements blobs.Driver. It has the names of one folder at each level in memory.
-// Files with names that no Put makes are not of Holdfast: Walk skips them.
+// Walk implements blobs.Driver. It holds one folder per level in memory, and skips files with names that Put never
+// makes.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		at, err := d.verify()
@@ -150,7 +149,7 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 	}
 }
 
-// errStopped ends a walk because the caller does not want more.
+// errStopped ends a walk when the caller stops.
 var errStopped = errors.New("stopped")
 
 type walk struct {
