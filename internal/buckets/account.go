@@ -18,7 +18,7 @@ type Account struct {
 
 // Key is an account's access key.
 type Key struct {
-	ID      string // 20 of A-Z and 2-7
+	ID      string
 	Account AccountID
 	Secret  []byte // encrypted
 	Created Moment
@@ -53,11 +53,11 @@ func (t *KeyTerms) Check() error {
 type Credential struct {
 	Account Account
 	Secret  string
-	Expires Moment // 0: never
+	Expires Moment
 	Limits  KeyLimits
 }
 
-// ConfiguredKey is an access key from the config file. It is not in the database.
+// ConfiguredKey is an access key from the config file.
 type ConfiguredKey struct {
 	ID      string
 	Account string // account name

@@ -6,14 +6,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef names one incarnation of a bucket. Writing to a deleted or recreated bucket returns ErrNoBucket. An empty
-// ID, where allowed, means the current bucket.
+// BucketRef names one incarnation of a bucket. Writes to another incarnation return ErrNoBucket. An empty ID, where
+// allowed, means the current one.
 type BucketRef struct {
 	Name string
 	ID   BucketID
 }
 
-// Bucket is a row of manta_bucket with its settings.
+// Bucket is a row of manta_bucket.
 type Bucket struct {
 	BucketRef
 	Owner    AccountID
@@ -41,12 +41,12 @@ type BucketSettings struct {
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 }
 
-// PublicAccessBlock restricts public access to a bucket.
+// PublicAccessBlock restricts public access.
 type PublicAccessBlock struct {
 	Configured     bool `json:"configured,omitempty"` // true even if nothing is blocked
-	BlockACLs      bool `json:"block_acls,omitempty"` // reject PublicRead
+	BlockACLs      bool `json:"block_acls,omitempty"`
 	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
-	BlockPolicy    bool `json:"block_policy,omitempty"`    // reject public policies
+	BlockPolicy    bool `json:"block_policy,omitempty"`
 	RestrictPolicy bool `json:"restrict_policy,omitempty"` // public policies apply only to the owner
 }
 
@@ -57,14 +57,14 @@ func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessB
 type Policy struct {
 	Document string `json:"document,omitempty"` // as sent
 
-	// Accounts resolves names when the policy is set, because a name may later move to another account.
+	// Accounts is resolved when the policy is set, because names may move to other accounts.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
 }
 
 // IsZero reports whether there is no policy.
 func (p Policy) IsZero() bool { return p.Document == "" }
 
-// SettingsChange changes bucket settings. Nil fields keep their current values.
+// SettingsChange changes bucket settings. Nil fields stay.
 type SettingsChange struct {
 	PublicRead *bool              `json:"public_read,omitempty"`
 	CORS       *[]CORSRule        `json:"cors,omitempty"`
@@ -75,7 +75,7 @@ type SettingsChange struct {
 	Notifications *Notifications `json:"notifications,omitempty"`
 	Events        *[]Event       `json:"-"` // appended in the same transaction
 
-	// LifecycleWas, if set, must match Lifecycle.Changed; otherwise the change returns ErrPrecondition.
+	// LifecycleWas, if set, must match Lifecycle.Changed; otherwise ErrPrecondition.
 	LifecycleWas *Moment `json:"-"`
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
@@ -118,15 +118,15 @@ var (
 	ErrBucketNotEmpty = errcode.New(errcode.Conflict, "the bucket is not empty")
 )
 
-// BucketQuery selects a page of an account's buckets, ordered by name bytes.
+// BucketQuery selects a page of an account's buckets in name order.
 type BucketQuery struct {
 	Prefix string
 	After  string // exclusive
-	Limit  int    // 1 to MaxPage
-	Bytes  int    // as in Query
+	Limit  int
+	Bytes  int
 }
 
-// BucketLister builds a page from rows that a backend passes in order, starting after BucketQuery.After.
+// BucketLister builds a page from ordered rows.
 type BucketLister struct {
 	q     BucketQuery
 	page  []Bucket
@@ -137,7 +137,7 @@ type BucketLister struct {
 // NewBucketLister returns a BucketLister.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
-// Add adds a row. done means that the page is full.
+// Add adds a row and reports whether the page is full.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):
@@ -151,7 +151,7 @@ func (l *BucketLister) Add(b Bucket) (done bool) {
 	return false
 }
 
-// Page returns the page and whether more buckets follow.
+// Page returns the page and whether more follow.
 func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
 
 // Memory estimates the size in bytes.

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// claimTime is how long a worker owns a batch. Removing bodies is idempotent, so overlapping workers are harmless.
+// claimTime is how long a worker owns a batch. Overlapping workers are harmless, because removing bodies is
+// idempotent.
 const claimTime = 10 * time.Minute
 
-// releaseTime limits cleanup on shutdown: deleting the rows of removed bodies and releasing the rest.
+// releaseTime limits cleanup on shutdown.
 const releaseTime = 5 * time.Second
 
-// Collect removes at most limit objects deleted at or before a time, first from the storage nodes, then from the
-// database. Bodies that cannot be removed are retried after their claim expires. If ctx ends, Collect releases its
-// claim so that the next process need not wait.
+// Collect removes at most limit objects deleted at or before a time. Bodies that cannot be removed are retried after
+// their claim expires. If ctx ends, the claim is released, so that the next process need not wait.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -31,7 +31,7 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	return n, err
 }
 
-// free removes the claimed bodies, then their rows. It returns the number of rows.
+// free removes the claimed bodies, then their rows.
 func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error
@@ -58,7 +58,7 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	return n, errors.Join(failed...)
 }
 
-// Waiting explains why garbage remains: too young, claimed, or held by a backup.
+// Waiting explains why garbage remains.
 func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting, err error) {
 	if w, err = s.store.Waiting(ctx, At(before), At(now)); err == nil && w.Rows > 0 {
 		w.Held, err = s.store.Held(ctx, At(now))
@@ -81,12 +81,12 @@ func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int)
 
 // Batch is garbage claimed by a native API client.
 type Batch struct {
-	ID      string // "": no garbage
+	ID      string
 	Expires Moment
 	Garbage []Garbage
 }
 
-// ClaimBatch claims at most limit deleted objects past their grace period until the batch expires.
+// ClaimBatch claims at most limit deleted objects past their grace period.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
@@ -99,12 +99,12 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	return Batch{claim.ID, claim.Expires, garbage}, nil
 }
 
-// ReadBatch reads the remaining garbage. A freed or expired batch is empty.
+// ReadBatch reads the remaining garbage, none if the batch expired.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
 
-// FreeBatch removes the remaining bodies of a batch, then their rows. It is idempotent. Failures stay in the batch.
+// FreeBatch removes the remaining bodies and rows. It is idempotent. Failures stay in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	garbage, err := s.store.Claimed(ctx, id, At(s.clock()), false)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	}
 }
 
-// CollectBuckets removes at most limit buckets that were deleted at or before a time and are empty.
+// CollectBuckets removes at most limit empty buckets deleted at or before a time.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

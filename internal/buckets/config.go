@@ -66,7 +66,7 @@ type DestinationConfig struct {
 	Secret string `toml:"secret" secret:"true" doc:"Signs the requests to a webhook, as Standard Webhooks describes it. Empty: they are not signed."`
 }
 
-// Kind returns the destination kind used in ARNs.
+// Kind is part of the ARN.
 func (d *DestinationConfig) Kind() string {
 	scheme, _, _ := strings.Cut(d.URL, ":")
 	switch scheme {
@@ -108,10 +108,10 @@ func DefaultConfig() Config {
 // IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// KeepsFiles reports whether object bodies are stored in the data folder.
+// KeepsFiles reports whether bodies are stored in the data folder.
 func (c *Config) KeepsFiles() bool { return len(c.Nodes) == 0 }
 
-// Check reports every invalid setting.
+// Check reports all invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
@@ -167,7 +167,6 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// destinationName matches destination names, which are part of ARNs.
 var destinationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 func (c *Config) checkDestinations(wrong func(key, what string)) {
@@ -184,7 +183,7 @@ func (c *Config) checkDestinations(wrong func(key, what string)) {
 	}
 }
 
-// EventDestinations returns the destinations ordered by name.
+// EventDestinations returns the destinations by name.
 func (c *Config) EventDestinations() (all []Destination) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d := c.Destinations[name]
@@ -227,7 +226,7 @@ func (c *Config) ConfiguredKeys() (all []ConfiguredKey) {
 	return all
 }
 
-// CheckNodeURL rejects URLs that no storage node driver supports.
+// CheckNodeURL rejects URLs without a storage node driver.
 func CheckNodeURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CORSRule is a CORS rule. "*" in an origin or header matches any text; origins allow at most one.
+// CORSRule is a CORS rule. "*" matches any text; origins allow at most one.
 type CORSRule struct {
 	ID             string   `json:"id,omitempty"`
 	AllowedOrigins []string `json:"allowed_origins"`
@@ -18,7 +18,7 @@ type CORSRule struct {
 
 const maxRuleID = 255
 
-// CORSError reports an invalid element of a CORS rule.
+// CORSError reports an invalid element.
 type CORSError struct {
 	Member    string // S3 element name
 	Reason    string // e.g. "must not be empty"
@@ -27,7 +27,7 @@ type CORSError struct {
 
 func (e *CORSError) Error() string { return e.Member + " " + e.Reason }
 
-// Check returns the first error, or nil.
+// Check returns the first error.
 func (r *CORSRule) Check() *CORSError {
 	const wildcards = "must not have more than one *"
 	switch {
@@ -55,7 +55,6 @@ func (r *CORSRule) Check() *CORSError {
 	return nil
 }
 
-// corsMethods are the methods that S3 allows in a rule.
 var corsMethods = []string{"GET", "HEAD", "PUT", "POST", "DELETE"}
 
 func isNoCORSMethod(s string) bool {

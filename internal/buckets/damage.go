@@ -18,11 +18,11 @@ type Damage struct {
 	Next     Moment
 	Error    string
 
-	// The row that references the body, if known. The path alone gives owner, bucket and body.
+	// The row that references the body, if known. The path gives owner, bucket and body.
 	Owner  AccountID
 	Bucket BucketID
 	ID     ObjectID
-	Name   string // "": unknown
+	Name   string
 	Upload UploadID
 	Number int
 }
@@ -33,7 +33,7 @@ type Copy struct {
 	Path string
 }
 
-// DamageState says whether a damaged copy can be repaired.
+// DamageState says whether a copy can be repaired.
 type DamageState string
 
 // Damage states.
@@ -42,7 +42,7 @@ const (
 	Lost    DamageState = "lost" // no good copy was found
 )
 
-// NewDamage marks a copy; its path identifies the body.
+// NewDamage marks a copy.
 func NewDamage(c Copy, problem string, seen Moment) Damage {
 	d := Damage{Copy: c, Problem: problem, State: Damaged, FirstSeen: seen, LastSeen: seen, Next: seen}
 	parts := strings.Split(c.Path, "/")
@@ -80,7 +80,7 @@ type DamageQuery struct {
 	Limit int
 }
 
-// DamageCount counts a node's marks in a state.
+// DamageCount counts a node's marks.
 type DamageCount struct {
 	Node   string
 	State  DamageState
@@ -90,19 +90,18 @@ type DamageCount struct {
 
 // Damages stores damage marks.
 type Damages interface {
-	// Mark adds marks. An existing mark gets the new LastSeen, problem, and row if known.
+	// Mark adds marks, or updates their LastSeen, problem and row.
 	Mark(ctx context.Context, all []Damage) error
 
-	// Marked lists marks ordered by node and path.
 	Marked(ctx context.Context, q DamageQuery) ([]Damage, error)
 
-	// DueMarks returns at most limit marks that are due, soonest first.
+	// DueMarks returns at most limit due marks, soonest first.
 	DueMarks(ctx context.Context, now Moment, limit int) ([]Damage, error)
 
-	// NoteAttempt updates State, Attempts, Next, Error and the row of an existing mark.
+	// NoteAttempt updates an existing mark after a repair attempt.
 	NoteAttempt(ctx context.Context, d Damage) error
 
-	// Unmark removes marks unless they were seen after d.LastSeen.
+	// Unmark removes marks not seen after d.LastSeen.
 	Unmark(ctx context.Context, all []Damage) error
 
 	CountMarks(ctx context.Context) ([]DamageCount, error)
@@ -119,14 +118,13 @@ type Scrub struct {
 	Copies int64
 	Bytes  int64
 	Found  int64 // damaged copies and unreferenced files
-	Total  int64 // bytes stored on the node
+	Total  int64
 
 	Ended Moment // last complete pass
 }
 
 // Scrubs stores scrubber progress.
 type Scrubs interface {
-	// Scrubs returns the progress on every node, in node order.
 	Scrubs(ctx context.Context) ([]Scrub, error)
 
 	SetScrub(ctx context.Context, s Scrub) error

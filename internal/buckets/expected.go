@@ -11,13 +11,13 @@ import (
 // Expected is what a client expects of its upload. Zero fields are not checked.
 type Expected struct {
 	Size      optional.Of[int64]
-	Checksums []Checksum // at most one per algorithm; other algorithms than the upload's are ignored
+	Checksums []Checksum // at most one per algorithm; only the upload's algorithm is checked
 }
 
-// ErrObjectSize means that the listed parts do not have the expected size.
+// ErrObjectSize means that the listed parts have another size.
 var ErrObjectSize = errcode.New(errcode.Invalid, "the parts do not have the expected size")
 
-// ChecksumError means that the object's checksum is not the expected one.
+// ChecksumError means that the object has another checksum.
 type ChecksumError struct {
 	Algorithm string
 }
@@ -27,7 +27,7 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 // ErrorCode implements errcode.Coder.
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check returns ErrObjectSize or *ChecksumError on a mismatch. An object without a checksum matches any.
+// check returns ErrObjectSize or *ChecksumError. An object without a checksum matches any.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -46,8 +46,7 @@ func (c *Checksum) is(value string) bool {
 	return value == c.Value || c.Composite && value == base
 }
 
-// checksum combines the checksums of the parts. It is zero if the client chose no algorithm or a part lacks its
-// checksum.
+// checksum combines the part checksums. It is zero if the client chose no algorithm or a part lacks its checksum.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

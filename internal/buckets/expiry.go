@@ -47,7 +47,7 @@ func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// AbortOf returns when the earliest rule aborts an upload.
+// AbortOf returns when the earliest rule aborts the upload.
 func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -61,8 +61,8 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version, or a delete marker without versions.
-// newer counts the object's newer noncurrent versions.
+// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version or lone delete marker. newer counts the
+// newer noncurrent versions.
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -73,7 +73,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 		case !v.Current && n != nil && (n.Keep == nil || newer >= *n.Keep):
 			at = AfterDays(v.Superseded, n.Days)
 		case v.Current && x != nil && x.removesMarkers():
-			at = 0 // at any age, even if the clock was ahead when the marker was made
+			at = 0 // at any age, even if the clock was ahead
 		case v.Current && x != nil && x.Days > 0:
 			at = AfterDays(v.Modified, x.Days)
 		default:
@@ -86,7 +86,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// matchesVersion reports whether a rule applies to a version. Delete markers have no tags or size.
+// matchesVersion reports whether a rule applies. Delete markers have no tags or size.
 func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	if v.Marker {
 		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())
@@ -94,12 +94,11 @@ func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	return r.matches(&v.Object)
 }
 
-// readsVersions reports whether the rule may delete noncurrent versions or delete markers.
 func (r *LifecycleRule) readsVersions() bool {
 	return !r.Disabled && (r.Noncurrent != nil || r.Expiration != nil && (r.Expiration.removesMarkers() || r.Expiration.Days > 0) && !r.filtersObjects())
 }
 
-// VersionPrefixes returns name prefixes that cover all versions the rules may delete.
+// VersionPrefixes returns name prefixes covering all versions that the rules may delete.
 func (l *Lifecycle) VersionPrefixes() []string { return l.prefixes((*LifecycleRule).readsVersions) }
 
 func (r *LifecycleRule) matches(o *Object) bool {
@@ -121,12 +120,12 @@ func (r *LifecycleRule) matches(o *Object) bool {
 	return true
 }
 
-// ObjectPrefixes returns name prefixes that cover all objects that may expire by now, sorted and without overlaps.
+// ObjectPrefixes returns disjoint sorted name prefixes covering all objects that may have expired.
 func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
 	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
 }
 
-// UploadPrefixes returns name prefixes that cover all uploads the rules may abort.
+// UploadPrefixes returns name prefixes covering all uploads that the rules may abort.
 func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
 
 func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
@@ -145,8 +144,7 @@ func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
 	return kept
 }
 
-// NextRun returns when rules may next delete something: the midnight UTC after the run began, or year 9999 if no rule
-// deletes.
+// NextRun returns the midnight UTC after a run began, or year 9999 if no rule deletes.
 func (l *Lifecycle) NextRun(began Moment) Moment {
 	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() || r.readsVersions() }) {
 		return never

@@ -17,7 +17,7 @@ type Garbage struct {
 	Upload  UploadID // set if the body is in this upload's parts
 	Deleted Moment
 
-	// Object is the deleted version without its body, if requested. An aborted upload lacks Headers and Roles.
+	// Object is the deleted version without its body, if requested. Aborted uploads lack Headers and Roles.
 	Object *Object
 }
 
@@ -33,7 +33,7 @@ type Claim struct {
 	Before  Moment // deletion time, inclusive
 	Now     Moment
 	Expires Moment
-	Limit   int // rows
+	Limit   int
 
 	Objects bool // fill in Garbage.Object
 }
@@ -48,7 +48,7 @@ type Waiting struct {
 	Held    Moment // backup hold expires; set by Service.Waiting
 }
 
-// Due counts garbage that can be removed now.
+// Due counts removable garbage.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
 // Backlog measures the remaining garbage.

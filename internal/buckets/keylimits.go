@@ -19,13 +19,13 @@ const (
 	RightDelete Right = "delete"
 	RightList   Right = "list"   // objects and uploads
 	RightManage Right = "manage" // create, delete and configure buckets
-	RightBypass Right = "bypass" // override governance locks
+	RightBypass Right = "bypass"
 )
 
 // Rights lists all rights.
 var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightBypass}
 
-// KeyLimits restricts an access key to some of its account's buckets and rights. The zero value is unlimited.
+// KeyLimits restricts an access key. The zero value is unlimited.
 type KeyLimits struct {
 	Buckets  []string       `json:"buckets,omitempty"`  // names, or prefixes ending in *
 	Prefix   string         `json:"prefix,omitempty"`   // of object names
@@ -33,7 +33,7 @@ type KeyLimits struct {
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty: all
 }
 
-// MaxKeyLimits is the largest size of KeyLimits as JSON.
+// MaxKeyLimits is the JSON size limit.
 const MaxKeyLimits = 4096
 
 // IsZero reports whether there are no limits.
@@ -82,8 +82,8 @@ func (l *KeyLimits) Text() string {
 	return string(b)
 }
 
-// ParseKeyLimits parses Text. Limits written by a newer release may be narrower than they look, so unknown limits
-// allow nothing.
+// ParseKeyLimits parses Text. Limits unknown to this release allow nothing, because a newer release may have written
+// them.
 func ParseKeyLimits(text string) (l KeyLimits) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -93,20 +93,18 @@ func ParseKeyLimits(text string) (l KeyLimits) {
 	return l
 }
 
-// isBucketPrefix reports whether bucket names can begin with s.
 func isBucketPrefix(s string) bool {
 	return len(s) < maxBucketName && strings.IndexFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
 	}) < 0
 }
 
-// AllowNetwork reports whether a client address may use the key. Without limits, any address may, even an unknown
-// one.
+// AllowNetwork reports whether the client address is allowed. An unknown address is allowed only without limits.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
-// AllowBucket reports whether the key has any access to the bucket.
+// AllowBucket reports whether the key may use the bucket at all.
 func (l *KeyLimits) AllowBucket(bucket string) bool {
 	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
 		prefix, isPrefix := strings.CutSuffix(b, "*")
@@ -122,7 +120,7 @@ func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	return len(l.Rights) == 0 || slices.Contains(l.Rights, right)
 }
 
-// BucketPrefix returns the longest common prefix of the allowed buckets.
+// BucketPrefix returns the common prefix of the allowed buckets.
 func (l *KeyLimits) BucketPrefix() string {
 	if len(l.Buckets) == 0 {
 		return ""

@@ -15,15 +15,14 @@ import (
 	"holdfast/internal/secretbox"
 )
 
-// Keyring creates and finds access keys. Their secrets are encrypted in the database. It is safe for concurrent use.
+// Keyring creates and finds access keys. It is safe for concurrent use.
 type Keyring struct {
 	store Accounts
 	clock clock.Clock
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
 	found *lru.Cache[string, found]
-	// unknown caches failed lookups, so that wrong keys do not reach the database on every request. A separate cache
-	// keeps them from evicting good keys.
+	// unknown caches failed lookups. It is separate, so that wrong keys do not evict good keys.
 	unknown *lru.Cache[string, time.Time]
 }
 
@@ -56,7 +55,7 @@ func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, co
 	return k, err
 }
 
-// New generates an access key for the caller to store.
+// New generates an access key without storing it.
 func (k *Keyring) New(account AccountID, terms KeyTerms) (key Key, secret string) {
 	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock()), KeyTerms: terms}, newKeySecret()
 	key.Secret = k.box.Seal([]byte(secret), key.ID)
@@ -74,7 +73,7 @@ func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms)
 	return key.ID, secret, err
 }
 
-// Changed invalidates a key's cache entry after the key was stored.
+// Changed must be called after storing a key.
 func (k *Keyring) Changed(id string) {
 	k.found.Remove(id)
 	k.unknown.Remove(id)
@@ -89,13 +88,13 @@ func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	return Credential{}, false, found && k.isFresh(at)
 }
 
-// isFresh reports whether a cached key may be used. Nothing is fresh after the clock was set back.
+// isFresh returns false if the clock was set back.
 func (k *Keyring) isFresh(at time.Time) bool {
 	age := k.clock().Sub(at)
 	return 0 <= age && age < KeyDelay
 }
 
-// Find returns a key that is not revoked. It may have expired.
+// Find returns a key that is not revoked, but may have expired.
 func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, err error) {
 	if c, ok, known := k.Known(id); known {
 		return c, ok, nil
@@ -115,7 +114,7 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	return Credential{}, false, nil
 }
 
-// read is Find without the cache. It returns ErrNoKey for an unusable key.
+// read is Find without the cache. It returns ErrNoKey.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret
@@ -152,7 +151,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
-// Revoke revokes a key at once in this process, within KeyDelay in others.
+// Revoke takes effect at once here, within KeyDelay in other processes.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
@@ -161,7 +160,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change updates a key's terms with change and takes effect like Revoke. It returns ErrNoKey for a revoked key.
+// Change updates a key's terms and takes effect like Revoke. It returns ErrNoKey for a revoked key.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured
@@ -188,7 +187,6 @@ func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (
 	}
 }
 
-// changeTries limits retries on concurrent changes.
 const changeTries = 10
 
 // newKeyID returns HF and 18 characters of A-Z and 2-7.

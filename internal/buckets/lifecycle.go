@@ -7,7 +7,7 @@ type Lifecycle struct {
 	// Changed is when the rules were set. A run applies one version of the rules.
 	Changed Moment `json:"changed,omitempty"`
 
-	// Bucket is the bucket name. Sweeps read only the settings.
+	// Bucket is stored because sweeps read only the settings.
 	Bucket string `json:"bucket,omitempty"`
 
 	// MinimumSize is S3's default minimum transition size. It has no effect.
@@ -31,8 +31,8 @@ type LifecycleRule struct {
 type LifecycleFilter struct {
 	Prefix      *string `json:"prefix,omitempty"`
 	Tags        []Tag   `json:"tags,omitempty"`
-	GreaterThan *int64  `json:"greater_than,omitempty"` // bytes
-	LessThan    *int64  `json:"less_than,omitempty"`    // bytes
+	GreaterThan *int64  `json:"greater_than,omitempty"`
+	LessThan    *int64  `json:"less_than,omitempty"`
 
 	// And records that the client sent an And element.
 	And bool `json:"and,omitempty"`
@@ -49,7 +49,7 @@ type Expiration struct {
 	Days int    `json:"days,omitempty"`
 	Date Moment `json:"date,omitempty"` // midnight UTC
 
-	// DeleteMarker removes delete markers without versions; nil: not sent.
+	// DeleteMarker removes delete markers without versions.
 	DeleteMarker *bool `json:"delete_marker,omitempty"`
 }
 
@@ -70,15 +70,14 @@ func (r *LifecycleRule) Begins() string {
 	return ""
 }
 
-// Expires reports whether the rule expires objects.
+// Expires reports whether the rule is enabled and expires objects.
 func (r *LifecycleRule) Expires() bool {
 	return !r.Disabled && r.Expiration != nil && (r.Expiration.Days > 0 || r.Expiration.Date != 0)
 }
 
-// Aborts reports whether the rule aborts incomplete uploads.
+// Aborts reports whether the rule aborts uploads.
 func (r *LifecycleRule) Aborts() bool { return !r.Disabled && r.AbortDays > 0 }
 
-// memory estimates the size in bytes.
 func (l *Lifecycle) memory() (n int) {
 	for i := range l.Rules {
 		r := &l.Rules[i]

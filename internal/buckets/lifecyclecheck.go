@@ -28,7 +28,7 @@ const (
 	RuleInvalidRequest  LifecycleProblem = "InvalidRequest"
 )
 
-// LifecycleError is an invalid element of a lifecycle rule.
+// LifecycleError is an invalid element.
 type LifecycleError struct {
 	Problem LifecycleProblem
 	Member  string // S3 element name
@@ -37,7 +37,7 @@ type LifecycleError struct {
 
 func (e *LifecycleError) Error() string { return fmt.Sprintf("'%s' %s", e.Member, e.Reason) }
 
-// Check returns the first error, or nil.
+// Check returns the first error.
 func (l *Lifecycle) Check() *LifecycleError {
 	if len(l.Rules) == 0 || len(l.Rules) > MaxLifecycleRules {
 		return &LifecycleError{RuleMalformed, "Rule", "must occur 1 to 1,000 times"}
@@ -73,7 +73,7 @@ func (r *LifecycleRule) check() *LifecycleError {
 	return r.checkActions()
 }
 
-// checkActions validates the actions and whether the filter allows them.
+// checkActions checks the actions, and whether the filter allows them.
 func (r *LifecycleRule) checkActions() *LifecycleError {
 	const filtered = "cannot be specified with tags or sizes"
 	if r.Expiration == nil && r.Noncurrent == nil && r.AbortDays == 0 {

@@ -5,18 +5,18 @@ import (
 	"maps"
 )
 
-// LifecycleRun tracks how far a bucket's lifecycle rules were applied.
+// LifecycleRun is a bucket's lifecycle progress.
 type LifecycleRun struct {
 	Rules Moment `json:"rules"`
 	Due   Moment `json:"due"` // next step or next run
 
-	// LifecycleResult is the current run's, or else the last run's.
+	// LifecycleResult is the current or last run's.
 	LifecycleResult
-	Previous *LifecycleResult `json:"previous,omitempty"` // set while a run is unfinished
+	Previous *LifecycleResult `json:"previous,omitempty"`
 
 	LifecyclePosition
 
-	Error string `json:"error,omitempty"` // last step's error
+	Error string `json:"error,omitempty"`
 }
 
 // LifecyclePosition is where an unfinished run continues.
@@ -41,13 +41,13 @@ const (
 
 // LifecycleResult counts a run's work.
 type LifecycleResult struct {
-	Began Moment `json:"began"`           // the run applies the rules as of this time
+	Began Moment `json:"began"`           // rules apply as of this time
 	Ended Moment `json:"ended,omitempty"` // 0: unfinished
 
-	Read    int64             `json:"read"`             // objects and uploads
-	Deleted Usage             `json:"deleted"`          // objects and versions
-	Aborted int64             `json:"aborted"`          // uploads
-	ByRule  map[string]Counts `json:"by_rule,omitzero"` // keyed by rule ID
+	Read    int64             `json:"read"`    // objects and uploads
+	Deleted Usage             `json:"deleted"` // objects and versions
+	Aborted int64             `json:"aborted"`
+	ByRule  map[string]Counts `json:"by_rule,omitzero"`
 }
 
 // Counts are one rule's deletions.
@@ -82,8 +82,7 @@ func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles lists buckets across accounts after a position whose LifecycleRun.IsDue. They lack Created and
-	// include deleted buckets that are not yet removed.
+	// DueLifecycles lists due buckets of all accounts, including deleted buckets not yet removed. They lack Created.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
 	// LifecycleRun returns the zero run before the first run.
@@ -91,11 +90,10 @@ type Lifecycles interface {
 
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects, each in its own transaction and only if body, Modified and tags are as
-	// read. In a versioned bucket it creates delete markers, within the quota. It reports which objects were deleted.
+	// Expire deletes at most MaxPage objects whose body, Modified and tags are as read, each in its own transaction.
+	// Versioned buckets get delete markers, within the quota. It reports which objects were deleted.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
-	// Clock returns the database server's time.
 	Clock(ctx context.Context) (Moment, error)
 }
 

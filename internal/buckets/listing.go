@@ -14,18 +14,18 @@ type Position struct {
 	Inclusive bool // start at the name, not after it
 }
 
-// Query selects a page of a bucket's objects, ordered by name bytes. With a delimiter, names are grouped by
-// everything up to the first delimiter after the prefix. A group counts as one entry.
+// Query selects a page of a bucket's objects in name order. With a delimiter, names are grouped up to its first
+// occurrence after the prefix. A group counts as one entry.
 type Query struct {
 	Prefix    string
 	Delimiter string // empty: no groups
 	Start     Position
 	Limit     int
 
-	// Metadata also reads Headers, Roles and Sharks, which may be newer than the rest of the page.
+	// Metadata also reads Headers, Roles and Sharks, perhaps newer than the rest of the page.
 	Metadata bool
 
-	// Bytes, if positive, ends the page once its entries use this much memory. A page has at least one entry.
+	// Bytes, if positive, ends the page once its entries use this much memory.
 	Bytes int
 }
 
@@ -66,13 +66,13 @@ func (e *Entry) Memory() int {
 	return n
 }
 
-// Base sizes without strings, in bytes.
+// Sizes without strings, in bytes.
 const (
 	entryMemory  = 32
 	objectMemory = 400
 	tagMemory    = 64
 
-	// MaxEntry is an entry with the longest name, content type, properties and tags.
+	// MaxEntry is the size of an entry with all strings at their limits.
 	MaxEntry = 40 << 10
 )
 
@@ -83,19 +83,19 @@ type Page struct {
 	Next    Position // if More
 }
 
-// Long lists are read in slices to keep only one slice in memory.
+// Long lists are read in slices to bound memory.
 const (
-	// FirstSlice is in entries; later slices end at SliceBytes. PostgreSQL reads as many rows as requested.
+	// FirstSlice is in entries. PostgreSQL reads as many rows as requested.
 	FirstSlice = 500
 
 	// SliceBytes fits about 500 entries with short names.
 	SliceBytes = 256 << 10
 
-	// SliceMemory is reserved per slice: it may exceed SliceBytes by one entry and spare capacity.
+	// SliceMemory allows for one entry over SliceBytes and spare capacity.
 	SliceMemory = SliceBytes + MaxEntry + 64<<10
 )
 
-// PerSlice returns how many entries like those of p fill a slice. p must not be empty.
+// PerSlice returns how many entries like p's fill a slice. p must not be empty.
 func (p *Page) PerSlice() int {
 	size := 0
 	for i := range p.Entries {
@@ -104,7 +104,7 @@ func (p *Page) PerSlice() int {
 	return 1 + SliceBytes*len(p.Entries)/size
 }
 
-// Starting continues the query after a marker, which is an object name or a group.
+// Starting continues the query after an object name or group.
 func (q Query) Starting(marker string) Query {
 	q.Start = Position{Name: marker}
 	if group, ok := q.GroupOf(marker); ok && group == marker {
@@ -113,7 +113,7 @@ func (q Query) Starting(marker string) Query {
 	return q
 }
 
-// GroupOf returns the group of a name that begins with the query's prefix.
+// GroupOf returns the group of a name with the query's prefix.
 func (q *Query) GroupOf(name string) (group string, ok bool) {
 	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
 		return "", false
@@ -133,8 +133,7 @@ func (q *Query) after(group string) Position {
 	return Position{Name: next, Inclusive: true}
 }
 
-// Lister builds a page. A backend passes rows in order, beginning at From, and skips to the positions that Add
-// returns.
+// Lister builds a page from ordered rows, beginning at From. The backend skips to the positions that Add returns.
 type Lister struct {
 	q       Query
 	page    Page
@@ -145,7 +144,7 @@ type Lister struct {
 // NewLister returns a Lister.
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
-// From returns where rows begin: the query's start or its prefix, whichever is greater.
+// From returns where rows begin.
 func (l *Lister) From() Position {
 	if l.q.Start.Name < l.q.Prefix {
 		return Position{Name: l.q.Prefix, Inclusive: true}
@@ -153,7 +152,7 @@ func (l *Lister) From() Position {
 	return l.q.Start
 }
 
-// Add adds a row. skip means that rows up to next belong to the same group. done means that the page is complete.
+// Add adds a row. skip means that rows up to next are in the same group; done, that the page is complete.
 func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 	if next, skip, done = l.AddGroup(o.Name); skip || done || l.isFull(o.Name) {
 		return next, skip, !skip
@@ -173,7 +172,7 @@ func (l *Lister) add(e Entry) {
 	}
 }
 
-// mostObjects limits how many objects a Lister allocates at once.
+// mostObjects limits allocations.
 const mostObjects = 128
 
 // AddGroup is Add for a backend that knows only the next name. Call Add unless it returns grouped or done.
@@ -192,7 +191,7 @@ func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	return l.q.after(group), true, false
 }
 
-// isFull reports whether the page is full, and starts the next page at name.
+// isFull also sets where the next page starts.
 func (l *Lister) isFull(name string) bool {
 	if len(l.page.Entries) < l.q.Limit && (l.q.Bytes <= 0 || l.bytes < l.q.Bytes) {
 		return false
@@ -202,14 +201,14 @@ func (l *Lister) isFull(name string) bool {
 	return true
 }
 
-// IsComplete reports whether Add has returned done. Add must not be called again.
+// IsComplete reports whether Add has returned done and must not be called again.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
 // Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the smallest string above every string with the prefix, or false. It increments the last
-// character that can be incremented: the result stays valid UTF-8, which PostgreSQL requires.
+// Successor returns the smallest string above every string with the prefix, or false. It increments a whole
+// character: PostgreSQL requires valid UTF-8.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -10,7 +10,7 @@ import (
 // LockMode is a retention mode.
 type LockMode string
 
-// Retention modes. Governance locks can be bypassed, compliance locks cannot.
+// Retention modes. Governance can be bypassed, compliance cannot.
 const (
 	Governance LockMode = "GOVERNANCE"
 	Compliance LockMode = "COMPLIANCE"
@@ -32,7 +32,7 @@ type Lock struct {
 	Hold  HoldStatus `json:"hold,omitempty"`
 }
 
-// IsZero reports whether there is no retention or legal hold.
+// IsZero reports whether nothing is locked.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
 // Retention returns the lock without its legal hold.
@@ -55,10 +55,10 @@ func (r Retention) Check() error {
 	return ErrRetention
 }
 
-// maxUntil is the last date that every database and S3 can represent.
+// maxUntil is the last date that every database and S3 support.
 var maxUntil = At(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
-// Check returns *LockedError if the lock forbids deleting or changing the version. bypass ignores governance.
+// Check returns *LockedError if the version must not be deleted or changed. bypass ignores governance.
 func (l Lock) Check(now Moment, bypass bool) error {
 	if l.Hold == HoldOn || l.Until > now && !(bypass && l.Mode == Governance) {
 		return &LockedError{l}
@@ -66,7 +66,7 @@ func (l Lock) Check(now Moment, bypass bool) error {
 	return nil
 }
 
-// Change applies a change or returns *LockedError. A retention can be extended. With a bypass, governance can also be
+// Change applies a change or returns *LockedError. Retention can be extended; with a bypass, governance can also be
 // shortened, removed or turned into compliance.
 func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	if r := c.Retention; r != nil {
@@ -85,14 +85,14 @@ func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	return l, nil
 }
 
-// LockChange changes a version's lock. Zero fields change nothing.
+// LockChange changes a lock. Zero fields stay.
 type LockChange struct {
 	Retention *Retention
 	Hold      HoldStatus
-	Bypass    bool // override governance
+	Bypass    bool
 }
 
-// LockedError means that a lock forbids deleting or changing a version.
+// LockedError means that a lock forbids a delete or change.
 type LockedError struct{ Lock Lock }
 
 func (e *LockedError) Error() string {
@@ -112,7 +112,7 @@ func (e *LockedError) until() string { return e.Lock.Until.Time().UTC().Format(t
 // ErrorCode implements errcode.Coder.
 func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
-// BucketLock is a bucket's object lock configuration.
+// BucketLock is an object lock configuration.
 type BucketLock struct {
 	Enabled bool `json:"-"` // permanent; versioning cannot be suspended
 
@@ -155,7 +155,7 @@ func (l BucketLock) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Apply returns a new object's lock. Its own retention takes precedence over the default.
+// Apply returns a new object's lock. Its own retention overrides the default.
 func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	switch {
 	case !l.Enabled && !own.IsZero():

@@ -12,16 +12,16 @@ import (
 	"holdfast/internal/ident"
 )
 
-// AccountID identifies a bucket owner: a lower-case UUID, and the first column of every database key.
+// AccountID identifies a bucket owner: a lower-case UUID, the first column of every key.
 type AccountID string
 
 // BucketID identifies one incarnation of a bucket.
 type BucketID string
 
-// ObjectID identifies an object version and its body on storage nodes.
+// ObjectID identifies an object version and its body.
 type ObjectID string
 
-// UploadID identifies a multipart upload. Later uploads have greater IDs.
+// UploadID identifies a multipart upload. IDs ascend.
 type UploadID string
 
 // NewUUID returns a version 4 UUID.
@@ -32,7 +32,7 @@ func NewUUID() string {
 	return formatUUID(b)
 }
 
-// NewUploadID returns a version 7 UUID, which begins with the time in milliseconds.
+// NewUploadID returns a version 7 UUID, which begins with the time.
 func NewUploadID(now Moment) UploadID {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
@@ -55,7 +55,7 @@ func formatUUID(b [16]byte) string {
 	return string(s)
 }
 
-// ParseUUID returns a 36-character UUID in lower case. It rejects the nil UUID.
+// ParseUUID returns a UUID in lower case. It rejects the nil UUID.
 func ParseUUID(s string) (string, error) {
 	id, ok := ident.ParseUUID(s)
 	if !ok {
@@ -74,7 +74,7 @@ func (id AccountID) Check() error {
 	return nil
 }
 
-// ErrNoAccountID means that the caller named no account.
+// ErrNoAccountID means that no account was named.
 var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
 // Name lengths in bytes.
@@ -84,8 +84,7 @@ const (
 	MaxObjectName = 1024
 )
 
-// CheckBucketName accepts host names with 3 to 63 of a-z, 0-9, "-" and ".", except IPv4 addresses. Labels must not
-// begin or end with "-".
+// CheckBucketName accepts host names of 3 to 63 characters, except IPv4 addresses.
 func CheckBucketName(s string) error {
 	if len(s) < minBucketName || len(s) > maxBucketName {
 		return ErrBucketName
@@ -124,7 +123,7 @@ func looksLikeIPv4(s string) bool {
 var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
 
 // CheckObjectName rejects names that are empty, too long, not UTF-8, or contain U+0000, which PostgreSQL cannot
-// store. "..", "//" and "%2e" are ordinary names.
+// store.
 func CheckObjectName(s string) error {
 	switch {
 	case s == "":
@@ -144,7 +143,7 @@ var (
 	ErrObjectName        = errcode.New(errcode.Invalid, "the object name is not UTF-8 or contains the character U+0000")
 )
 
-// CheckAccountName accepts host name labels: 1 to 63 of a-z, 0-9 and "-", not at either end.
+// CheckAccountName accepts host name labels of at most 63 characters.
 func CheckAccountName(s string) error {
 	if s == "" || len(s) > maxBucketName || s[0] == '-' || s[len(s)-1] == '-' {
 		return ErrAccountName

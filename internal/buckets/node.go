@@ -12,7 +12,7 @@ import (
 // Node is a storage node.
 type Node struct {
 	ID    string // "datacenter:storage_id"
-	URL   string // e.g. file:///srv/holdfast
+	URL   string
 	State NodeState
 	Added Moment
 }
@@ -24,16 +24,16 @@ type NodeState string
 const (
 	NodeActive   NodeState = "active"
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
-	NodeDraining NodeState = "draining"  // bodies are moved to other nodes
-	NodeRemoving NodeState = "removing"  // being removed, if empty
-	NodeRemoved  NodeState = "removed"   // unused, though perhaps still configured
+	NodeDraining NodeState = "draining"
+	NodeRemoving NodeState = "removing" // being removed, if empty
+	NodeRemoved  NodeState = "removed"  // unused, though perhaps still configured
 )
 
 // NodeService changes storage nodes. Use one per process.
 type NodeService struct {
 	store Nodes
 
-	// removing serializes removals; concurrent calls would undo each other's state changes.
+	// removing serializes removals, which would undo each other's state changes.
 	removing sync.Mutex
 }
 
@@ -67,13 +67,13 @@ func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	return cmp.Or(used, err)
 }
 
-// Datacenter returns the node ID up to the colon.
+// Datacenter returns the first part of a node ID.
 func Datacenter(id string) string {
 	dc, _, _ := strings.Cut(id, ":")
 	return dc
 }
 
-// CheckNodeID accepts "datacenter:storage_id", each 1 to 128 of a-z, A-Z, 0-9, ".", "_" and "-".
+// CheckNodeID requires "datacenter:storage_id", each 1 to 128 of a-z, A-Z, 0-9, ".", "_" and "-".
 func CheckNodeID(id string) error {
 	dc, storage, ok := strings.Cut(id, ":")
 	if !ok || !isNodeName(dc) || !isNodeName(storage) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// notes caches bucket settings that writes need.
+// notes caches bucket settings for writes.
 type notes struct {
 	mu   sync.Mutex
 	note map[ownedName]note
@@ -19,7 +19,7 @@ type ownedName struct {
 }
 
 type note struct {
-	at        time.Time // when the bucket was read
+	at        time.Time
 	bucket    BucketID
 	hasPolicy bool
 	rules     *Notifications // nil: no events
@@ -42,7 +42,7 @@ func (n *notes) forget(owner AccountID, name string) {
 	delete(n.note, ownedName{owner, name})
 }
 
-// add caches a bucket's settings, read at the given time.
+// add caches settings read at the given time.
 func (n *notes) add(b *Bucket, at time.Time) note {
 	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {
@@ -57,7 +57,7 @@ func (n *notes) add(b *Bucket, at time.Time) note {
 	return found
 }
 
-// get returns the bucket's notice, or nil if it publishes no events or does not exist.
+// get returns the notice, or nil if the bucket publishes no events or does not exist.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
 	found, ok := n.find(owner, b.Name, now)
@@ -77,8 +77,7 @@ func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRe
 	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: found.bucket}, Rules: found.rules}, nil
 }
 
-// IsPlain reports whether a read within the last KeyDelay found no policy. Writes to such a bucket need only its
-// name.
+// IsPlain reports whether a read within KeyDelay found no policy. Writes then need only the bucket's name.
 func (s *Service) IsPlain(owner AccountID, name string) bool {
 	found, ok := s.notes.find(owner, name, s.clock())
 	return ok && !found.hasPolicy

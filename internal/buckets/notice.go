@@ -17,7 +17,7 @@ import (
 type Origin struct {
 	Requester AccountID // "": anonymous or the server
 	IP        netip.Addr
-	Request   string // request ID
+	Request   string
 }
 
 type originKey struct{}
@@ -34,7 +34,7 @@ func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
 
-// Notice lets a store append events in the write's transaction. A nil Notice creates no events.
+// Notice lets a store append events in the write's transaction. Nil means no events.
 type Notice struct {
 	Origin
 	Owner   AccountID
@@ -53,7 +53,6 @@ type Event struct {
 	At          Moment
 }
 
-// notice is the Event payload.
 type notice struct {
 	Name      EventName `json:"event"`
 	Rule      string    `json:"rule"`
@@ -135,7 +134,6 @@ func (n *Notice) event(e notice, now Moment) []Event {
 	return nil
 }
 
-// testEvents returns a test event per destination.
 func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event) {
 	seen := map[string]bool{}
 	for i := range n.Rules {
@@ -145,7 +143,7 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 		}
 		seen[to.Name] = true
 		text, err := json.Marshal(notice{Name: eventTest, Bucket: b.Name, Request: o.Request})
-		if err != nil { // impossible for these types
+		if err != nil {
 			continue
 		}
 		all = append(all, Event{Destination: to.Name, Stream: streamOf(string(b.ID) + "\x00" + to.Name), Key: b.Name, Payload: text, At: now})
@@ -156,7 +154,6 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 // IsTestEvent reports whether an event key is a bucket name only, as in test events.
 func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
 
-// streamOf derives a UUID from text.
 func streamOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	id := [16]byte(sum[:16])
@@ -209,7 +206,6 @@ type noticed struct {
 	name   string
 }
 
-// notice returns the object's notice, or nil.
 func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	n, err := s.notes.get(ctx, s, of.owner, of.bucket)
 	if n == nil || err != nil || !n.concerns(of.name) {
@@ -219,7 +215,7 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
-// withNotice calls write with the object's notice. If the bucket ID is empty, the notice supplies it.
+// withNotice calls write with the object's notice, which supplies a missing bucket ID.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -244,15 +240,14 @@ type Events interface {
 	// Backlogs returns the pending events by destination name.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes a destination's events older than before, and at least the excess oldest. It returns their
-	// number.
+	// DropEvents deletes events older than before, and at least the excess oldest. It returns their number.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
 	// DropDeadEvents deletes events set aside before a time.
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
-// EventBacklog counts a destination's undelivered events.
+// EventBacklog counts undelivered events.
 type EventBacklog struct {
 	Destination string
 	Events      int64
@@ -260,7 +255,7 @@ type EventBacklog struct {
 }
 
 // DropEvents drops each destination's events older than before, then the oldest above most. It returns the dropped
-// events by destination and the number of dropped dead events.
+// events and the number of dropped dead events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

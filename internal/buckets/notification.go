@@ -30,7 +30,7 @@ type NotificationRule struct {
 	Filtered bool `json:"filtered,omitempty"`
 }
 
-// Target is the S3 element in which the client sent the rule. It has no effect.
+// Target is the S3 element that the client used. It has no effect.
 type Target string
 
 // Targets in S3's order.
@@ -90,7 +90,6 @@ func (r *NotificationRule) events() (all []EventName) {
 	return all
 }
 
-// affixes returns the rule's name prefix and suffix.
 func (r *NotificationRule) affixes() (prefix, suffix string) {
 	for _, f := range r.Filters {
 		if strings.EqualFold(f.Name, "prefix") {
@@ -102,7 +101,7 @@ func (r *NotificationRule) affixes() (prefix, suffix string) {
 	return prefix, suffix
 }
 
-// IsFor reports whether the rule publishes an event for an object.
+// IsFor reports whether the rule publishes an event.
 func (r *NotificationRule) IsFor(e EventName, name string) bool {
 	prefix, suffix := r.affixes()
 	return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && slices.Contains(r.events(), e)
@@ -135,7 +134,7 @@ func DestinationOf(arn string) (d Destination, ok bool) {
 const (
 	MaxNotificationRules = 100
 	maxNotificationID    = 255
-	maxFilter            = 1024 // bytes
+	maxFilter            = 1024
 )
 
 // NotificationError describes invalid notifications.
@@ -172,7 +171,6 @@ func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	return nil
 }
 
-// check validates the rule by itself.
 func (r *NotificationRule) check() *NotificationError {
 	if r.ID == "" || len(r.ID) > maxNotificationID || !utf8.ValidString(r.ID) {
 		return &NotificationError{"Id", r.ID, "The ID of a notification configuration has 1 to 255 characters"}
@@ -216,7 +214,7 @@ func (r *NotificationRule) checkDestination(all []Destination) *NotificationErro
 	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
 }
 
-// overlaps reports whether both rules match some event of an object.
+// overlaps reports whether both rules match some event.
 func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	prefix, suffix := r.affixes()
 	other, end := o.affixes()
@@ -227,7 +225,6 @@ func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	return slices.ContainsFunc(r.events(), func(e EventName) bool { return slices.Contains(theirs, e) })
 }
 
-// memory estimates the size in bytes.
 func (n *Notifications) memory() (size int) {
 	for i := range n.Rules {
 		r := &n.Rules[i]

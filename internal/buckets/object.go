@@ -28,17 +28,17 @@ type Object struct {
 	Properties
 }
 
-// Body locates the bytes of an object or part. Without Inline and Sharks it is empty or consists of the parts of
+// Body locates the bytes of an object or part. Without Inline and Sharks it is empty or made of the parts of
 // Properties.Upload.
 type Body struct {
 	ID     ObjectID
 	Length int64
-	MD5    []byte   // nil for a multipart body
-	Inline []byte   // the body, if stored in the row
-	Sharks []string // storage nodes with a copy
+	MD5    []byte // nil for a multipart body
+	Inline []byte // the body, if stored in the row
+	Sharks []string
 
-	// Bodies from before Frames existed lack them; readers compare CRC32C or MD5. Only Get, Segments and References
-	// read CRC32C and Frames.
+	// Frames are missing on old bodies; readers then compare CRC32C or MD5. Only Get, Segments and References read
+	// both.
 	Frames optional.Of[Frames]
 	CRC32C optional.Of[uint32]
 }
@@ -49,7 +49,7 @@ type Frames struct {
 	CRC64NVME uint64 // whole body
 }
 
-// Properties is the column properties. The member "s3" is ours; the others belong to native API clients.
+// Properties is the column properties. Other members than "s3" belong to native API clients.
 type Properties struct {
 	ETag     string            `json:"etag,omitempty"`   // multipart only; otherwise the MD5 is used
 	Upload   UploadID          `json:"upload,omitempty"` // its parts are the body
@@ -60,10 +60,10 @@ type Properties struct {
 	Lock     Lock              `json:"lock,omitzero"`
 
 	// Imported is the source server's modification time. If it equals Object.Modified, no client has changed the
-	// object since the import.
+	// object since.
 	Imported Moment `json:"imported,omitempty"`
 
-	// ImportedTags is the TagsSum of the imported tags. If it matches Tags, no client has changed them.
+	// ImportedTags is the TagsSum of the imported tags. If it matches Tags, no client has changed them since.
 	ImportedTags string `json:"imported_tags,omitempty"`
 
 	Extra json.RawMessage `json:"-"` // other members as a JSON object
@@ -82,8 +82,7 @@ func (o *Object) SameMetadata(p *Object) bool {
 		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
 }
 
-// EntityTag returns the S3 entity tag without quotes: the hex MD5, or for multipart uploads the MD5 of the part MD5s,
-// a hyphen and the part count.
+// EntityTag returns the hex MD5, or for multipart uploads the MD5 of the part MD5s, a hyphen and the part count.
 func (o *Object) EntityTag() string {
 	if o.ETag != "" {
 		return o.ETag
@@ -91,7 +90,7 @@ func (o *Object) EntityTag() string {
 	return hex.EncodeToString(o.MD5)
 }
 
-// TagsSum hashes tags. Without tags it is empty.
+// TagsSum hashes tags; "" for none.
 func TagsSum(tags map[string]string) string {
 	if len(tags) == 0 {
 		return ""
@@ -107,7 +106,7 @@ func TagsSum(tags map[string]string) string {
 
 const propertiesMember = "s3"
 
-// Encode returns JSON for the column properties, nil if empty.
+// Encode returns JSON, or nil if empty.
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
@@ -159,7 +158,7 @@ func decodeAny(text []byte) (p Properties, err error) {
 	return p, err
 }
 
-// CheckExtra rejects client properties other than a JSON object without "s3".
+// CheckExtra rejects client properties unless they are a JSON object without "s3".
 func CheckExtra(text json.RawMessage) error {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &all) != nil || all == nil {
@@ -174,7 +173,7 @@ func CheckExtra(text json.RawMessage) error {
 // MaxExtra is the size limit for client properties.
 const MaxExtra = 8 << 10
 
-// ParseExtra accepts a JSON object that every database round-trips. {} becomes nil.
+// ParseExtra accepts JSON objects that every database round-trips. {} becomes nil.
 func ParseExtra(text []byte) (json.RawMessage, error) {
 	v, err := canonjson.Parse(text, MaxExtra)
 	switch {
@@ -192,7 +191,7 @@ var (
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
-// BodyPath returns a body's path on storage nodes. Audits read its row's key from it.
+// BodyPath returns a body's path on storage nodes. Audits derive the row's key from it.
 func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
 	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
 	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])
@@ -201,7 +200,7 @@ func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string
 // Segment is a part's position in a multipart body.
 type Segment struct {
 	Body
-	Number   int      // from 1
-	Start    int64    // offset in the whole body
+	Number   int // from 1
+	Start    int64
 	Checksum Checksum // may be zero
 }

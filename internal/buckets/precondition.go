@@ -7,24 +7,23 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Condition is the expected state of an object. The zero value expects nothing.
+// Condition is the expected state of an object. Zero fields expect nothing.
 type Condition struct {
-	Match           Tags   // If-Match
-	NoneMatch       Tags   // If-None-Match
-	ModifiedSince   Moment // If-Modified-Since; 0: absent
-	UnmodifiedSince Moment // If-Unmodified-Since; 0: absent
+	Match           Tags
+	NoneMatch       Tags
+	ModifiedSince   Moment
+	UnmodifiedSince Moment
 }
 
 // Tags are unquoted S3 entity tags or object IDs.
 type Tags struct {
-	Any  bool // the header is *
+	Any  bool
 	Tags []string
 }
 
-// maxTags limits a header.
 const maxTags = 100
 
-// ParseTags parses If-Match or If-None-Match, with or without quotes. It may return ErrTooManyTags.
+// ParseTags parses If-Match or If-None-Match, with or without quotes.
 func ParseTags(values []string) (t Tags, err error) {
 	for _, v := range values {
 		for tag := range strings.SplitSeq(v, ",") {
@@ -57,10 +56,9 @@ func (c *Condition) IsSet() bool {
 	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
 }
 
-// CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in whole seconds.
-//
-// As in Manta, a conditional write to a missing object returns ErrNoObject, except that If-None-Match: * succeeds and
-// If-Match: * returns ErrPrecondition.
+// CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in seconds. As in Manta,
+// conditional writes to a missing object return ErrNoObject, except that If-None-Match: * succeeds and If-Match: *
+// returns ErrPrecondition.
 func (c *Condition) CheckWrite(o *Object) error {
 	if o == nil {
 		switch {
@@ -77,8 +75,7 @@ func (c *Condition) CheckWrite(o *Object) error {
 	return nil
 }
 
-// CheckRead returns ErrPrecondition or ErrNotModified. Following RFC 9110, If-Match overrides If-Unmodified-Since,
-// and If-None-Match overrides If-Modified-Since.
+// CheckRead returns ErrPrecondition or ErrNotModified. As in RFC 9110, entity tags override dates.
 func (c *Condition) CheckRead(o *Object) error {
 	switch {
 	case c.Match.IsSet():

@@ -1,7 +1,7 @@
 package buckets
 
-// decodePlain is a fast path: encoding/json dominates the time of listings. It decodes our member if there are no
-// others and no escaped characters. If ok is false, use encoding/json.
+// decodePlain is a fast path for listings, whose time encoding/json dominates. It decodes our member if there are no
+// others and no escaped characters.
 func decodePlain(text []byte) (p Properties, ok bool) {
 	r, seen := plain{text}, false
 	ok = r.object(func(name []byte) bool {
@@ -100,7 +100,6 @@ func (r *plain) next() byte {
 	return 0
 }
 
-// skip consumes c, after spaces.
 func (r *plain) skip(c byte) bool {
 	if r.next() != c {
 		return false
@@ -140,7 +139,6 @@ func (r *plain) text() ([]byte, bool) {
 	return nil, false
 }
 
-// number reads a positive number with at most 18 digits.
 func (r *plain) number() (n int64, ok bool) {
 	if c := r.next(); c < '1' || c > '9' {
 		return 0, false

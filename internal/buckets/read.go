@@ -7,13 +7,12 @@ import (
 	"slices"
 )
 
-// segmentPage is how many segments are read from the store at once.
 const segmentPage = 100
 
 // Span is a byte range of a body.
 type Span struct{ From, Length int64 }
 
-// Open reads part of an object's body from storage nodes. The reader implements io.WriterTo.
+// Open reads part of an object's body. The reader implements io.WriterTo.
 func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, part Span) io.ReadCloser {
 	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: part.From, left: part.Length}
 	if o.Upload == "" {
@@ -54,7 +53,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 }
 
-// WriteTo implements io.WriterTo.
 func (r *reader) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if r.current == nil {
@@ -77,7 +75,6 @@ func (r *reader) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// next opens the next segment, or returns io.EOF.
 func (r *reader) next() error {
 	if r.left == 0 {
 		return io.EOF
@@ -131,7 +128,7 @@ func (r *reader) next() error {
 	return nil
 }
 
-// moved rereads a body's nodes. ok means that they changed, e.g. because a node was drained.
+// moved rereads a body's nodes and reports whether they changed, e.g. because a node was drained.
 func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	if r.upload == "" {
 		o, err := r.s.store.Get(r.ctx, r.owner, r.bucket, r.name)

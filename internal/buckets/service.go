@@ -17,11 +17,11 @@ import (
 
 // Bodies stores bodies on storage nodes under BodyPath paths.
 type Bodies interface {
-	// Write stores src on the given number of nodes, at most size bytes unless size is negative. All copies are
-	// durable when it returns. A failed write may leave files, which an audit finds.
+	// Write stores src durably on the given number of nodes, at most size bytes unless size is negative. A failed
+	// write may leave files, which an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset. It verifies each chunk before returning it and may combine good chunks of
+	// Open reads length bytes from offset. It verifies each chunk before returning it, and combines good chunks of
 	// several copies. A body without Frames is verified whole first.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
@@ -38,16 +38,16 @@ type Stored struct {
 	Frames Frames
 }
 
-// Source is a body sent by a client. Read verifies length, checksums and signatures before it returns io.EOF; only
-// then is Sums valid.
+// Source is a client's body. Read verifies length, checksums and signatures before it returns io.EOF; only then is
+// Sums valid.
 type Source interface {
 	io.Reader
 	Sums() Sums
 }
 
-// Summed is implemented by sources that may compute the CRC64NVME themselves.
+// Summed is a source that may compute the CRC64NVME itself.
 type Summed interface {
-	// CRC64NVME covers the bytes read so far. ok is false if it is not computed.
+	// CRC64NVME covers the bytes read so far.
 	CRC64NVME() (sum uint64, ok bool)
 }
 
@@ -57,21 +57,19 @@ type Sums struct {
 	Checksum Checksum // zero: not requested
 }
 
-// CommitWithin limits the time between the end of a body and writing its row. An audit may remove older bodies that
-// have no row.
+// CommitWithin limits the time between the end of a body and its row. An audit may remove older bodies without a row.
 const CommitWithin = time.Hour
 
-// errLate means that nodes or database took longer than CommitWithin.
 var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time; retry")
 
 // Bodies are passed on in chunks.
 const (
 	ChunkSize   = 128 << 10
-	WriteChunks = 6 // memory limit for writes: one chunk filling, four queued, one being written
-	ReadChunks  = 2 // memory limit for reads: one chunk returned, one read ahead
+	WriteChunks = 6 // per write: one chunk filling, four queued, one being written
+	ReadChunks  = 2 // per read: one returned, one read ahead
 )
 
-// WriteMemory returns the bytes of memory needed to write a body; size -1 means unknown.
+// WriteMemory returns the bytes needed to write a body; size -1 means unknown.
 func (s *Service) WriteMemory(size int64) int64 {
 	switch {
 	case s.IsInline(size):
@@ -82,12 +80,12 @@ func (s *Service) WriteMemory(size int64) int64 {
 	return WriteChunks * ChunkSize
 }
 
-// IsInline reports whether bodies of this size are stored in the database.
+// IsInline reports whether bodies of this size are stored in the row.
 func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
 
-// ReadMemory returns the bytes of memory that Open needs to read length bytes.
+// ReadMemory returns the bytes needed to read length bytes.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
@@ -98,18 +96,17 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	return ReadChunks * ChunkSize
 }
 
-// Options configure a Service. Limits and Written are optional.
+// Options configure a Service.
 type Options struct {
 	Backend Backend
 	Bodies  Bodies
 	Clock   clock.Clock
 	Limits  Limits
 
-	// Destinations are the configured event destinations.
 	Destinations []Destination
 
-	// Written, if set, is called when a body is durable on storage nodes but has no row yet. settled is called once
-	// the row is written (kept) or never will be.
+	// Written, if set, is called when a body is durable but has no row yet. settled reports whether the row was
+	// written (kept).
 	Written func(Reference) (settled func(kept bool))
 }
 
@@ -169,13 +166,13 @@ func (s *Service) Reload(l Limits) {
 	s.limits.Store(&l)
 }
 
-// PutRequest describes an object to write, without its body.
+// PutRequest describes an object to write.
 type PutRequest struct {
 	Object    Object // Name, Creator, ContentType, Headers, Roles and Properties
 	Condition Condition
 	Size      int64        // -1: unknown
 	Copies    int          // 0: Limits.Copies
-	Ready     func() error // called between reading the body and using the database; may be nil
+	Ready     func() error // called after the body is read, before the database is used; may be nil
 
 	Event EventName // "": EventPut
 
@@ -183,8 +180,8 @@ type PutRequest struct {
 	Early func(func() error) error
 }
 
-// PutObject writes an object. If reading the body fails, it writes nothing. b.ID may be empty for unconditional
-// inline writes.
+// PutObject writes an object, or nothing if reading the body fails. b.ID may be empty for unconditional inline
+// writes.
 func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
 	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
 		return Written{}, err
@@ -210,7 +207,7 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 	return w, err
 }
 
-// checkEarly rejects a write whose condition already fails, before the client sends the body. The store checks again.
+// checkEarly rejects a failing condition before the client sends the body. The store checks again.
 func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, r *PutRequest) error {
 	if !r.Condition.IsSet() {
 		return nil
@@ -235,8 +232,7 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a failed write surely had no effect. Otherwise the body stays, and an audit removes it
-// if it has no row.
+// knownResult reports whether a failed write surely had no effect. Otherwise the body stays until an audit.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
@@ -281,7 +277,7 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 	return remove, nil
 }
 
-// placeBody reads a small body into the row and writes a larger body to storage nodes.
+// placeBody stores a small body in the row, a larger body on storage nodes.
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
@@ -339,7 +335,7 @@ type counter struct {
 	io.Reader
 	clock clock.Clock
 	n     int64
-	ended time.Time // last Read
+	ended time.Time
 }
 
 func (c *counter) Read(p []byte) (n int, err error) {
@@ -351,7 +347,6 @@ func (c *counter) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// CRC64NVME implements Summed.
 func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	s, ok := c.Reader.(Summed)
 	if !ok {
@@ -383,7 +378,7 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	return r.counter.CRC64NVME()
 }
 
-// PartRequest describes a part to write, without its body.
+// PartRequest describes a part to write.
 type PartRequest struct {
 	Number int
 	Size   int64        // -1: unknown

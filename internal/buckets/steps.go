@@ -89,7 +89,7 @@ func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) 
 	return s.store.Namesakes(ctx, name)
 }
 
-// CreateBucket creates a bucket. If the name exists, it returns that bucket and ErrBucketExists.
+// CreateBucket creates a bucket. An existing bucket is returned with ErrBucketExists.
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -113,7 +113,7 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
-// EditLifecycle changes a bucket's lifecycle rules. It calls edit again if the rules changed meanwhile. Invalid rules
+// EditLifecycle changes a bucket's lifecycle rules. It calls edit again if they changed meanwhile. Invalid rules
 // return *LifecycleError.
 func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
 	for {
@@ -140,11 +140,10 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 	}
 }
 
-// Destinations returns the configured event destinations.
+// Destinations returns the event destinations.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
-// SetNotifications replaces a bucket's notifications and sends each destination a test event. Other processes use the
-// new rules within KeyDelay.
+// SetNotifications replaces a bucket's notifications and sends test events. Other processes follow within KeyDelay.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
 	if wrong := n.Check(s.destinations); wrong != nil {
 		return wrong
@@ -236,7 +235,7 @@ func (s *Service) countLocked(err error) {
 	}
 }
 
-// Locked returns how many deletes and changes were rejected by locks.
+// Locked counts deletes and changes rejected by locks.
 func (s *Service) Locked() int64 { return s.locked.Load() }
 
 // DeleteObjects is Store.DeleteAll.

@@ -9,12 +9,12 @@ import (
 
 // Store stores bucket and object metadata. Every method is atomic. storetest defines the contract.
 //
-// Writes to the same object exclude each other: conditions see the current state, and an overwritten or deleted
-// version becomes Garbage exactly once. Reads never write.
+// Writes to the same object exclude each other: conditions see the current state, and each replaced version becomes
+// Garbage exactly once. Reads never write.
 //
-// Any method may return ErrNoAccountID for an invalid account, or errcode.Unavailable; then it had no effect, unless
-// the connection was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes that
-// exceed a quota return *QuotaError and change nothing.
+// Any method may return ErrNoAccountID, or errcode.Unavailable; then it had no effect, unless the connection was lost
+// during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes over a quota return *QuotaError
+// and change nothing.
 type Store interface {
 	Finder
 
@@ -26,52 +26,50 @@ type Store interface {
 
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket appends the events. It returns ErrPrecondition if LifecycleWas does not match.
+	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
-	// DeleteBucket returns ErrBucketNotEmpty if there are objects. Incomplete uploads become invisible; RemoveBucket
-	// aborts them.
+	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket aborts incomplete uploads later.
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
 	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID
-	// may be empty if the body is inline. Created and Modified become w.Now; for imported objects, Modified becomes
-	// Imported, and so does the time the replaced version was superseded. The result may lack the default retention.
+	// may be empty if the body is inline. Created and Modified become w.Now; an imported object's Modified, and the
+	// replaced version's Superseded, become Imported. The result may lack the default retention.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
 
-	// Find combines Bucket and Get. It returns the bucket with ErrNoObject if only the object is missing.
+	// Find combines Bucket and Get. If only the object is missing, it returns the bucket with ErrNoObject.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
-	// Segments reads at most limit segments of an upload in order, starting with the segment at offset from.
+	// Segments reads at most limit segments in order, starting with the segment at offset from.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
-	// Update replaces the metadata of an object or version. The result lacks Inline. A delete marker returns
-	// ErrMarker. A locked version accepts only tags and lock changes that the lock allows, otherwise *LockedError.
+	// Update replaces metadata. The result lacks Inline. Delete markers return ErrMarker. A locked version accepts
+	// only tags and allowed lock changes, otherwise *LockedError.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
 	// Delete creates a delete marker in a versioned bucket, even for a missing object. With d.Version it deletes that
-	// version or returns ErrNoVersion or *LockedError. b.ID may be empty.
+	// version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes each object as Delete does, in any order, and is not atomic. Each result has its own error
-	// and may lack Object.
+	// DeleteAll deletes each object like Delete, in any order; as a whole it is not atomic. Each result has its own
+	// error and may lack Object.
 	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
-	// List reads a page from one snapshot. It reads about one row per entry, however large the groups are.
+	// List reads a page from one snapshot, in about one row per entry, however large the groups are.
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
 
-	// Ping returns errcode.Unavailable if the database is unreachable or its schema version is wrong.
+	// Ping returns errcode.Unavailable if the database is unreachable or its schema has another version.
 	Ping(ctx context.Context) error
 }
 
 // Finder finds buckets whose account is unknown.
 type Finder interface {
-	// Namesakes returns the buckets with this name from at most two accounts, enough to see whether it is
-	// unambiguous.
+	// Namesakes returns the buckets with this name from at most two accounts, to see whether it is unambiguous.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
-	// FindBuckets returns at most limit buckets across accounts, ordered by name and owner. prefix must not be empty.
+	// FindBuckets lists at most limit buckets of all accounts by name and owner. prefix must not be empty.
 	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 }
 
@@ -80,10 +78,10 @@ type Put struct {
 	Object    Object
 	Condition Condition
 	Now       Moment
-	Notice    *Notice // requires the bucket ID
+	Notice    *Notice
 }
 
-// Stored returns the object as Put stores it.
+// Stored returns the object as stored.
 func (p *Put) Stored() Object {
 	o := p.Object
 	o.Created, o.Modified, o.Version = p.Now, cmp.Or(o.Imported, p.Now), ""
@@ -97,16 +95,16 @@ type Delete struct {
 	Condition Condition
 	Now       Moment
 
-	// Unchanged, if set, is the object as read. If body or metadata changed, Delete returns ErrPrecondition. Requires
-	// the bucket ID.
+	// Unchanged, if set, is the object as read; if it changed, Delete returns ErrPrecondition. Requires the bucket
+	// ID.
 	Unchanged *Object
 
 	// Noncurrent, with Version, rejects the current version with ErrPrecondition.
 	Noncurrent bool
 
-	Bypass bool // override governance locks
+	Bypass bool
 
-	// Imported, if set, is when the source server created the delete marker. Requires the bucket ID.
+	// Imported, if set, is the source server's time of the delete marker. Requires the bucket ID.
 	Imported Moment
 
 	Notice *Notice
@@ -134,7 +132,7 @@ func (d *Deletions) Delete(of *Deletion) Delete {
 	return r
 }
 
-// Deletion deletes an object or version as part of a batch.
+// Deletion is one deletion in a batch.
 type Deletion struct {
 	Name    string
 	Version VersionID // "": the current object
@@ -158,14 +156,14 @@ func (d *Deletion) Delete(now Moment) Delete {
 // Written is the result of a Put.
 type Written struct {
 	Object   Object
-	Replaced bool      // an object with this name existed
+	Replaced bool
 	Version  VersionID // "": the bucket is not versioned
 }
 
-// Update changes object metadata. Nil fields keep their current values.
+// Update changes object metadata. Nil fields stay.
 type Update struct {
 	Name        string
-	Version     VersionID // "": the current object
+	Version     VersionID
 	ContentType *string
 	Headers     map[string]string
 	Roles       *[]string
@@ -186,8 +184,8 @@ type UploadKey struct {
 	ID     UploadID
 }
 
-// Uploads stores multipart uploads. Errors are as for Store, and ErrNoUpload for a missing upload or one with another
-// name or bucket.
+// Uploads stores multipart uploads. Errors are as for Store, or ErrNoUpload, also for an upload of another name or
+// bucket.
 type Uploads interface {
 	CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) error
 
@@ -201,13 +199,12 @@ type Uploads interface {
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
 	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError.
-	// Clients may retry: if the upload is already the current object, Complete returns that object.
+	// It can be retried: if the upload is already the current object, it returns that object.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
-	// Abort ends an upload. Its parts become garbage.
 	Abort(ctx context.Context, u UploadKey, now Moment) error
 
-	// AbortOld aborts at most limit uploads across accounts that began before a time.
+	// AbortOld aborts at most limit uploads of all accounts begun before a time.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
@@ -222,18 +219,17 @@ type Completion struct {
 	Notice    *Notice
 }
 
-// Collector frees deleted data. A worker claims garbage, removes the bodies from the storage nodes, then the rows.
-// Each step is idempotent, so another worker can take over after the claim expires.
+// Collector frees deleted data. A worker claims garbage, removes the bodies, then the rows. Each step is idempotent,
+// so another worker can take over after the claim expires.
 type Collector interface {
 	Holds
 
-	// Claim reserves the oldest unclaimed garbage across accounts, or nothing during a hold.
+	// Claim reserves the oldest unclaimed garbage, or nothing during a hold.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
-	// Claimed reads the garbage of an unexpired claim, oldest first. objects fills in Garbage.Object.
+	// Claimed reads an unexpired claim, oldest first. objects fills in Garbage.Object.
 	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
-	// Unclaim releases the remaining garbage.
 	Unclaim(ctx context.Context, claim string) error
 
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
@@ -241,10 +237,10 @@ type Collector interface {
 	// UploadBodies reads at most limit parts numbered above after. The upload may be incomplete, complete or garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 
-	// Remove removes rows still under the claim, including part rows, and returns their number.
+	// Remove removes rows still under the claim, including part rows.
 	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
 
-	// DeletedBuckets lists at most limit buckets across accounts that were deleted before a time and have no garbage.
+	// DeletedBuckets lists at most limit buckets deleted before a time that have no garbage.
 	DeletedBuckets(ctx context.Context, before Moment, limit int) ([]DeletedBucket, error)
 
 	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were none, it removes the bucket's row,
@@ -257,25 +253,24 @@ type Collector interface {
 
 // Holds delay garbage collection during backups.
 type Holds interface {
-	// Hold stops new claims, so that a backup finds every body that the database referenced when the hold began.
-	// Earlier claims may still remove bodies. Repeating an ID extends the hold. Hold also removes expired holds.
+	// Hold stops new claims, so that a backup finds every body referenced when the hold began. Earlier claims may
+	// still remove bodies. Repeating an ID extends the hold. Hold also removes expired holds.
 	Hold(ctx context.Context, id string, now, expires Moment) error
 
 	// Release ends a hold. An unknown ID is not an error.
 	Release(ctx context.Context, id string) error
 
-	// Held returns when the last hold expires, or 0.
 	Held(ctx context.Context, now Moment) (Moment, error)
 }
 
 // References tracks the bodies on storage nodes.
 type References interface {
-	// References calls fn for every object, part and garbage body on storage nodes, from one snapshot, in any order.
+	// References calls fn for every object, part and garbage body on storage nodes, from one snapshot.
 	References(ctx context.Context, fn func(Reference) error) error
 
 	// SetSharks replaces the node list if it still equals r.Sharks. Modified stays. Only garbage may get an empty
-	// list. The claim on garbage or its parts ends: its worker removes the body from the old nodes only, so the row
-	// must stay for the next. Adding a node that is being removed returns ErrNodeRemoved.
+	// list. Claims on garbage end, because their worker removes the body only from the old nodes. Adding a node being
+	// removed returns ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 
 	// SetFrames sets missing frames, which replace the CRC32C, if the row still has body r.ID. Garbage has no frames.
@@ -297,13 +292,13 @@ type Reference struct {
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
-	// Totals reads the counters of at most MaxPage accounts in the given order, without buckets.
+	// Totals reads the counters of at most MaxPage accounts, in the given order, without buckets.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
-	// BucketTotals reads the counters of at most MaxPage buckets in the given order. Missing buckets count 0.
+	// BucketTotals reads the counters of at most MaxPage buckets, in the given order. Missing buckets count 0.
 	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
 
-	// SetQuota sets a bucket quota, or the account quota if b is zero. It deletes nothing.
+	// SetQuota sets a bucket quota, or the account quota if b is zero.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
 	// Audit recounts an account's rows and returns wrong counters. repair corrects them.
@@ -327,14 +322,12 @@ type Accounts interface {
 
 	Key(ctx context.Context, id string) (Key, error)
 
-	// Keys lists an account's keys by ID.
 	Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error)
 
-	// ListKeys lists the keys of all accounts by ID.
+	// ListKeys lists all accounts' keys by ID.
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
-	// ChangeKey replaces a key's terms. It returns ErrKeyChanged unless they equal from, and ErrNoKey for a revoked
-	// key.
+	// ChangeKey returns ErrKeyChanged unless the terms equal from, and ErrNoKey for a revoked key.
 	ChangeKey(ctx context.Context, id string, from, to KeyTerms) error
 
 	RevokeKey(ctx context.Context, id string, now Moment) error
@@ -342,24 +335,23 @@ type Accounts interface {
 
 // Nodes stores storage nodes, both configured and added by command.
 type Nodes interface {
-	// Nodes returns all nodes by ID, including removed nodes.
+	// Nodes includes removed nodes.
 	Nodes(ctx context.Context) ([]Node, error)
 
-	// SetNode adds or replaces a node.
 	SetNode(ctx context.Context, n Node) error
 
 	// ChangeNode changes a node's state if it is in from, and returns the previous state, "" for an unknown node.
-	// Put, PutPart and SetSharks reject nodes in NodeRemoving and NodeRemoved with ErrNodeRemoved.
+	// Writes reject nodes in NodeRemoving and NodeRemoved with ErrNodeRemoved.
 	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
 
-	// CheckUnused returns ErrNodeInUse if a row still names a node in NodeRemoving. It sees every write that began
-	// before that state, and reads all rows without delaying writers.
+	// CheckUnused returns ErrNodeInUse if a row names a node in NodeRemoving. It sees every write begun before that
+	// state, and does not delay writers.
 	CheckUnused(ctx context.Context, id string) error
 }
 
-// Leases elect one process across machines. A lease expires by the database clock unless it is extended.
+// Leases elect one process across machines. They expire by the database clock.
 type Leases interface {
-	// Lease grants or extends a lease. If someone else holds it, Lease returns that lease with its remaining time.
+	// Lease grants or extends a lease, or returns another holder's lease with its remaining time.
 	Lease(ctx context.Context, l Lease) (Lease, error)
 
 	// EndLease ends a lease if holder still holds it.
@@ -370,7 +362,7 @@ type Leases interface {
 type Lease struct {
 	Name    string
 	Holder  string
-	Process string // human-readable
+	Process string
 	Left    time.Duration
 }
 
@@ -383,7 +375,7 @@ func (u *Update) changesMetadata() bool {
 	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Touch
 }
 
-// ApplyLock applies the lock change to o at the database time now, or returns ErrNoLock or *LockedError.
+// ApplyLock applies the lock change at the database time now, or returns ErrNoLock or *LockedError.
 func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	if u.changesMetadata() {
 		if err := o.Lock.Check(now, false); err != nil {
@@ -400,7 +392,7 @@ func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	return err
 }
 
-// Apply returns the updated object, with the lock set by ApplyLock.
+// Apply returns the updated object. ApplyLock has set the lock.
 func (u *Update) Apply(o Object) Object {
 	if u.ContentType != nil {
 		o.ContentType = *u.ContentType

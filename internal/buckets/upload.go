@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Upload is an incomplete multipart upload, with the metadata of the future object.
+// Upload is an incomplete multipart upload, with the future object's metadata.
 type Upload struct {
 	ID          UploadID
 	Name        string
@@ -30,10 +30,10 @@ type Part struct {
 	Created  Moment
 }
 
-// PartRef is a part in a client's completion list.
+// PartRef is a part in a completion list.
 type PartRef struct {
 	Number   int
-	ETag     string // without quotes
+	ETag     string
 	Checksum string // base64; may be empty
 }
 
@@ -58,8 +58,8 @@ type Assembly struct {
 	ETag   string
 	Length int64
 	Used   []Segment
-	Sums   []Checksum // for each used part
-	Unused []Part     // not in the list
+	Sums   []Checksum
+	Unused []Part // not in the list
 }
 
 // Assemble validates a completion list against the stored parts, ordered by number.
@@ -101,12 +101,12 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 	return a, nil
 }
 
-// UploadQuery selects a page of a bucket's uploads, ordered by name bytes, then ID.
+// UploadQuery selects a page of a bucket's uploads, ordered by name and ID.
 type UploadQuery struct {
 	Prefix    string
 	Delimiter string
-	After     string   // exclusive, unless AfterID is set
-	AfterID   UploadID // exclusive
+	After     string // exclusive, unless AfterID is set
+	AfterID   UploadID
 	Limit     int
 	Bytes     int
 }
@@ -116,11 +116,11 @@ type UploadPage struct {
 	Uploads []Upload
 	Groups  []string
 	More    bool
-	After   string // next page
+	After   string
 	AfterID UploadID
 }
 
-// Object returns the assembled object, or an error if it is not as the client expects.
+// Object returns the assembled object, or an error if the client expects another.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
@@ -160,7 +160,7 @@ func NewUploadLister(q UploadQuery) *UploadLister { return &UploadLister{q: q} }
 // lastUpload is greater than every UploadID.
 const lastUpload = UploadID("g")
 
-// From returns the name and ID after which rows begin.
+// From returns the position after which rows begin.
 func (l *UploadLister) From() (name string, id UploadID) {
 	if l.q.After < l.q.Prefix {
 		return l.q.Prefix, ""

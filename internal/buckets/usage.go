@@ -25,8 +25,7 @@ type Quota struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Allows reports whether usage may change by delta. Reductions are always allowed, because a quota may be lower than
-// the current usage.
+// Allows reports whether usage may change by delta. Reductions are always allowed: a quota may be below the usage.
 func (q Quota) Allows(u, delta Usage) bool {
 	return (q.Objects == 0 || delta.Objects <= 0 || u.Objects+delta.Objects <= q.Objects) &&
 		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)
@@ -34,7 +33,7 @@ func (q Quota) Allows(u, delta Usage) bool {
 
 // QuotaError means that a write would exceed a quota.
 type QuotaError struct {
-	Account bool // account quota, not bucket quota
+	Account bool
 }
 
 func (e *QuotaError) Error() string {
@@ -58,7 +57,7 @@ type BucketUsage struct {
 type AccountUsage struct {
 	Total   Usage
 	Quota   Quota
-	Buckets []BucketUsage // by name
+	Buckets []BucketUsage
 }
 
 // Miscount is a wrong counter.
@@ -68,7 +67,7 @@ type Miscount struct {
 	Stored  Usage    // rows
 }
 
-// Miscounts compares counters with rows, which have no account entry. It returns the differences by bucket.
+// Miscounts compares counters with rows, which have no account entry.
 func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
 	var total Usage
 	for _, u := range stored {

@@ -29,8 +29,7 @@ type VersionID string
 // NullVersion is the version written without versioning. Properties stores it as "".
 const NullVersion VersionID = "null"
 
-// NewVersionID returns an ID for a version written now. newest is the newest existing version, or "". The last digits
-// come from the body ID.
+// NewVersionID returns an ID for a version written now. newest is the newest existing version, or "".
 func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	if newest != "" {
 		now = max(now, newest.moment()+1)
@@ -84,24 +83,23 @@ type Deleted struct {
 	Object  Object    // without Inline; zero if only a marker was deleted or created
 	Version VersionID // deleted version or marker; "": the bucket is not versioned
 	Marker  bool      // Version is a created or deleted marker
-	Err     error     // for DeleteAll
+	Err     error
 }
 
 // Versions reads and changes object versions. Errors are as for Store.
 type Versions interface {
-	// SetVersioning waits for running writes. VersioningOff returns ErrVersioning. VersioningSuspended returns
-	// ErrLockVersioning in a bucket with object lock.
+	// SetVersioning waits for running writes. It returns ErrVersioning for VersioningOff, and ErrLockVersioning for
+	// suspending in a bucket with object lock.
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
 
-	// SetBucketLock enables object lock and replaces the default retention. It waits for running writes. Without
-	// versioning it returns ErrLockVersioning.
+	// SetBucketLock waits for running writes. Without versioning it returns ErrLockVersioning.
 	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
-	// Version returns ErrNoVersion for an unknown version. ID "" reads the current version, or returns ErrNoObject. A
-	// delete marker is not an error.
+	// Version reads the current version if id is empty. It returns ErrNoVersion or ErrNoObject; a delete marker is
+	// not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
-	// ListVersions reads a page from one snapshot, ordered by name, newest version first.
+	// ListVersions reads a page from one snapshot, ordered by name, newest first.
 	ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error)
 }
 
@@ -113,7 +111,7 @@ var (
 	ErrMarker     = errcode.New(errcode.Conflict, "the version is a delete marker")
 )
 
-// DeleteEach implements DeleteAll with separate deletes, at most limit at once.
+// DeleteEach implements DeleteAll with at most limit concurrent deletes.
 func DeleteEach(all []Deletion, limit int, del func(Deletion) (Deleted, error)) []Deleted {
 	done := make([]Deleted, len(all))
 	next := make(chan int)

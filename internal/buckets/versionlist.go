@@ -23,7 +23,7 @@ type VersionPage struct {
 	Versions []Version // without Inline
 	Groups   []string
 
-	// If More is set, the next page starts after these.
+	// If More, the next page starts after these.
 	More         bool
 	After        string
 	AfterVersion VersionID
@@ -32,8 +32,8 @@ type VersionPage struct {
 // VersionPosition is where rows begin, ordered by name, then version with the current object first.
 type VersionPosition struct {
 	Name      string
-	Inclusive bool      // start with all versions of the name
-	After     VersionID // else, if set, start with the name's older noncurrent versions; never NullVersion
+	Inclusive bool
+	After     VersionID // else, if set, start with older noncurrent versions; never NullVersion
 }
 
 // Below and above all IDs.
@@ -61,7 +61,7 @@ type VersionLister struct {
 	bytes int
 }
 
-// NewVersionLister returns a VersionLister. null is the position of AfterVersion if that is NullVersion.
+// NewVersionLister returns a VersionLister. null is AfterVersion's position if it is NullVersion.
 func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
 	l := &VersionLister{q: q, from: VersionPosition{Name: q.After, After: q.AfterVersion}}
 	if q.AfterVersion == NullVersion {
@@ -82,11 +82,11 @@ func (l *VersionLister) skip(objects Query, group string) {
 	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
 }
 
-// smallBatch is the number of rows read first and after each group, when the next row is usually in another group.
+// smallBatch is read first and after each group, when the next row is usually in another group.
 const smallBatch = 8
 
-// Fill builds the page. read passes at most limit rows from a position to add until it returns false, and returns the
-// number of rows read. key is the row's version in row order, "" for the current object.
+// Fill builds the page. read passes at most limit rows to add until it returns false, and returns their number. key
+// is the row's position, "" for the current object.
 func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func(v Version, key VersionID) bool) (int, error)) (VersionPage, error) {
 	batch := l.q.Limit + 1
 	if l.q.Delimiter != "" {

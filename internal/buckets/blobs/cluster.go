@@ -221,9 +221,8 @@ func (c *Cluster) Copies() int {
 // seconds.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of the nodes for which which returns true; it is called with c.mu held. Concurrent callers
-// share a request, so that rejected writes do not load a node. A stalled node is not asked again until its driver
-// returns.
+// ask reads the free space of the nodes selected by which, called with c.mu held. Concurrent callers share a request,
+// so that rejected writes do not load a node. A stalled node is not asked again until its driver returns.
 func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	c.mu.Lock()
 	var answers []chan struct{}

@@ -156,7 +156,7 @@ func (s *Service) exclusively(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
-// repairs repairs damaged copies when due.
+// repairs runs RepairDue until ctx ends.
 func (s *Service) repairs(ctx context.Context) error {
 	for {
 		again, err := s.RepairDue(ctx)
