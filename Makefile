@@ -62,7 +62,7 @@ LONGFIRST = sed -E "s,^holdfast/test/(e2e|fault)$$,zz &,; s,^holdfast/test/,z &,
 # their goroutines.
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
 # how much they use. make lint has all of go vet.
-TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(TESTFLAGS)
+TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 15m $(TESTFLAGS)
 
 # Tests that are slow, or repeat on another engine or with another client what a test has shown, call
 # testdb.SoakOnly. `make soak PART=tests` has all of them.

@@ -92,7 +92,23 @@ func TestNormalOperation(t *testing.T) {
 	s := l.r.sources[0]
 	s.frames = 100
 	l.r.Start()
-	for range 5 {
+	begun := func() uint32 {
+		wal, err := openWAL(l.path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer wal.Close()
+		h, err := readHeader(wal)
+		for isGap(err) { // a restart is writing the header
+			h, err = readHeader(wal)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.salt[0]
+	}
+	l.window(t, 50*time.Millisecond)
+	for first, start := begun(), time.Now(); begun()-first < 3 && time.Since(start) < time.Minute; {
 		l.window(t, 200*time.Millisecond)
 	}
 	if err := l.r.Close(t.Context()); err != nil {

@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
@@ -40,11 +39,12 @@ func killBucketsOnSQLite(t *testing.T) {
 	h.Server = h.Serve()
 	h.Rounds(4, func(round int) harness.Fault {
 		var lock *sqlite.Conn
-		var held *heldWrites
+		var held *heldWrite
 		return harness.Fault{Deadly: true, Inject: func() {
 			if round%2 == 0 {
+				held = b.newHeldWrite(h, round)
 				lock = lockSQLite(t, filepath.Join(h.Data, "buckets.db"))
-				held = b.hold(h, round)
+				held.hold(h)
 			}
 			h.Server.Kill()
 		}, Recover: func() {
@@ -67,65 +67,82 @@ func lockSQLite(t *testing.T, file string) *sqlite.Conn {
 	return conn
 }
 
-// heldWrites are PUTs whose bodies are on their nodes and whose rows cannot be committed.
-type heldWrites struct {
-	of   *Workload
-	keys []string
-	body string
-	done []bool // acknowledged
-	all  sync.WaitGroup
+// heldWrite is a PUT whose body is on its nodes and whose row cannot be committed.
+//
+// Its account is its own: writers that wait for the database may use all turns but the reserve, which a new client gets.
+type heldWrite struct {
+	of     *Workload
+	client *buckets.Client
+	target string
+	body   string
+	done   bool // acknowledged
+	ended  chan struct{}
 }
 
-// hold sends PUTs while the database is locked, and returns when all copies of their bodies are
-// there.
-func (b *Workload) hold(h *harness.Harness, round int) *heldWrites {
+// newHeldWrite creates the account and its bucket, before the database is locked.
+func (b *Workload) newHeldWrite(h *harness.Harness, round int) *heldWrite {
 	h.T.Helper()
-	const n = 3
-	w := &heldWrites{of: b, body: strings.Repeat("held", 50_000), done: make([]bool, n)}
-	for i := range n {
-		key := fmt.Sprintf("held-%d-%d", round, i)
-		w.keys = append(w.keys, key)
-		w.all.Go(func() {
-			a, err := b.send(h, h.Server, http.MethodPut, "/fault/"+key, w.body)
-			w.done[i] = err == nil && a.Status == http.StatusOK
-		})
+	account := fmt.Sprintf("holder-%d", round)
+	if r := binary.Run(h.T, h.Server.Env, "buckets", "accounts", "create", account); r.Status != 0 {
+		h.T.Fatalf("buckets accounts create: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(harness.Bound); w.copies(h) < n*b.Copies; <-tick.C {
-		if h.T.Failed() || time.Now().After(deadline) {
-			h.T.Errorf("%d copies of %d bodies while the database is locked", w.copies(h), n)
-			break
-		}
+	w := &heldWrite{of: b, target: "/held/" + account, body: strings.Repeat("held", 50_000), ended: make(chan struct{})}
+	w.connect(h, h.Server.AccessKey(h.T, account))
+	if a, err := w.client.Send(h.T.Context(), http.MethodPut, "/held", ""); err != nil || a.Status != http.StatusOK {
+		h.T.Fatalf("PUT /held: %d %s %v", a.Status, a.Body, err)
 	}
 	return w
 }
 
-// copies counts the copies of each body. A file name contains the MD5 of the key.
-func (w *heldWrites) copies(h *harness.Harness) (n int) {
+// connect sends further requests to the present server.
+func (w *heldWrite) connect(h *harness.Harness, key sigv4test.Signer) {
+	h.T.Helper()
+	w.client = &buckets.Client{URL: h.Server.S3URL(), Signer: key, HTTP: h.Client}
+}
+
+// hold sends the PUT while the database is locked, and returns when all copies of its body are there.
+func (w *heldWrite) hold(h *harness.Harness) {
+	h.T.Helper()
+	go func() {
+		defer close(w.ended)
+		a, err := w.client.Send(h.T.Context(), http.MethodPut, w.target, w.body)
+		w.done = err == nil && a.Status == http.StatusOK
+	}()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(harness.Bound); w.copies(h) < w.of.Copies; <-tick.C {
+		if h.T.Failed() || time.Now().After(deadline) {
+			h.T.Errorf("%d copies of the body while the database is locked", w.copies(h))
+			break
+		}
+	}
+}
+
+// copies counts the copies of the body. A file name contains the MD5 of the key.
+func (w *heldWrite) copies(h *harness.Harness) (n int) {
 	h.T.Helper()
 	for _, file := range w.of.files(h) {
-		_, sum, _ := strings.Cut(filepath.Base(file), ",")
-		if slices.ContainsFunc(w.keys, func(key string) bool { return buckets.MD5(key) == sum }) {
+		if _, sum, _ := strings.Cut(filepath.Base(file), ","); sum == buckets.MD5(strings.TrimPrefix(w.target, "/held/")) {
 			n++
 		}
 	}
 	return n
 }
 
-// Check expects objects that were acknowledged, and removes them.
-func (w *heldWrites) Check(h *harness.Harness) {
+// Check expects the object if it was acknowledged, and removes it.
+func (w *heldWrite) Check(h *harness.Harness) {
 	h.T.Helper()
 	if w == nil {
 		return
 	}
-	w.all.Wait() // requests are bounded
-	for i, key := range w.keys {
-		a, err := w.of.send(h, h.Server, http.MethodGet, "/fault/"+key, "")
-		if sum := buckets.MD5Of(a); err != nil || sum != buckets.MD5(w.body) && (w.done[i] || sum != "") {
-			h.T.Errorf("%s, acknowledged: %t, is %q: %v", key, w.done[i], sum, err)
-		}
-		w.of.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
+	<-w.ended // requests are bounded
+	w.connect(h, w.client.Signer)
+	a, err := w.client.Send(h.T.Context(), http.MethodGet, w.target, "")
+	if sum := buckets.MD5Of(a); err != nil || sum != buckets.MD5(w.body) && (w.done || sum != "") {
+		h.T.Errorf("%s, acknowledged: %t, is %q: %v", w.target, w.done, sum, err)
+	}
+	if a, err := w.client.Send(h.T.Context(), http.MethodDelete, w.target, ""); err != nil || a.Status != http.StatusNoContent {
+		h.T.Errorf("DELETE %s: %d %s %v", w.target, a.Status, a.Body, err)
 	}
 }
 
@@ -134,12 +151,12 @@ func killBucketsOnPostgres(t *testing.T) {
 	db := testdb.DurablePostgres(t)
 	of := []harness.Service{Service()}
 	h, b := newBuckets(t, nodeFolders(t), t.TempDir(), append(harness.Settings(of, "DATABASE_URL", db.URL()),
-		harness.Settings(of, "DATABASE_POOL_MAX_SIZE", "40")...)...) // all clients may wait for the lock of hold
+		harness.Settings(of, "DATABASE_POOL_MAX_SIZE", "40")...)...) // all clients may wait for the lock
 	b.applies(h)
 	h.Server = h.Serve()
 	h.Rounds(8, func(round int) harness.Fault {
 		server, between := round%2 == 0, round/2%2 == 0
-		var held *heldWrites
+		var held *heldWrite
 		f := harness.Fault{Deadly: server, Recover: func() {
 			if server {
 				harness.Abandoned(t, db.URL())
@@ -152,11 +169,12 @@ func killBucketsOnPostgres(t *testing.T) {
 		}}
 		f.Inject = func() {
 			if between {
+				held = b.newHeldWrite(h, round)
 				lock := harness.Dial(t, db.URL())
 				defer func() { _ = lock.Close(context.Background()) }() // its server may be killed
 				_, err := lock.Exec(t.Context(), `BEGIN; LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`)
 				harness.Must(t, err)
-				held = b.hold(h, round)
+				held.hold(h)
 				if server && round/4%2 == 1 { // otherwise the database commits all received statements
 					defer terminateOthers(t, lock)
 				}

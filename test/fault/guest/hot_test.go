@@ -366,6 +366,10 @@ func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 		start := time.Now()
 		status, _, text := v.send(0, method, path, body, key)
 		took = append(took, time.Since(start))
+		for !outage && status == http.StatusServiceUnavailable && time.Since(start) < binary.Bound { // Redis was slow on a busy machine
+			time.Sleep(20 * time.Millisecond)
+			status, _, text = v.send(0, method, path, body, key)
+		}
 		if !slices.Contains(statuses, status) && (!outage || status != http.StatusServiceUnavailable || key != "" || method == http.MethodGet) {
 			v.t.Errorf("%s: %s %s: %d %s", what, method, path, status, text)
 		}
