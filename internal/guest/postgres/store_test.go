@@ -91,11 +91,15 @@ func addAnswer(db *pgdb.DB) func(suite.TB, guest.Mutation, guest.StoredAnswer) {
 func addHandoff(db *pgdb.DB) func(suite.TB, handoffs.Handoff) error {
 	return func(t suite.TB, h handoffs.Handoff) error {
 		t.Helper()
+		stay := []any{h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms}
+		if h.CheckIn == "" {
+			stay = make([]any, 5)
+		}
 		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id,
-			check_in, check_out, adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
-			VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`},
-			string(h.ID), string(h.Session), h.Tenant, h.Item, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key,
-			h.Fingerprint, h.IP, h.Minted, h.Expires)
+			check_in, check_out, adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload)
+			VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, nullif($17, ''), nullif($18, '')::json)`},
+			string(h.ID), string(h.Session), h.Tenant, guest.ItemKey(h.Item), stay[0], stay[1], stay[2], stay[3], stay[4], h.Currency, h.Locale, h.Key,
+			h.Fingerprint, h.IP, h.Minted, h.Expires, guest.ItemText(h.Item), string(h.Payload))
 		return err
 	}
 }

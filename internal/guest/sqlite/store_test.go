@@ -66,10 +66,15 @@ func addHandoff(db *sqlitedb.DB) func(suite.TB, handoffs.Handoff) error {
 	return func(t suite.TB, h handoffs.Handoff) error {
 		t.Helper()
 		return db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
+			stay := []any{h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms}
+			if h.CheckIn == "" {
+				stay = make([]any, 5)
+			}
 			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out,
-				adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(h.ID), string(h.Session), h.Tenant, h.Item, h.CheckIn, h.CheckOut,
-				h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
+				adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''))`, string(h.ID), string(h.Session), h.Tenant,
+				guest.ItemKey(h.Item), stay[0], stay[1], stay[2], stay[3], stay[4], h.Currency, h.Locale, h.Key, h.Fingerprint, h.IP,
+				h.Minted.UnixMicro(), h.Expires.UnixMicro(), guest.ItemText(h.Item), string(h.Payload))
 		})
 	}
 }

@@ -57,7 +57,7 @@ func retentionFails(t *testing.T, u *user) {
 	for _, job := range retention.Jobs {
 		drop := func() error { _, err := u.h.Store.Drop(t.Context(), job, late, 10); return err }
 		trip.FailEach(t, string(job), func() (func() error, func(string)) {
-			u.add(wish(1))
+			u.add(u.wish(1))
 			u.remove(1)
 			return drop, func(what string) { suite.Equal(t, what+": entries", len(u.wishes(10)), 0) }
 		})

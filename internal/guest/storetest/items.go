@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func itemChecks() []check {
 }
 
 // shop is a profile whose items are texts with quantities.
-var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99}
+var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Payload: json.RawMessage(`{}`)}
 
 func (u *user) shopMutation() guest.Mutation {
 	m := u.mutation()
@@ -51,9 +52,7 @@ func (u *user) quantity(n int) int {
 
 // wish returns a new entry with the n-th item.
 func (u *user) wish(n int) guest.Wish {
-	w := wish(n)
-	w.Item, w.Quantity = u.item(n), u.quantity(1)
-	return w
+	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: u.item(n), Quantity: u.quantity(1), Source: "list"}
 }
 
 // item returns the ID of the n-th item in the profile of the user.
@@ -62,6 +61,14 @@ func (u *user) item(n int) string {
 		return fmt.Sprint("sku-", n)
 	}
 	return property(n)
+}
+
+// number returns the number of an item ID.
+func (u *user) number(item string) string {
+	if u.profile == shop {
+		return strings.TrimPrefix(item, "sku-")
+	}
+	return strings.TrimLeft(item[:8], "0")
 }
 
 func shopItem(item string, quantity int) guest.Wish {
@@ -121,21 +128,12 @@ func itemQuantity(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", kinds, []string{"shop.guest.wishlist.added.v1", "shop.guest.wishlist.changed.v1", "shop.guest.wishlist.changed.v1"})
 }
 
-// itemMint is a request for a handoff with a payload.
-func (u *user) itemMint() handoffs.Mint {
-	m := u.newMint(time.Minute)
-	m.Profile = shop
-	m.Handoff.Item, m.Handoff.Payload = "cart-1", json.RawMessage(`{"b":1,"a":"\u00fc"}`)
-	m.Handoff.Stay = handoffs.Stay{Currency: "EUR", Locale: "de-AT"}
-	return m
-}
-
 // itemHandoff: a payload is stored as it was signed, byte for byte, and a token with another one
 // consumes nothing.
 func itemHandoff(_ *testing.T, u *user) {
+	u = u.in(shop)
 	u.ring()
-	h, err := u.tryMint(u.itemMint())
-	suite.Must(u.t, "Mint", err)
+	h := u.newHandoff(time.Minute)
 	suite.Equal(u.t, "listed", u.handoffs(10), []handoffs.Handoff{h})
 	for name, claims := range otherClaims(h) {
 		other := attempt(h, "checkout", "a")
@@ -144,14 +142,15 @@ func itemHandoff(_ *testing.T, u *user) {
 	}
 	consumed, _ := u.consume(attempt(h, "checkout", "a"))
 	suite.Equal(u.t, "payload", string(consumed.Payload), string(h.Payload))
-	suite.Equal(u.t, "item", consumed.Item, "cart-1")
+	suite.Equal(u.t, "item", consumed.Item, u.item(1))
 	u.refused("again", attempt(h, "checkout", "b"), handoffs.ErrConsumed)
 }
 
 // stayOrPayload: the table refuses a handoff with both or neither.
 func stayOrPayload(_ *testing.T, u *user) {
+	u = u.in(shop)
 	u.ring()
-	m := u.itemMint()
+	m := u.newMint(time.Minute)
 	m.Handoff.Payload = nil
 	if _, err := u.h.Store.Mint(u.t.Context(), m); err == nil || errors.Is(err, handoffs.ErrNoKey) {
 		u.t.Errorf("a handoff without a stay and a payload: %v", err)

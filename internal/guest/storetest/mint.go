@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -61,7 +62,7 @@ func (u *user) minterWith(tenant string, a handoffs.Algorithm) *handoffs.Service
 	hasher, err := guest.NewHasher(strings.Repeat("h", 32), nil)
 	suite.Must(u.t, "NewHasher", err)
 	return handoffs.New(handoffs.Options{
-		Guests: guest.NewService(guest.Options{Store: u.h.Store, Hot: away{}, Clock: clock.System}), Store: u.h.Store, Clock: clock.System,
+		Guests: guest.NewService(guest.Options{Store: u.h.Store, Hot: away{}, Clock: clock.System, Profile: u.profile}), Store: u.h.Store, Clock: clock.System,
 		Catalogue: catalogue.New(catalogue.Options{Source: oneProperty{tenant: tenant}, Hot: away{}, Clock: clock.System}),
 		Keys:      u.ring(), Hasher: hasher, Life: 10 * time.Minute, Restored: func() { u.t.Error("restored") },
 		Site: func(string) handoffs.BookingSite {
@@ -71,11 +72,9 @@ func (u *user) minterWith(tenant string, a handoffs.Algorithm) *handoffs.Service
 }
 
 // mintFor mints a handoff of the session.
-func (u *user) mintFor(s *handoffs.Service, m guest.Mutation, tenant, property string) (guest.Once[handoffs.Minted], error) {
-	r := handoffs.MintRequest{
-		Tenant: tenant, Item: property, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"},
-		Stay: handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
-	}
+func (u *user) mintFor(s *handoffs.Service, m guest.Mutation, tenant, item string) (guest.Once[handoffs.Minted], error) {
+	r := handoffs.MintRequest{Tenant: tenant, Item: item, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"}}
+	r.Stay, r.Payload = u.content()
 	return s.Mint(u.t.Context(), m, guest.Preferences{}, r)
 }
 
@@ -103,7 +102,7 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 	m := u.mutation()
 	for i := range 3 {
-		o, err := u.mintFor(s, m, tenant, property(1))
+		o, err := u.mintFor(s, m, tenant, u.item(1))
 		suite.Must(u.t, "Mint", err)
 		suite.Equal(u.t, "replayed", o.Replayed, i > 0)
 	}
@@ -112,8 +111,8 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			m := guest.Mutation{Session: u.session, Route: "POST /mint", Key: fmt.Sprint(i / 2), Digest: sha256.Sum256(nil)} // each twice
-			if _, err := u.mintFor(s, m, tenant, property(1)); err != nil && !errors.Is(err, guest.ErrInFlight) {
+			m := guest.Mutation{Session: u.session, Route: "POST /mint", Key: fmt.Sprint(i / 2), Digest: sha256.Sum256(nil), Profile: u.profile} // each twice
+			if _, err := u.mintFor(s, m, tenant, u.item(1)); err != nil && !errors.Is(err, guest.ErrInFlight) {
 				u.t.Errorf("at once: %v", err)
 			}
 		})
@@ -125,19 +124,21 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 	count("at once", minted)
 
-	refused := func(what string, want error, tenant, property string) {
+	refused := func(what string, want error, tenant, item string) {
 		u.t.Helper()
-		if _, err := u.mintFor(s, u.mutation(), tenant, property); !errors.Is(err, want) {
+		if _, err := u.mintFor(s, u.mutation(), tenant, item); !errors.Is(err, want) {
 			u.t.Errorf("%s: %v, want %v", what, err, want)
 		}
 		count(what, minted)
 	}
-	refused("no property", catalogue.ErrNoProperty, tenant, property(2))
-	refused("the property of another tenant", catalogue.ErrNoProperty, newTenant(), property(1))
+	if u.profile.IsHotel() { // others have no catalogue of items
+		refused("no property", catalogue.ErrNoProperty, tenant, property(2))
+		refused("the property of another tenant", catalogue.ErrNoProperty, newTenant(), u.item(1))
+	}
 	u.receive(about(ident.New(), tenant, true, 0))
-	refused("a suspended tenant", tenants.ErrSuspended, tenant, property(1))
+	refused("a suspended tenant", tenants.ErrSuspended, tenant, u.item(1))
 	u.receive(about(ident.New(), tenant, false, 1))
-	_, err := u.mintFor(s, u.mutation(), tenant, property(1))
+	_, err := u.mintFor(s, u.mutation(), tenant, u.item(1))
 	suite.Must(u.t, "a reinstated tenant", err)
 	for _, raw := range []string{"raw agent", "192.0.2.77"} {
 		suite.Equal(u.t, "rows with "+raw, u.h.Find(u.t, raw), map[string]int{})
@@ -151,7 +152,7 @@ func mintIsSealed(_ *testing.T, u *user) {
 	s := u.minter(tenant)
 	mint := func(m guest.Mutation) guest.Once[handoffs.Minted] {
 		u.t.Helper()
-		o, err := u.mintFor(s, m, tenant, property(1))
+		o, err := u.mintFor(s, m, tenant, u.item(1))
 		suite.Must(u.t, "Mint", err)
 		return o
 	}
@@ -199,19 +200,28 @@ func mintIsSealed(_ *testing.T, u *user) {
 func wrongHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	allowed := u.newHandoff(time.Minute)
-	for what, wrong := range map[string]func(*handoffs.Handoff){
+	all := map[string]func(*handoffs.Handoff){
 		"no life":              func(h *handoffs.Handoff) { h.Expires = h.Minted },
 		"expired before":       func(h *handoffs.Handoff) { h.Expires = h.Minted.Add(-time.Second) },
 		"more than 30 minutes": func(h *handoffs.Handoff) { h.Expires = h.Minted.Add(30*time.Minute + time.Millisecond) },
-		"no night":             func(h *handoffs.Handoff) { h.CheckOut = h.CheckIn },
-		"backwards":            func(h *handoffs.Handoff) { h.CheckIn, h.CheckOut = h.CheckOut, h.CheckIn },
-		"no adults":            func(h *handoffs.Handoff) { h.Adults = 0 },
-		"fewer children":       func(h *handoffs.Handoff) { h.Children = -1 },
-		"no rooms":             func(h *handoffs.Handoff) { h.Rooms = 0 },
-		"the ID of a wish":     func(h *handoffs.Handoff) { h.ID = guest.NewID(guest.WishPrefix, clock.System()) },
-		"a short ID":           func(h *handoffs.Handoff) { h.ID = h.ID[:20] },
-		"a large ID":           func(h *handoffs.Handoff) { h.ID = guest.HandoffPrefix + "8" + h.ID[5:] },
-	} {
+		"no stay or payload": func(h *handoffs.Handoff) {
+			h.Stay, h.Payload = handoffs.Stay{Currency: h.Currency, Locale: h.Locale}, nil
+		},
+		"the ID of a wish": func(h *handoffs.Handoff) { h.ID = guest.NewID(guest.WishPrefix, clock.System()) },
+		"a short ID":       func(h *handoffs.Handoff) { h.ID = h.ID[:20] },
+		"a large ID":       func(h *handoffs.Handoff) { h.ID = guest.HandoffPrefix + "8" + h.ID[5:] },
+	}
+	if u.profile.IsHotel() {
+		maps.Copy(all, map[string]func(*handoffs.Handoff){
+			"no night":           func(h *handoffs.Handoff) { h.CheckOut = h.CheckIn },
+			"backwards":          func(h *handoffs.Handoff) { h.CheckIn, h.CheckOut = h.CheckOut, h.CheckIn },
+			"no adults":          func(h *handoffs.Handoff) { h.Adults = 0 },
+			"fewer children":     func(h *handoffs.Handoff) { h.Children = -1 },
+			"no rooms":           func(h *handoffs.Handoff) { h.Rooms = 0 },
+			"a stay and payload": func(h *handoffs.Handoff) { h.Payload = json.RawMessage(`{}`) },
+		})
+	}
+	for what, wrong := range all {
 		h := allowed
 		h.ID = guest.NewID(guest.HandoffPrefix, clock.System())
 		wrong(&h)
@@ -246,7 +256,7 @@ func consumeClockSetBack(_ *testing.T, u *user) {
 func verifyChangesNothing(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
-	o, err := u.mintFor(s, u.mutation(), tenant, property(1))
+	o, err := u.mintFor(s, u.mutation(), tenant, u.item(1))
 	suite.Must(u.t, "Mint", err)
 	m := o.Result
 	before, events := u.handoff(m.ID), u.h.Events(u.t, u.session)

@@ -14,7 +14,9 @@ import (
 	"holdfast/internal/suite"
 )
 
-func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
+func modelChecks() []check {
+	return []check{{"RandomSteps", randomSteps}, {"RandomUserSteps", randomUserSteps}}
+}
 
 // machine takes random steps on a store and on a model of it, and compares after each
 // step all that can be seen.

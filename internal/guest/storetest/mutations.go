@@ -161,12 +161,12 @@ func laterAnswers(_ *testing.T, u *user) {
 func errorsAreNotStored(_ *testing.T, u *user) {
 	m := u.mutation()
 	note := func(n int) (guest.Once[guest.ChangedWish], error) {
-		return u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: m, Item: property(n), Note: new("a")})
+		return u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: m, Item: u.item(n), Note: new("a")})
 	}
 	if _, err := note(1); !errors.Is(err, guest.ErrNoWish) {
 		u.t.Errorf("got %v", err)
 	}
-	u.add(wish(2))
+	u.add(u.wish(2))
 	m.Digest[0]++
 	o, err := note(2)
 	if err != nil || o.Replayed {
@@ -244,7 +244,7 @@ func storm(_ *testing.T, u *user) {
 	var all sync.WaitGroup
 	for i := range racers {
 		all.Go(func() {
-			w := wish(1)
+			w := u.wish(1)
 			o, err := u.addWish(m, w)
 			switch {
 			case errors.Is(err, guest.ErrInFlight):
@@ -275,7 +275,7 @@ func storm(_ *testing.T, u *user) {
 // timeOfTheDatabase: the time of a mutation is that of the database, to the microsecond, in its
 // result and in its event.
 func timeOfTheDatabase(_ *testing.T, u *user) {
-	now := u.add(wish(1)).Added
+	now := u.add(u.wish(1)).Added
 	if now.Nanosecond()%1000 != 0 || now.Sub(clock.System()).Abs().Minutes() > 5 {
 		u.t.Errorf("now is %v", now)
 	}

@@ -96,7 +96,7 @@ func refusalRace(_ *testing.T, u *user) {
 	store := &counting{Store: u.h.Store}
 	u.h.Store = store
 	processes := []*handoffs.Service{u.minter(tenant), u.minter(tenant)}
-	o, err := u.mintFor(processes[0], u.mutation(), tenant, property(1))
+	o, err := u.mintFor(processes[0], u.mutation(), tenant, u.item(1))
 	suite.Must(u.t, "Mint", err)
 	minted := o.Result
 	before := len(u.h.Events(u.t, u.session))

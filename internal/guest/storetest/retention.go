@@ -52,9 +52,9 @@ func dropSilent(_ *testing.T, u *user) {
 	now := clock.System()
 	used, unused := u.other(), u.other()
 	for _, u := range []*user{u, used} {
-		u.add(wish(1))
-		u.add(wish(2))
-		u.add(wish(3))
+		u.add(u.wish(1))
+		u.add(u.wish(2))
+		u.add(u.wish(3))
 		u.remove(3)
 	}
 	tomorrow := now.Add(hours24)
@@ -65,7 +65,7 @@ func dropSilent(_ *testing.T, u *user) {
 	suite.Equal(u.t, "later, in pieces", got, []int{3, 1, 0}) // three entries, and the session
 	suite.Equal(u.t, "silent", len(u.wishes(10)), 0)
 	suite.Equal(u.t, "used", len(used.wishes(10)), 2)
-	suite.Equal(u.t, "new entry", len([]guest.Wish{u.add(wish(1))}), 1)
+	suite.Equal(u.t, "new entry", len([]guest.Wish{u.add(u.wish(1))}), 1)
 	suite.Equal(u.t, "after a new entry", u.drop(retention.JobSilent, now, 10), 0)
 	used.clear()
 	suite.Equal(u.t, "after it was cleared", u.drop(retention.JobSilent, tomorrow.Add(hours24), 10), 2)
@@ -75,15 +75,15 @@ func dropSilent(_ *testing.T, u *user) {
 // or those that it added after the deletion, or none.
 func silentWhileUsed(_ *testing.T, u *user) {
 	for range 20 {
-		u.add(wish(1))
+		u.add(u.wish(1))
 		done := make(chan error, 1)
 		go func() {
 			_, err := u.h.Store.Drop(u.t.Context(), retention.JobSilent, clock.System().Add(hours24), 10)
 			done <- err
 		}()
-		again, err := u.tryAdd(wish(1))
+		again, err := u.tryAdd(u.wish(1))
 		suite.Must(u.t, "AddWish", err)
-		u.add(wish(2))
+		u.add(u.wish(2))
 		suite.Must(u.t, "Drop", <-done)
 		var left []string
 		for _, w := range u.wishes(10) {
@@ -92,10 +92,10 @@ func silentWhileUsed(_ *testing.T, u *user) {
 		slices.Sort(left)
 		wasDeleted := again.Outcome == guest.WishAdded // before it was added again
 		switch {
-		case slices.Equal(left, []string{property(1), property(2)}):
+		case slices.Equal(left, []string{u.item(1), u.item(2)}):
 		case wasDeleted:
 			u.t.Fatalf("entries %v, though both were added after the deletion", left)
-		case len(left) == 0, slices.Equal(left, []string{property(2)}):
+		case len(left) == 0, slices.Equal(left, []string{u.item(2)}):
 		default:
 			u.t.Fatalf("entries %v", left)
 		}
@@ -205,8 +205,8 @@ func erase(_ *testing.T, u *user) {
 	u.ring()
 	other := u.other()
 	for _, u := range []*user{u, other} {
-		u.add(wish(1))
-		u.add(wish(2))
+		u.add(u.wish(1))
+		u.add(u.wish(2))
 		u.remove(2)
 		u.newHandoff(time.Minute)
 		u.h.AddBotScore(u.t, u.session, clock.System())

@@ -77,17 +77,26 @@ func (u *user) record(events ...guest.Event) {
 	suite.Must(u.t, "Record", err)
 }
 
-// newMint returns a request for a handoff to a tenant that no other handoff has.
+// newMint returns a request for a handoff to a tenant without other handoffs: a stay, or a payload in the shop.
 func (u *user) newMint(life time.Duration) handoffs.Mint {
 	u.t.Helper()
+	stay, payload := u.content()
 	return handoffs.Mint{
 		Mutation: u.mutation(), Life: life, Site: "https://book.example/#{token}", Event: newEvent(), Keys: u.newKeys(),
 		Handoff: handoffs.Handoff{
-			ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Item: property(1),
-			Stay:        handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+			ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Item: u.item(1),
+			Stay: stay, Payload: payload,
 			Fingerprint: digestOf('f'), IP: digestOf('i'),
 		},
 	}
+}
+
+// content is a handoff's stay, or its payload in the shop.
+func (u *user) content() (handoffs.Stay, json.RawMessage) {
+	if u.profile == shop {
+		return handoffs.Stay{Currency: "EUR", Locale: "de-AT"}, json.RawMessage(`{"b":1,"a":"\u00fc"}`)
+	}
+	return handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"}, nil
 }
 
 // digestOf returns 32 bytes.
@@ -176,9 +185,6 @@ func (u *user) steps() []step {
 		}},
 		{"Mint", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			mint := u.newMint(time.Minute)
-			if u.profile == shop {
-				mint = u.itemMint()
-			}
 			mint.Mutation, mint.Event = m, event
 			return doneOf(u.h.Store.Mint(u.t.Context(), mint))
 		}},

@@ -93,7 +93,25 @@ func groups() []suite.Group[*user] {
 		{Name: "Schema", Cases: schemaChecks()},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks(), Own: true},
+
+		{Name: "MutationsInShop", Cases: inShop(mutationChecks())},
+		{Name: "WishesInShop", Cases: inShop(wishChecks())},
+		{Name: "UsersInShop", Cases: inShop(userChecks())},
+		{Name: "SuspensionsInShop", Cases: inShop(suspensionChecks())},
+		{Name: "HandoffsInShop", Cases: inShop(handoffChecks())},
+		{Name: "RetentionInShop", Cases: inShop(retentionChecks()), Own: true},
 	}
+}
+
+// inShop returns cases whose user visits a shop instead of a hotel search.
+func inShop(cases []check) (all []check) {
+	for _, c := range cases {
+		all = append(all, check{c.Name, func(t *testing.T, u *user) {
+			u.profile = shop
+			c.Run(t, u)
+		}})
+	}
+	return all
 }
 
 // user is a session, and mutates with a new key each time.
@@ -116,6 +134,13 @@ func (u *user) other() *user {
 	return o
 }
 
+// racer is the same guest in another goroutine, with its own keys.
+func (u *user) racer(n int) *user {
+	r := *u
+	r.keys = (n + 1) * 1000
+	return &r
+}
+
 // mutation is a mutation with a new key.
 func (u *user) mutation() guest.Mutation {
 	u.keys++
@@ -130,10 +155,6 @@ const (
 
 // property returns the ID of the n-th property.
 func property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
-
-func wish(n int) guest.Wish {
-	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: property(n), Source: "list"}
-}
 
 // wishes reads the whole list in pages of some size.
 func (u *user) wishes(size int) (all []guest.Wish) {

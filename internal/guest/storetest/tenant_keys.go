@@ -30,7 +30,7 @@ func tenantKeys(_ *testing.T, u *user) {
 	a, b := newTenant(), newTenant()
 	mint := func(tenant string) (*handoffs.Service, handoffs.Minted) {
 		s := u.minterWith(tenant, handoffs.Ed25519)
-		o, err := u.mintFor(s, u.mutation(), tenant, property(1))
+		o, err := u.mintFor(s, u.mutation(), tenant, u.item(1))
 		suite.Must(u.t, "Mint", err)
 		return s, o.Result
 	}
@@ -113,7 +113,7 @@ func (u *user) listTenantKeys(a string, ofA int, b string, ofB int) {
 func tenantKeysRestored(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minterWith(tenant, handoffs.Ed25519)
-	o, err := u.mintFor(s, u.mutation(), tenant, property(1))
+	o, err := u.mintFor(s, u.mutation(), tenant, u.item(1))
 	suite.Must(u.t, "Mint", err)
 	_, err = u.newKeys().RevokeAll(u.t.Context())
 	suite.Must(u.t, "RevokeAll", err)
@@ -125,7 +125,7 @@ func tenantKeysRestored(_ *testing.T, u *user) {
 	suite.Must(u.t, "KeySet", err)
 	suite.Equal(u.t, "published", string(set), `{"keys":[]}`)
 	suite.Equal(u.t, "cached", life, 0)
-	o, err = u.mintFor(s, u.mutation(), tenant, property(1))
+	o, err = u.mintFor(s, u.mutation(), tenant, u.item(1))
 	suite.Must(u.t, "Mint", err)
 	_, err = u.verifyOffline(s, tenant, o.Result.Token, o.Result.Expires.Add(-time.Minute))
 	suite.Must(u.t, "verify offline", err)
@@ -142,7 +142,7 @@ func tenantKeysAtOnce(t *testing.T, u *user) {
 		}
 		s := one.minterWith(tenant, handoffs.Ed25519)
 		all.Go(func() {
-			o, err := one.mintFor(s, one.mutation(), tenant, property(1))
+			o, err := one.mintFor(s, one.mutation(), tenant, one.item(1))
 			if err != nil {
 				u.t.Errorf("Mint: %v", err)
 				return

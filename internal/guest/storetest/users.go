@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,21 +33,33 @@ func (u *user) link(l guest.Link) guest.Linked {
 }
 
 // of is the user whose session is a list.
-func (u *user) of(list guest.ID) *user { return &user{t: u.t, h: u.h, session: list} }
+func (u *user) of(list guest.ID) *user {
+	return &user{t: u.t, h: u.h, session: list, profile: u.profile}
+}
 
 func (u *user) items() (all []string) {
 	u.t.Helper()
 	for _, w := range u.wishes(guest.MaxWishes) {
-		all = append(all, strings.TrimPrefix(w.Item[:8], "0000000")+w.Note)
+		all = append(all, u.number(w.Item)+w.Note)
 	}
 	return all
+}
+
+// merging is a profile with another rule for sign-ins.
+func merging(p *guest.Profile, rule guest.MergeRule) *guest.Profile {
+	if p == nil {
+		p = guest.Hotel
+	}
+	changed := *p
+	changed.Merge = rule
+	return &changed
 }
 
 // link: the lists of two sessions become one.
 func link(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
-	id := u.add(wish(1)).ID
-	u.add(wish(2))
+	id := u.add(u.wish(1)).ID
+	u.add(u.wish(2))
 	u.remove(2)
 	l := newLink(u, name)
 	r := u.link(l)
@@ -62,8 +73,8 @@ func link(_ *testing.T, u *user) {
 	suite.Equal(u.t, "event", string(events[0].Payload), fmt.Sprintf(`{"sessionId":"%s","formerSessionId":"%s","added":1,"changed":0,"dropped":0}`, r.List, u.session))
 
 	other := u.other()
-	other.add(wish(3))
-	other.add(wish(1))
+	other.add(other.wish(3))
+	other.add(other.wish(1))
 	_, err := other.note(1, "other")
 	suite.Must(u.t, "note", err)
 	second := other.link(newLink(other, name))
@@ -71,11 +82,11 @@ func link(_ *testing.T, u *user) {
 	suite.Equal(u.t, "both", list.items(), []string{"3", "1"})
 
 	newer := u.other()
-	newer.add(wish(1))
+	newer.add(newer.wish(1))
 	_, err = newer.note(1, "newer")
 	suite.Must(u.t, "note", err)
 	m := newLink(newer, name)
-	m.Profile = &guest.Profile{Name: guest.Hotel.Name, Site: guest.Site{Merge: guest.MergeNewest}}
+	m.Profile = merging(u.profile, guest.MergeNewest)
 	suite.Equal(u.t, "changed", newer.link(m).Changed, 1)
 	suite.Equal(u.t, "newest", list.items(), []string{"1newer", "3"})
 	suite.Equal(u.t, "still the ID", list.wishes(1)[0].ID, id)
@@ -91,7 +102,7 @@ func link(_ *testing.T, u *user) {
 
 // linkOnce: a repeated request has the first result, also if the list has changed since.
 func linkOnce(_ *testing.T, u *user) {
-	u.add(wish(1))
+	u.add(u.wish(1))
 	l := newLink(u, "user-"+ident.New())
 	r := u.link(l)
 	u.of(r.List).remove(1)
@@ -115,20 +126,20 @@ func linkOnce(_ *testing.T, u *user) {
 func linkFull(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	for n := range 60 {
-		u.add(wish(n))
+		u.add(u.wish(n))
 	}
 	r := u.link(newLink(u, name))
 	suite.Equal(u.t, "added", r.Added, 60)
 	other := u.other()
 	for n := 40; n < 110; n++ {
-		other.add(wish(n))
+		other.add(other.wish(n))
 	}
 	second := other.link(newLink(other, name))
 	suite.Equal(u.t, "added", second.Added, 40)
 	suite.Equal(u.t, "dropped", second.Dropped, 30)
 	all := u.of(r.List).wishes(200)
 	suite.Equal(u.t, "entries", len(all), guest.MaxWishes)
-	suite.Equal(u.t, "the newest", all[0].Item, property(109))
+	suite.Equal(u.t, "the newest", all[0].Item, u.item(109))
 }
 
 // linkConcurrently: sessions of one user that are linked at once share one list, and changes of it at the same time are not lost.
@@ -139,12 +150,12 @@ func linkConcurrently(_ *testing.T, u *user) {
 	var all sync.WaitGroup
 	for i := range n {
 		one := u.other()
-		one.add(wish(i))
+		one.add(one.wish(i))
 		all.Go(func() {
 			lists[i] = one.link(newLink(one, name)).List
 			owner := one.of(lists[i])
 			owner.keys = 100 * (i + 1) // keys of a session are its own
-			owner.add(wish(50 + i))
+			owner.add(owner.wish(50 + i))
 		})
 	}
 	all.Wait()
@@ -160,20 +171,20 @@ func linkConcurrently(_ *testing.T, u *user) {
 // linkRevives: an entry that the user has removed is back under its ID if the session has its item.
 func linkRevives(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
-	id := u.add(wish(1)).ID
+	id := u.add(u.wish(1)).ID
 	list := u.of(u.link(newLink(u, name)).List)
 	list.remove(1)
 	other := u.other()
-	other.add(wish(1))
-	foreign := wish(2)
+	other.add(other.wish(1))
+	foreign := other.wish(2)
 	foreign.Tenant = second
 	other.add(foreign)
 	suite.Equal(u.t, "added", other.link(newLink(other, name)).Added, 2)
 	for _, w := range list.wishes(10) {
-		suite.Equal(u.t, "ID of "+w.Item, w.ID == id, w.Item == property(1))
+		suite.Equal(u.t, "ID of "+w.Item, w.ID == id, w.Item == u.item(1))
 	}
 	third := u.other()
-	third.add(wish(2)) // of another tenant than the user's
+	third.add(third.wish(2)) // of another tenant than the user's
 	suite.Equal(u.t, "dropped", third.link(newLink(third, name)).Dropped, 1)
 }
 
@@ -233,7 +244,7 @@ func userSessions(_ *testing.T, u *user) {
 // eraseUser: to erase the list of a user ends the user's sessions.
 func eraseUser(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
-	u.add(wish(1))
+	u.add(u.wish(1))
 	r := u.link(newLink(u, name))
 	_, _, err := u.h.Store.Erase(u.t.Context(), r.List)
 	suite.Must(u.t, "Erase", err)

@@ -48,9 +48,9 @@ func findSessions(_ *testing.T, u *user) {
 	}
 	id := string(u.session)
 	suite.Equal(u.t, "without a wishlist", len(find(id, 10)), 0)
-	u.add(wish(1))
+	u.add(u.wish(1))
 	other := u.other()
-	other.add(wish(1))
+	other.add(other.wish(1))
 	suite.Equal(u.t, "by the whole ID", find(id, 10), []guest.ID{u.session})
 	suite.Equal(u.t, "by all but the last digit", find(id[:len(id)-1], 10), []guest.ID{u.session})
 	all := find(guest.SessionPrefix, 1000)
@@ -67,7 +67,7 @@ func findSessions(_ *testing.T, u *user) {
 func addAndList(_ *testing.T, u *user) {
 	var want []guest.Wish
 	for n := range 7 {
-		w := wish(n)
+		w := u.wish(n)
 		w.Source, w.Note = guest.Sources[n%len(guest.Sources)], strings.Repeat("ä", n)
 		got := u.add(w)
 		if got.Added.IsZero() {
@@ -89,8 +89,8 @@ func newestFirst(a, b guest.Wish) int {
 }
 
 func addAgain(_ *testing.T, u *user) {
-	first := u.add(wish(1))
-	other := wish(1)
+	first := u.add(u.wish(1))
+	other := u.wish(1)
 	other.Note = "other"
 	r, err := u.tryAdd(other)
 	suite.Must(u.t, "AddWish", err)
@@ -101,11 +101,11 @@ func addAgain(_ *testing.T, u *user) {
 
 // revive: an entry that was removed and is added again keeps its ID.
 func revive(_ *testing.T, u *user) {
-	first := u.add(wish(1))
+	first := u.add(u.wish(1))
 	suite.Equal(u.t, "removed", u.remove(1), true)
 	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
 	suite.Equal(u.t, "removed twice", u.remove(1), false)
-	w := wish(1)
+	w := u.wish(1)
 	w.Source, w.Note = "map", "again"
 	again := u.add(w)
 	w.ID, w.Added = first.ID, again.Added
@@ -117,8 +117,8 @@ func revive(_ *testing.T, u *user) {
 }
 
 func otherTenant(_ *testing.T, u *user) {
-	first := u.add(wish(1))
-	w := wish(1)
+	first := u.add(u.wish(1))
+	w := u.wish(1)
 	w.Tenant = second
 	if _, err := u.tryAdd(w); !errors.Is(err, guest.ErrOtherTenant) {
 		u.t.Errorf("got %v", err)
@@ -135,7 +135,7 @@ func otherTenant(_ *testing.T, u *user) {
 }
 
 func note(_ *testing.T, u *user) {
-	first := u.add(wish(1))
+	first := u.add(u.wish(1))
 	for _, text := range []string{"a", strings.Repeat("😀", guest.MaxNote), ""} {
 		w, err := u.note(1, text)
 		suite.Must(u.t, "ChangeWish", err)
@@ -158,23 +158,26 @@ func removeMissing(_ *testing.T, u *user) {
 // wishEvents: an entry that is added, revived or removed has an event with the ID and the time of
 // the change. What changes nothing, and a note, has none.
 func wishEvents(_ *testing.T, u *user) {
-	w := u.add(wish(1))
-	_, err := u.tryAdd(wish(1))
+	w := u.add(u.wish(1))
+	_, err := u.tryAdd(u.wish(1))
 	suite.Must(u.t, "AddWish", err)
 	_, err = u.note(1, "a")
 	suite.Must(u.t, "ChangeWish", err)
 	u.remove(1)
 	u.remove(1)
-	again := u.add(wish(1))
+	again := u.add(u.wish(1))
 	events := u.h.Events(u.t, u.session)
 	var kinds []string
 	for _, e := range events {
 		kinds = append(kinds, e.Type[strings.Index(e.Type, ".wishlist.")+1:])
 		suite.Equal(u.t, "subject", e.Subject, string(w.ID))
 		suite.Equal(u.t, "class", e.Retention, guest.Operational)
-		if want := fmt.Sprintf(`{"sessionId":%q,"wishId":%q,"tenantId":%q,"propertyId":%q,"source":"list"}`, u.session, w.ID, tenant, property(1)); string(e.Payload) != want {
-			u.t.Errorf("payload %s, want %s", e.Payload, want)
+		quantity := ""
+		if u.profile == shop {
+			quantity = `,"quantity":1`
 		}
+		suite.Equal(u.t, "payload", string(e.Payload), fmt.Sprintf(`{"sessionId":%q,"wishId":%q,"tenantId":%q,"%s":%q%s,"source":"list"}`,
+			u.session, w.ID, tenant, u.profile.Member(), u.item(1), quantity))
 	}
 	suite.Equal(u.t, "events", kinds, []string{"wishlist.added.v1", "wishlist.removed.v1", "wishlist.added.v1"})
 	suite.Equal(u.t, "times", []time.Time{events[0].At, events[2].At}, []time.Time{w.Added, again.Added})
@@ -184,9 +187,9 @@ func wishEvents(_ *testing.T, u *user) {
 // is live can be added again.
 func fullList(_ *testing.T, u *user) {
 	for n := range guest.MaxWishes {
-		u.add(wish(n))
+		u.add(u.wish(n))
 	}
-	add := func(n int) error { _, err := u.tryAdd(wish(n)); return err }
+	add := func(n int) error { _, err := u.tryAdd(u.wish(n)); return err }
 	if err := add(100); !errors.Is(err, guest.ErrWishlistFull) {
 		u.t.Errorf("the 101st: %v", err)
 	}
@@ -205,10 +208,10 @@ func capUnderRaces(_ *testing.T, u *user) {
 	var added, full atomic.Int64
 	var all sync.WaitGroup
 	for r := range racers {
-		racer := &user{t: u.t, h: u.h, session: u.session, keys: (r + 1) * 1000}
+		racer := u.racer(r)
 		all.Go(func() {
 			for n := range each {
-				_, err := racer.tryAdd(wish(r*each + n))
+				_, err := racer.tryAdd(racer.wish(r*each + n))
 				switch {
 				case err == nil:
 					added.Add(1)
@@ -230,9 +233,9 @@ func oneRowPerProperty(_ *testing.T, u *user) {
 	var winners atomic.Int64
 	var all sync.WaitGroup
 	for r := range 10 {
-		racer := &user{t: u.t, h: u.h, session: u.session, keys: (r + 1) * 1000}
+		racer := u.racer(r)
 		all.Go(func() {
-			got, err := racer.tryAdd(wish(1))
+			got, err := racer.tryAdd(racer.wish(1))
 			suite.Must(u.t, "AddWish", err)
 			if got.Outcome == guest.WishAdded {
 				winners.Add(1)
@@ -246,11 +249,11 @@ func oneRowPerProperty(_ *testing.T, u *user) {
 
 // clearAll: nothing is left of the session, but its events.
 func clearAll(_ *testing.T, u *user) {
-	u.add(wish(1))
-	first := u.add(wish(2))
+	u.add(u.wish(1))
+	first := u.add(u.wish(2))
 	u.remove(1)
 	other := u.other()
-	kept := other.add(wish(2))
+	kept := other.add(other.wish(2))
 	old := guest.Mutation{Session: u.session, Route: "POST /test", Key: "key-1", Digest: u.mutation().Digest}
 	m := u.mutation()
 	for i := range 2 {
@@ -267,7 +270,7 @@ func clearAll(_ *testing.T, u *user) {
 	o, err := u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: old})
 	suite.Must(u.t, "an older key", err)
 	suite.Equal(u.t, "an older key is replayed", o.Replayed, false)
-	again := u.add(wish(2))
+	again := u.add(u.wish(2))
 	if again.ID == first.ID {
 		u.t.Error("a cleared entry was revived")
 	}
@@ -277,7 +280,7 @@ func clearAll(_ *testing.T, u *user) {
 // sessions: nothing of one session is visible to another.
 func sessions(_ *testing.T, u *user) {
 	other := u.other()
-	mine, theirs := u.add(wish(1)), other.add(wish(1))
+	mine, theirs := u.add(u.wish(1)), other.add(other.wish(1))
 	if mine.ID == theirs.ID {
 		u.t.Error("two sessions share an entry")
 	}
@@ -290,7 +293,7 @@ func sessions(_ *testing.T, u *user) {
 func text(_ *testing.T, u *user) {
 	for i, s := range []string{"'; DROP TABLE wishlist; --", "a\nb\tc\r", "\u202e\ufeff", "😀é", "%s_%", `\x00`, "\x01\x7f"} {
 		suite.Must(u.t, "CheckNote", guest.CheckNote(s))
-		w := wish(i)
+		w := u.wish(i)
 		w.Note = s
 		suite.Equal(u.t, "note", u.add(w).Note, s)
 	}
@@ -307,7 +310,7 @@ func wrongWishes(_ *testing.T, u *user) {
 		"the ID of an event": func(w *guest.Wish) { w.ID = guest.NewID(guest.EventPrefix, clock.System()) },
 		"no ID":              func(w *guest.Wish) { w.ID = "" },
 	} {
-		w := wish(1)
+		w := u.wish(1)
 		wrong(&w)
 		if _, err := u.tryAdd(w); err == nil {
 			u.t.Errorf("%s was added", what)
@@ -344,7 +347,7 @@ func dropAnswers(_ *testing.T, u *user) {
 // dropRemoved: removed entries are dropped, live ones are not.
 func dropRemoved(_ *testing.T, u *user) {
 	for n := range 4 {
-		u.add(wish(n))
+		u.add(u.wish(n))
 	}
 	for n := range 3 {
 		u.remove(n)
