@@ -41,6 +41,7 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 		for line := range strings.Lines(o.Example) {
 			c.cmd.Example += "  " + strings.Join(slices.DeleteFunc([]string{"holdfast", name, o.Noun(), o.Verb(), line}, func(word string) bool { return word == "" }), " ")
 		}
+		c.cmd.Example = strings.TrimRight(c.cmd.Example, "\n")
 		noun.AddCommand(c.cmd)
 	}
 	return root

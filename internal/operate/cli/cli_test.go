@@ -305,7 +305,7 @@ func TestRename(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for typed, parts := range map[string][]string{
-		"house walls paint --help": {"Paint a wall.\nIt takes a day.", "Examples:\n  holdfast house walls paint north --color red\n  holdfast house walls paint south    # white\n", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"},
+		"house walls paint --help": {"Paint a wall.\nIt takes a day.", "Examples:\n  holdfast house walls paint north --color red\n  holdfast house walls paint south    # white\n\nFlags:", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"},
 		"house --help":             {"Manage walls"},
 		"house bricks list --help": {"print at most so many bricks (default 3)", "print all bricks", "print one line of JSON for each row"},
 		"house stones list --help": {"print at most so many stones (default: all)"},
