@@ -17,8 +17,7 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// TokenSource returns the bearer token for a request. It is called for each request, so it should cache the token
-// until it expires.
+// TokenSource returns a bearer token. It is called for each request, so it should cache the token until it expires.
 type TokenSource func(context.Context) (string, error)
 
 // StaticToken always returns the same token.
@@ -28,22 +27,20 @@ func StaticToken(token string) TokenSource {
 
 // Client is safe for concurrent use once its fields are set.
 type Client struct {
-	// HTTP defaults to http.DefaultClient. Do not set its Timeout: it would end exports and waits for changes.
+	// HTTP defaults to http.DefaultClient. Its Timeout must be 0: otherwise it ends exports and waits for changes.
 	HTTP *http.Client
 
 	// Retries is the maximum per request; default 4.
 	Retries int
 
-	// MaxWait is the longest wait before a retry, default one minute. If the server asks for more, the error is
-	// returned.
+	// MaxWait limits the wait before a retry, default one minute. If the server asks for more, the error is returned.
 	MaxWait time.Duration
 
 	base   string
 	tokens TokenSource
 }
 
-// New returns a client for a base URL without /ext/v1, such as https://holdfast.example.org. It returns an error if
-// the URL is not valid or tokens is nil.
+// New returns a client for a base URL without /ext/v1, e.g. https://holdfast.example.org.
 func New(baseURL string, tokens TokenSource) (*Client, error) {
 	base, err := retry.Base(baseURL, "https://holdfast.example.org", "/ext/v1")
 	if err != nil {
@@ -55,7 +52,7 @@ func New(baseURL string, tokens TokenSource) (*Client, error) {
 	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base, tokens: tokens}, nil
 }
 
-// Install returns the install with this UUID, which the tokens must be valid for.
+// Install returns the install with this UUID. The tokens must be valid for it.
 func (c *Client) Install(id string) Install {
 	return Install{client: c, path: "/ext/v1/installs/" + url.PathEscape(id)}
 }
@@ -65,14 +62,14 @@ type call struct {
 	path   string // escaped
 	query  url.Values
 	header http.Header
-	media  string // body's content type
+	media  string // content type of the body
 	body   []byte
 
-	// safe to repeat if the first result is unknown
+	// safe to repeat after an unknown result
 	idempotent bool
 }
 
-// send sends a request, retries it if safe, and decodes the response unless into is nil.
+// send sends a request, retries it if safe, and decodes the response into into if not nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)
@@ -166,7 +163,7 @@ type Error struct {
 	Status int
 	ErrorDetail
 
-	// RetryAfter is the server's requested wait; 0: none.
+	// RetryAfter is the wait that the server requested, or 0.
 	RetryAfter time.Duration
 }
 
@@ -179,19 +176,19 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is makes errors.Is(err, ext.CodeNotFound) match the error's code, or its cause if one of several items failed.
+// Is makes errors.Is(err, ext.CodeNotFound) match the code, or the cause if one of several items failed.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(ErrorCode)
 	return ok && (e.Code == code || e.Cause != nil && *e.Cause == code)
 }
 
-// Error implements error, so that errors.Is accepts a code.
+// Error makes a code a target for errors.Is.
 func (e ErrorCode) Error() string { return string(e) }
 
 // ErrNotModified is returned by Get if the record still matches IfNoneMatch.
 var ErrNotModified = errors.New("the record is not modified")
 
-// readError reads an error response. Without a code it is not from Holdfast but, e.g., a proxy.
+// readError reads an error response. Without a code it comes from another program, e.g. a proxy.
 func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified

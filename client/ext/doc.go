@@ -1,15 +1,14 @@
 // Package ext is a client for Holdfast's extension storage: JSON records by install, namespace and key.
 //
-//	client, err := ext.New("https://holdfast.example.org", ext.StaticToken(token))
-//	install := client.Install(installID)
-//	settings := install.Records("settings")
-//	meta, err := settings.Put(ctx, "theme", ext.Put{Value: map[string]any{"dark": true}})
+// \tclient, err := ext.New("https://holdfast.example.org", ext.StaticToken(token)) \tinstall :=
+// client.Install(installID) \tsettings := install.Records("settings") \tmeta, err := settings.Put(ctx, "theme",
+// ext.Put{Value: map[string]any{"dark": true}})
 //
-// Errors from the server are an *Error. errors.Is(err, ext.CodeNotFound) matches the code, also of the cause if one
-// of several items failed.
+// Server errors are an *Error. errors.Is(err, ext.CodeNotFound) matches the code, or the cause if one of several
+// items failed.
 //
 // The client retries after a 429, as the server asks. After a 408, 502, 503, 504 or network error the request may
-// have been executed, so the client repeats only safe ones: reads, puts and deletes without a precondition, and
+// have been executed, so the client repeats only safe requests: reads, puts and deletes without a precondition, and
 // batches and increments, which carry an idempotency key. Other writes return the error.
 //
 // Types are generated from the server's OpenAPI description at /ext/openapi.json.

@@ -22,7 +22,7 @@ func (i Install) Records(namespace string) Records {
 	return Records{client: i.client, namespace: namespace, path: i.path + "/namespaces/" + url.PathEscape(namespace)}
 }
 
-// Op is a batch operation, returned by the methods of Records.
+// Op is a batch operation, created by methods of Records.
 type Op struct {
 	fields opFields
 	err    error
@@ -90,7 +90,7 @@ func (r Records) IncrementOp(key string, in Increment, precondition ...Precondit
 	return o
 }
 
-// OpResult is a batch operation's result. Fields that do not apply are zero.
+// OpResult is the result of a batch operation. Fields that do not apply are zero.
 type OpResult struct {
 	Op        string `json:"op"`
 	Namespace string `json:"namespace"`
@@ -108,7 +108,7 @@ type OpResult struct {
 }
 
 // Batch applies operations on any namespaces in order, all or nothing. An idempotency key makes retries safe. If an
-// operation fails, the *Error carries its Index.
+// operation fails, the *Error contains its Index.
 func (i Install) Batch(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	var result BatchResult
 	_, err := i.client.sendOnce(ctx, call{method: http.MethodPost, path: i.path + "/batch"}, BatchRequest{Ops: ops}, &result)
@@ -135,12 +135,12 @@ func (i Install) get(ctx context.Context, path string, query url.Values, into an
 
 // ChangesQuery selects changes.
 type ChangesQuery struct {
-	Since int64         // previous response's NextSince; 0: from the start
-	Wait  time.Duration // in whole seconds, at most a minute
+	Since int64         // NextSince of the previous response; 0: from the start
+	Wait  time.Duration // whole seconds, at most a minute
 	Limit int           // at most 1000; 0: the server's default, 100
 }
 
-// Changes returns changes, oldest first. The code CHANGES_EXPIRED means that the changes after Since are gone: read
+// Changes returns changes, oldest first. If the changes after Since were deleted, the code is CHANGES_EXPIRED: read
 // all records again.
 func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, err error) {
 	query := url.Values{"since": {strconv.FormatInt(q.Since, 10)}}
@@ -154,7 +154,7 @@ func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, 
 	return list, err
 }
 
-// Latest returns the last change's number. Call it before reading all records, then pass it to Watch.
+// Latest returns the number of the last change. Call it before reading all records, then pass it to Watch.
 func (i Install) Latest(ctx context.Context) (int64, error) {
 	var list ChangeList
 	err := i.get(ctx, "/changes", url.Values{"since": {"0"}, "limit": {"0"}}, &list)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Precondition is a condition on a record. If it fails, nothing is written, and the error carries the code
+// Precondition is a condition on a record. If it fails, nothing is written, and the error contains the code
 // REVISION_MISMATCH and the current revision.
 type Precondition func(*preconditions)
 
@@ -67,7 +67,7 @@ func (g *preconditions) query() url.Values {
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
-// inBody returns a list item's preconditions.
+// inBody returns the preconditions of a list item.
 func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
 		return nil, nil, errors.New("IfNoneMatch is not supported in a list or a batch")
@@ -93,7 +93,7 @@ type Put struct {
 	Metadata any           // an object, encoded like Value; nil: {}
 	TTL      time.Duration // whole seconds; 0: never expires
 
-	// SchemaVersion, if not 0, must be the active version.
+	// SchemaVersion must be the active version unless it is 0.
 	SchemaVersion int32
 }
 
@@ -124,7 +124,7 @@ func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Pre
 	}
 	g := collect(precondition)
 	request.IfRevision = g.revision
-	// Without a precondition, a repeated put writes the same record.
+	// Without a precondition, repeating a put is safe.
 	_, err = r.client.sendJSON(ctx, call{method: http.MethodPut, path: r.at(key), header: g.header(), idempotent: !g.any()}, request, &meta)
 	return meta, err
 }
@@ -147,7 +147,7 @@ func (r Records) Delete(ctx context.Context, key string, precondition ...Precond
 	return err
 }
 
-// Merge applies a merge patch (RFC 7396) to the value: the patch's members replace the value's, and null removes
+// Merge applies a merge patch (RFC 7396) to the value: members of the patch replace the value's, and null removes
 // them. Metadata and TTL stay.
 func (r Records) Merge(ctx context.Context, key string, patch any, precondition ...Precondition) (meta RecordMeta, err error) {
 	body, err := encode(patch)
@@ -166,7 +166,7 @@ type Increment struct {
 	Pointer  string      // JSON pointer; "": the whole value
 	By       json.Number // exact decimal
 	Min, Max json.Number // bounds for the sum; "": none
-	Create   bool        // create a missing record and enclosing objects; the number starts at 0
+	Create   bool        // create a missing record and enclosing objects, starting at 0
 }
 
 func (in *Increment) request() IncrementRequest {
@@ -207,7 +207,7 @@ func (r Records) Item(key string, p Put, precondition ...Precondition) (item Put
 	return item, err
 }
 
-// BulkPut writes records, all or nothing, and returns them in order. If an item fails, the *Error carries its Index.
+// BulkPut writes records, all or nothing, and returns them in order. If an item fails, the *Error contains its Index.
 func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, error) {
 	idempotent := true
 	for i := range items {
@@ -245,7 +245,7 @@ func (l *List) query(cursor string) url.Values {
 	return q
 }
 
-// ListPage returns a page after the previous page's NextCursor; "": the first.
+// ListPage returns a page. cursor is the previous page's NextCursor, or "".
 func (r Records) ListPage(ctx context.Context, l List, cursor string) (page RecordList, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/records", query: l.query(cursor), idempotent: true}, &page)
 	return page, err
@@ -275,7 +275,7 @@ func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 
 const typeJSON = "application/json"
 
-// encode does not escape <: with \u003c a value of maximum size would exceed the server's limit.
+// encode does not escape <: as \u003c, a value of maximum size would exceed the server's limit.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -294,7 +294,7 @@ func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.
 	return c.send(ctx, r, into)
 }
 
-// sendOnce is sendJSON with an idempotency key, so that retries are safe.
+// sendOnce is sendJSON with an idempotency key, which makes retries safe.
 func (c *Client) sendOnce(ctx context.Context, r call, request, into any) (http.Header, error) {
 	if r.header == nil {
 		r.header = http.Header{}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// SchemaPage returns at most limit schemas, newest first, after the previous page's NextCursor; "": the first page.
-// Limit 0 is the server's default.
+// SchemaPage returns at most limit schemas, newest first. cursor is the previous page's NextCursor, or "". Limit 0 is
+// the server's default.
 func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page SchemaList, err error) {
 	q := url.Values{}
 	if limit > 0 {
@@ -45,8 +45,8 @@ func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	}
 }
 
-// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft, which validates nothing until activated with
-// SetSchemaStatus.
+// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft, which validates nothing until SetSchemaStatus
+// activates it.
 func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error
 	return s, err
 }
 
-// SetSchemaStatus sets a version to SchemaActive, deprecating the previous one, or to SchemaDeprecated.
+// SetSchemaStatus sets a version to SchemaActive, which deprecates the previous one, or to SchemaDeprecated.
 func (r Records) SetSchemaStatus(ctx context.Context, version int32, status SchemaStatus) (s Schema, err error) {
 	_, err = r.client.sendJSON(ctx, call{method: http.MethodPatch, path: r.schema(version), idempotent: true}, SchemaStatusRequest{Status: status}, &s)
 	return s, err
@@ -72,8 +72,8 @@ func (r Records) schema(version int32) string {
 	return r.path + "/schemas/" + strconv.Itoa(int(version))
 }
 
-// CheckSchema compares a document with the active schema and reports which stored records it would reject, without
-// changing anything. The server checks records in parts; the report covers all.
+// CheckSchema compares a document with the active schema and reports which stored records it would reject. It changes
+// nothing. The server checks records in parts; the report covers all.
 func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
 	text, err := encode(document)
 	if err != nil {

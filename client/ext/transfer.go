@@ -53,7 +53,7 @@ type export struct {
 	install Install
 	yield   func(Record, error) bool
 	cursor  string
-	last    *Record // last record since the cursor; a retry repeats up to it
+	last    *Record // last since the cursor; a retry repeats up to it
 }
 
 // read sends a request. It returns nil at the end, or if the caller stopped.
@@ -106,8 +106,8 @@ type importLine struct {
 	TTLExpiresAt *time.Time      `json:"ttlExpiresAt,omitempty"`
 }
 
-// Import writes exported records: value, metadata and expiry, with new revisions. It runs in steps, so an error may
-// leave some records written; repeating it is safe. An error from records ends it, too.
+// Import writes exported records: value, metadata and expiry, with new revisions. It runs in steps: an error, also
+// from records, may leave some records written. Repeating it is safe.
 func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (result ImportResult, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Claims are a token's content.
+// Claims are the content of a token.
 type Claims struct {
 	ID       string // handoff: "bhd_" and a ULID
 	Session  string // guest session: "gms_" and a ULID
-	Tenant   string // UUID in lower case
+	Tenant   string // lower-case UUID
 	Property string // lower-case UUID; with a payload an item ID, e.g. sku-4711
 	CheckIn  string // YYYY-MM-DD
 	CheckOut string // YYYY-MM-DD, after CheckIn
 	Adults   int    // 1 to 99
 	Children int    // 0 to 99
 	Rooms    int    // 1 to 99
-	Currency string // ISO 4217, such as EUR
-	Locale   string // BCP 47, such as de-AT
+	Currency string // ISO 4217, e.g. EUR
+	Locale   string // BCP 47, e.g. de-AT
 
-	// Payload is the SHA-256 of the payload as stored by the server, which compares it on consumption. A handoff has
-	// either a payload or a stay (CheckIn to Rooms).
+	// Payload is the SHA-256 of the payload stored by the server, which compares it on consumption. A handoff
+	// contains either a payload or a stay (CheckIn to Rooms).
 	Payload []byte
 
 	// 32-byte digests, keyed by the issuer. Campaign may be nil.
@@ -76,7 +76,6 @@ func (c *Claims) Check() error {
 	return nil
 }
 
-// checkStay requires a stay or a payload.
 func (c *Claims) checkStay() error {
 	if len(c.Payload) != 0 {
 		switch {
@@ -125,7 +124,7 @@ func parseDate(s string) (time.Time, error) {
 	return t, nil
 }
 
-// encode returns the payload. The claims are valid.
+// encode requires valid claims.
 func (c *Claims) encode() []byte {
 	var b []byte
 	add := func(v []byte) { b = append(binary.AppendUvarint(b, uint64(len(v))), v...) }
@@ -153,7 +152,7 @@ func (c *Claims) encode() []byte {
 	return b
 }
 
-// decode parses a payload. It accepts only encode's output.
+// decode accepts only encode's output.
 func decode(payload []byte) (c Claims, err error) {
 	rest := payload
 	next := func() []byte {
@@ -197,7 +196,7 @@ func decode(payload []byte) (c Claims, err error) {
 	return c, err
 }
 
-// split returns a token's fields, or false if it is malformed.
+// split returns a token's fields, or false if malformed.
 func split(token string) (key, signed, payload, mac string, ok bool) {
 	if len(token) > MaxToken {
 		return "", "", "", "", false

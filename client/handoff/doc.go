@@ -1,6 +1,6 @@
 // Package handoff signs and verifies handoff tokens. A front end mints a token when it sends a guest with a chosen
-// stay to a booking site; the site verifies it offline. A signature proves who minted the token, not that this is its
-// first use: to accept a token once, consume it at the server.
+// stay to a booking site; the site verifies it offline. The signature proves who minted the token, but not that this
+// is its first use: to accept a token only once, consume it at the server.
 //
 // The server chooses one of two formats for each tenant. A Signer signs a JWT (RFC 7519) with the tenant's Ed25519
 // key: a Verifier needs only the public keys published by the server, so a site can verify tokens but not mint them.
@@ -11,11 +11,11 @@
 //
 // A Ring token has four fields, joined by dots:
 //
-//	bh1.KEY.PAYLOAD.MAC
+// \tbh1.KEY.PAYLOAD.MAC
 //
-// KEY is the key ID, 1 to 32 characters from A-Z, a-z, 0-9, "_" and "-". PAYLOAD and MAC are base64url without
-// padding. MAC is the HMAC-SHA256 of the text "bh1.KEY.PAYLOAD" under the key's secret. PAYLOAD contains the Claims
-// fields in struct order, each prefixed with its length in bytes as an unsigned varint. Numbers are decimal text,
-// times are Unix milliseconds, and digests are raw bytes. The payload digest comes last, and is absent from a token
-// with a stay. Encodings are unique, so two different tokens never share claims and key.
+// KEY is the key ID: 1 to 32 characters from A-Z, a-z, 0-9, "_" and "-". PAYLOAD and MAC are base64url without
+// padding. MAC is the HMAC-SHA256 of "bh1.KEY.PAYLOAD" under the key's secret. PAYLOAD contains the Claims fields in
+// struct order, each prefixed with its length in bytes as an unsigned varint. Numbers are decimal text, times are
+// Unix milliseconds, and digests are raw bytes. The payload digest comes last, and is absent from a token with a
+// stay. Encodings are unique, so two different tokens never share claims and key.
 package handoff

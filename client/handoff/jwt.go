@@ -25,14 +25,14 @@ var (
 	ErrTenant    = errors.New("the token is for another tenant")
 )
 
-// IsIssuer reports whether a text is a valid issuer: 1 to 128 printable ASCII characters without spaces.
+// IsIssuer reports whether s is a valid issuer: 1 to 128 printable ASCII characters without spaces.
 func IsIssuer(s string) bool { return isPrintable(s, maxIssuer) }
 
-// Signer signs and verifies a tenant's JWTs with an Ed25519 key. It is immutable, so it is safe for concurrent use.
+// Signer signs and verifies a tenant's JWTs with an Ed25519 key. It is immutable and safe for concurrent use.
 type Signer struct {
 	id, issuer, tenant string
 	key                ed25519.PrivateKey
-	header             string // encoded, with the dot after it
+	header             string // encoded, with its dot
 }
 
 // SignerOptions configure NewSigner.
@@ -40,7 +40,7 @@ type SignerOptions struct {
 	ID     string // key ID
 	Seed   []byte // 32 random bytes
 	Issuer string
-	Tenant string // UUID in lower case
+	Tenant string // lower-case UUID
 }
 
 // NewSigner returns a signer.
@@ -68,8 +68,7 @@ type jwtHeader struct {
 	Type      string `json:"typ"`
 }
 
-// jwtClaims are Claims in a JWT: with propertyId and a stay, or with itemId and a payload. Digests are base64url
-// without padding.
+// jwtClaims contain propertyId and a stay, or itemId and a payload. Digests are base64url without padding.
 type jwtClaims struct {
 	Issuer      string `json:"iss"`
 	Tenant      string `json:"aud"`
@@ -130,7 +129,7 @@ func (s *Signer) Sign(c Claims) (token string, err error) {
 	return token, nil
 }
 
-// Verify returns the claims of a JWT made by Sign. It accepts no other encoding. It checks times like Ring.Verify.
+// Verify returns the claims of a JWT made by Sign. It rejects other encodings, and checks times like Ring.Verify.
 func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
@@ -164,7 +163,7 @@ type jwt struct {
 	signature   []byte
 }
 
-// parseJWT splits a JWT. It refuses every algorithm but EdDSA.
+// parseJWT splits a JWT. It rejects every algorithm but EdDSA.
 func parseJWT(token string) (t jwt, err error) {
 	if len(token) > MaxJWT {
 		return t, ErrMalformed
@@ -192,7 +191,7 @@ func parseHeader(encoded string) (key string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var members map[string]any // names are case-sensitive, unlike in a struct
+	var members map[string]any // a struct would ignore case
 	if json.Unmarshal(text, &members) != nil {
 		return "", ErrMalformed
 	}
@@ -259,7 +258,6 @@ func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	return c, j.Issuer, nil
 }
 
-// checkTimes returns ErrNotYetValid or ErrExpired outside the token's lifetime.
 func (c *Claims) checkTimes(now time.Time) error {
 	switch {
 	case c.Minted.After(now.Add(leeway)):

@@ -7,8 +7,7 @@ import (
 	"fmt"
 )
 
-// KeySet is a set of public keys from a JWK Set (RFC 7517, RFC 8037). It is immutable, so it is safe for concurrent
-// use.
+// KeySet is a set of public keys from a JWK Set (RFC 7517, RFC 8037). It is immutable and safe for concurrent use.
 type KeySet struct{ keys map[string]ed25519.PublicKey }
 
 // JWK Set limits.
@@ -62,7 +61,7 @@ func ParseKeySet(text []byte) (*KeySet, error) {
 	return s, nil
 }
 
-// add adds a key if it verifies handoffs.
+// add ignores keys that do not verify handoffs.
 func (s *KeySet) add(k map[string]any) error {
 	if _, private := k["d"]; private {
 		return errors.New("the key set has a private key: revoke it")

@@ -11,14 +11,14 @@ import (
 
 const version = "bh1"
 
-// State is how a key is used.
+// State is the use of a key.
 type State string
 
 // Key states. To rotate keys, add the new key as VerifyOnly everywhere, make it Active and the old key VerifyOnly,
 // and remove the old key after MaxLife plus the clock difference. Remove a leaked key at once.
 const (
-	Active     State = "active"      // signs new tokens, and verifies
-	VerifyOnly State = "verify-only" // verifies
+	Active     State = "active" // signs and verifies
+	VerifyOnly State = "verify-only"
 )
 
 // Key is a key in a ring.
@@ -27,16 +27,16 @@ type Key struct {
 	Secret []byte // at least 32 random bytes
 	State  State
 
-	// NotBefore and NotAfter limit the minting times of verifiable tokens. Zero: no limit.
+	// Limits on the minting times of verifiable tokens. Zero: no limit.
 	NotBefore, NotAfter time.Time
 }
 
 const minSecret = 32
 
-// Ring is a set of keys. It is immutable, so it is safe for concurrent use.
+// Ring is a set of keys. It is immutable and safe for concurrent use.
 type Ring struct {
 	keys   map[string]Key
-	active string // ID; "" if the ring only verifies
+	active string // ID, or "" if the ring only verifies
 }
 
 // NewRing returns a ring with at most one active key.
@@ -87,10 +87,10 @@ var (
 // leeway is the maximum clock difference between issuer and verifier.
 const leeway = 30 * time.Second
 
-// strict rejects padding and unused bits that are not zero.
+// strict rejects padding and nonzero unused bits.
 var strict = base64.RawURLEncoding.Strict()
 
-// Sign returns a token with the claims, and the signing key's ID.
+// Sign returns a token and the ID of the signing key.
 func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	k, ok := r.keys[r.active]
 	if !ok {
@@ -107,7 +107,7 @@ func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	return token, k.ID, nil
 }
 
-// KeyID returns a token's or JWT's claimed key ID, without verification.
+// KeyID returns the claimed key ID of a token or JWT without verification.
 func KeyID(token string) (id string, ok bool) {
 	if id, _, _, _, ok = split(token); ok {
 		return id, true

@@ -16,9 +16,9 @@ import (
 
 // VerifierOptions configure NewVerifier. All but Client and Now are required.
 type VerifierOptions struct {
-	KeySet string // the tenant's JWK Set URL: https, or http on this machine
+	KeySet string // URL of the tenant's JWK Set: https, or http on this machine
 	Issuer string // the server's guest.handoff_issuer
-	Tenant string // UUID in lower case
+	Tenant string // lower-case UUID
 
 	Client *http.Client     // nil: a client with a timeout. Redirects are not followed
 	Now    func() time.Time // nil: time.Now
@@ -32,13 +32,12 @@ type Verifier struct {
 	mu      sync.Mutex
 	set     *KeySet // nil: never fetched
 	fetched time.Time
-	fresh   time.Time // until when the set is used without asking the server
-	tried   time.Time // when the latest fetch began
+	fresh   time.Time // the set needs no refresh until then
+	tried   time.Time // start of the latest fetch
 	failed  error     // latest fetch
 	running chan struct{}
 }
 
-// Key set lifetimes and fetch intervals.
 const (
 	defaultFresh = 5 * time.Minute
 	maxFresh     = 15 * time.Minute
@@ -130,7 +129,7 @@ func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	v.tried = now
 	done := make(chan struct{})
 	v.running = done
-	go func() { // continues if the caller gives up, because others wait for it
+	go func() { // not canceled with the caller, because others wait for it
 		set, fresh, err := v.fetch(context.WithoutCancel(ctx))
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -143,7 +142,7 @@ func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	return done
 }
 
-// fetch fetches the key set, and returns how long it is fresh.
+// fetch also returns how long the set is fresh.
 func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.o.KeySet, nil)
 	if err != nil {

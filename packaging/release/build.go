@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// arch is an architecture with its names.
 type arch struct {
 	name   string // in file names
 	goarch string
@@ -45,8 +44,8 @@ func (r *release) build(env []string, binary string) error {
 	return nil
 }
 
-// generate writes the binary's output: the example configuration, completions and manual pages. They are the same for
-// every architecture.
+// generate writes the binary's output, which is the same on every architecture: the example configuration,
+// completions and manual pages.
 func (r *release) generate(dir string) error {
 	native, err := r.native(dir)
 	if err != nil {
@@ -93,7 +92,7 @@ func (r *release) native(dir string) (string, error) {
 
 func (r *release) ask(binary string, args ...string) ([]byte, error) {
 	cmd := exec.Command(binary, args...)
-	// Do not inherit the environment; set the manual pages' date.
+	// Do not inherit the environment; set the date of the manual pages.
 	cmd.Env = []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -50,7 +50,6 @@ func (n *notices) add(name, path string) error {
 	return nil
 }
 
-// licenseFile matches names of license files in a module.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([.-].*)?$`)
 
 func (n *notices) addFolder(name, dir string) error {

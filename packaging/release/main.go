@@ -1,5 +1,5 @@
-// Command release builds a release: for each architecture a tarball, packages for Debian, RPM and Alpine, and an
-// SBOM; and SHA256SUMS. `make dist` runs it. Builds are reproducible for the same commit and Go version.
+// Command release builds a release: a tarball, packages for Debian, RPM and Alpine, and an SBOM for each
+// architecture, and SHA256SUMS. `make dist` runs it. Builds are reproducible for the same commit and Go version.
 //
 // It is a separate module, so that the packaging libraries are not server dependencies. Its go.mod pins their
 // versions.
@@ -25,13 +25,13 @@ func main() {
 }
 
 type release struct {
-	source  string // the repository
+	source  string // repository root
 	out     string
 	version version
 	commit  string
 	ldflags string
 	tags    string
-	time    time.Time // every file's time
+	time    time.Time // of every file
 	arches  []arch
 	contact map[string]string
 }
@@ -125,6 +125,6 @@ func (r *release) clear() error {
 			}
 		}
 	}
-	// An empty folder for the image; see packaging/Dockerfile.
+	// Empty folder for the image; see packaging/Dockerfile.
 	return os.Mkdir(filepath.Join(r.out, "data"), 0o700)
 }

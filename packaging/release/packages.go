@@ -13,7 +13,6 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// packages builds the packages that packaging/nfpm.yaml describes.
 func (r *release) packages(a arch) error {
 	// nfpm reads from the working directory: tree/ contains the tarball's files, packaging/ the package-only files.
 	work, err := os.MkdirTemp("", "holdfast-package-")

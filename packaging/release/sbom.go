@@ -13,8 +13,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes a CycloneDX list of the linked modules, as recorded by Go, and of the console's libraries. It has no
-// serial number, which would have to be random.
+// sbom writes a CycloneDX list of the linked modules, as recorded by Go, and of the console's libraries. It omits the
+// serial number, which must be random.
 func (r *release) sbom(a arch) error {
 	info, err := buildinfo.ReadFile(filepath.Join(r.tree(a), "holdfast"))
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *release) sbom(a arch) error {
 	return f.Close()
 }
 
-// componentOf describes a module; its checksum is from go.sum.
+// componentOf takes the checksum from go.sum.
 func componentOf(m *debug.Module) (cdx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace

@@ -19,7 +19,7 @@ var shipped = [][2]string{
 	{"packaging/holdfast.logrotate", "holdfast.logrotate"},
 }
 
-// fillTree adds the other files in the tarball and packages to the binary.
+// fillTree adds all files but the binary.
 func (r *release) fillTree(a arch, generated string) error {
 	tree := r.tree(a)
 	if err := os.CopyFS(tree, os.DirFS(generated)); err != nil {
@@ -72,7 +72,7 @@ func seal(tree string, at time.Time) error {
 	})
 }
 
-// link matches a Markdown link or image whose address is a path.
+// link matches a Markdown link or image with a path.
 var link = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:#]+)(#[^)\s]*)?\)`)
 
 // unlinkMissing replaces links to missing files by their text, and removes such images.

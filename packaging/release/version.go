@@ -11,11 +11,11 @@ import (
 // precedes the 4th commit after it. Without a tag, the commit time decides.
 type version struct {
 	files string // in file names
-	deb   string // 1.2.0~rc1, 1.2.0+4.0123abc; RPM compares them in the same way
+	deb   string // 1.2.0~rc1, 1.2.0+4.0123abc; RPM compares them like Debian
 	apk   string // 1.2.0_rc1, 1.2.0_p4
 }
 
-// described matches git describe --tags --dirty for a tag, for commits after it, and for a modified working tree.
+// described matches git describe --tags --dirty: a tag, commits after it, a modified working tree.
 var described = regexp.MustCompile(`^v([0-9]+(?:\.[0-9]+)*)(-[A-Za-z][A-Za-z0-9.]*)??(?:-([0-9]+)-g([0-9a-f]+))?(-dirty)?$`)
 
 func parseVersion(text, commit string, at time.Time) version {

@@ -1,4 +1,4 @@
-// Package binary builds the binary and runs it, for tests that use it like operators and clients.
+// Package binary builds and runs the binary for tests that act like operators and clients.
 package binary
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// path is HOLDFAST_BIN, or the binary that Main builds.
+// path is HOLDFAST_BIN, or the binary built by Main.
 var path string
 
 // ProgramsVar names Build's output folder. A test that restarts its own program sets it for the new process.
@@ -71,7 +71,7 @@ func build(program, pkg string) error {
 	return os.Rename(next, program)
 }
 
-// Build returns a program that only tests need, compiled once for the package, or for all that share ProgramsVar.
+// Build compiles a test program once per package, or once for all packages that share ProgramsVar.
 func Build(t *testing.T, pkg string) string {
 	t.Helper()
 	programs.Lock()
@@ -93,7 +93,7 @@ func Programs() string { return programs.dir }
 func Path() string { return path }
 
 // Environ returns the environment without Holdfast's settings, plus vars. By default the S3 port is automatic and
-// guests are disabled: with them, a first start takes a third longer, and there are hundreds.
+// guests are disabled, because hundreds of first starts would take a third longer.
 func Environ(vars ...string) []string {
 	// Tests look like bots, so scores are off by default. They count change events, so the background event for a new
 	// session is off, too.
@@ -127,7 +127,7 @@ func Run(t *testing.T, env []string, args ...string) Result {
 // RunOf is Run with another release's binary.
 func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound) // a sweep or backup may have much to do
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound) // a sweep or backup may take long
 	defer cancel()
 	return run(t, ctx, exec.CommandContext(ctx, path, args...), env)
 }

@@ -13,7 +13,7 @@ import (
 
 var lag = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
 
-// AwaitReplica waits until the replica has everything acknowledged before now.
+// AwaitReplica waits until the replica contains everything acknowledged before now.
 func (s *Server) AwaitReplica() {
 	s.t.Helper()
 	written := time.Now()
@@ -30,7 +30,7 @@ func (s *Server) AwaitReplica() {
 	})
 }
 
-// Key makes an encryption key like the guide, and returns its file and the public key.
+// Key creates an encryption key as in the guide, and returns its file and the public key.
 func Key(t *testing.T) (file, public string) {
 	t.Helper()
 	r := Run(t, Environ(), "backup", "key")
@@ -48,7 +48,7 @@ func Key(t *testing.T) (file, public string) {
 // Bucket is a bucket for a replica or backups.
 type Bucket struct{ Address, Name, ID, Secret string }
 
-// NewBucket makes a bucket.
+// NewBucket creates a bucket.
 func (s *Server) NewBucket(t *testing.T, name string) Bucket {
 	t.Helper()
 	c := s.S3(t)

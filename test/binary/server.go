@@ -24,7 +24,7 @@ type Server struct {
 	Cmd    *exec.Cmd
 	Env    []string // for commands
 	Data   string
-	URL    string // main listener, without a public URL's name and prefix
+	URL    string // main listener, without the name and prefix of a public URL
 	Admin  string
 	Output *Output
 	Ended  chan struct{}
@@ -86,7 +86,7 @@ func LaunchSockets(t *testing.T, sockets []*os.File, data string, vars ...string
 func launch(t *testing.T, cmd *exec.Cmd, data string, vars []string) *Server {
 	t.Helper()
 	s := &Server{t: t, Cmd: cmd, Data: data, Output: &Output{}, Ended: make(chan struct{})}
-	// The system chooses the ports: over thousands of starts, a port found beforehand is taken some time.
+	// The system chooses the ports: over thousands of starts, a port found beforehand is sometimes taken.
 	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
 	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
 	if err := s.Cmd.Start(); err != nil {
@@ -174,7 +174,7 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Second}}
 
-// AwaitOutput waits until the output matches re, and returns the groups.
+// AwaitOutput waits for a match and returns its groups.
 func (s *Server) AwaitOutput(re string) []string {
 	s.t.Helper()
 	found := s.Output.Await(regexp.MustCompile(re), s.Ended)

@@ -61,7 +61,7 @@ func Start(t *testing.T) *Browser {
 	var said binary.Output
 	cmd := exec.Command(program, "--headless", "--remote-debugging-pipe", "--user-data-dir="+profile,
 		"--no-sandbox",                             // tests also run as root
-		"--disable-gpu", "--disable-dev-shm-usage", // as in containers, which have neither
+		"--disable-gpu", "--disable-dev-shm-usage", // containers lack both
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost", // no other hosts
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--disable-default-apps", "--disable-breakpad", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
@@ -70,7 +70,7 @@ func Start(t *testing.T) *Browser {
 	cmd.Env = []string{"HOME=" + profile, "PATH=" + os.Getenv("PATH"), "LANG=en_US.UTF-8"}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, []*os.File{theirIn, theirOut}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second // for an escaped child that keeps the output open
+	cmd.WaitDelay = 5 * time.Second // an escaped child may keep the output open
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func Start(t *testing.T) *Browser {
 	c := newConn(in, out)
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait() // until all processes have closed the output
+		_ = cmd.Wait() // waits for all processes that hold the output
 		_, _ = in.Close(), out.Close()
 		<-c.ended
 		if t.Failed() {
@@ -88,7 +88,7 @@ func Start(t *testing.T) *Browser {
 	return &Browser{conn: c}
 }
 
-// Private returns the same browser with its own cookies and storage.
+// Private returns the browser with separate cookies and storage.
 func (b *Browser) Private(t *testing.T) *Browser {
 	t.Helper()
 	var made struct{ BrowserContextID string }
@@ -113,7 +113,7 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 		p.conn.must(t, p.session, domain+".enable", nil, nil)
 	}
 	p.conn.must(t, p.session, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil)
-	// Only one tab is visible and focused. The others would draw nothing and match no :focus.
+	// Only one tab is visible and focused. Others would draw nothing and match no :focus.
 	p.conn.must(t, p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
 	p.Scheme(t, "light")
 	p.Go(t, url)
@@ -144,7 +144,7 @@ func (p *Page) Go(t *testing.T, url string) {
 	if went.ErrorText != "" {
 		t.Fatalf("open %s: %s", url, went.ErrorText)
 	}
-	if went.LoaderID == "" { // only the fragment has changed
+	if went.LoaderID == "" { // only the fragment changed
 		return
 	}
 	if err := p.conn.await(p.session, func(d document) bool { return d.loader == went.LoaderID }); err != nil {
@@ -152,8 +152,8 @@ func (p *Page) Go(t *testing.T, url string) {
 	}
 }
 
-// SetCookie sets a cookie, "name=value", for an address's site. Chromium may store a script's cookie after the next
-// navigation has begun.
+// SetCookie sets a cookie, "name=value", for an address. Chromium may store a script's cookie too late for the next
+// navigation.
 func (p *Page) SetCookie(t *testing.T, url, cookie string) {
 	t.Helper()
 	name, value, _ := strings.Cut(cookie, "=")
@@ -164,7 +164,6 @@ func (p *Page) SetCookie(t *testing.T, url, cookie string) {
 	}
 }
 
-// helpers are available to Run's scripts.
 const helpers = `
 const $ = s => document.querySelector(s), all = s => [...document.querySelectorAll(s)];
 const until = fn => new Promise((done, fail) => {
@@ -182,7 +181,7 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 		t.Fatal(err)
 	}
 	var answer struct {
-		Result           struct{ Value json.RawMessage } // of an error, too
+		Result           struct{ Value json.RawMessage } // also of an error
 		ExceptionDetails *exception
 	}
 	err = p.conn.call(p.session, "Runtime.evaluate", map[string]any{
@@ -211,8 +210,8 @@ func (p *Page) state() string {
 	return shown.Result.Value
 }
 
-// AwaitFocus waits until an element matching the selector gets focus, from the page or a key. A page focuses an
-// autofocus element when it is drawn, maybe after the load event.
+// AwaitFocus waits until a matching element gets focus, from the page or a key. An autofocus element gets it when it
+// is drawn, maybe after the load event.
 func (p *Page) AwaitFocus(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => document.hasFocus() && document.activeElement?.matches(arguments[0]))`, selector)
@@ -234,7 +233,7 @@ func (p *Page) Press(t *testing.T, selector, key string) {
 	p.press(t, key)
 }
 
-// TabTo waits until a matching element is visible, and presses Tab until one has focus.
+// TabTo waits until a matching element is visible, and presses Tab until it has focus.
 func (p *Page) TabTo(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => $(arguments[0])?.checkVisibility())`, selector)
@@ -299,7 +298,7 @@ func (p *Page) Scripts(t *testing.T, run bool) {
 	p.conn.must(t, p.session, "Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
 }
 
-// Resize sets the viewport in CSS pixels, and returns when the page has been drawn.
+// Resize sets the viewport in CSS pixels and waits until the page is drawn.
 func (p *Page) Resize(t *testing.T, width, height int) {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setDeviceMetricsOverride", map[string]any{
@@ -317,7 +316,7 @@ func (p *Page) Scheme(t *testing.T, scheme string) {
 }
 
 // Problems returns uncaught exceptions, errors logged by scripts, and Content-Security-Policy violations since the
-// page was opened. Error responses are not included, because a page may expect one.
+// page was opened. Error responses are not included, because a page may expect them.
 func (p *Page) Problems() []string { return p.conn.problems(p.session) }
 
 // exception is Runtime.ExceptionDetails.

@@ -23,13 +23,13 @@ type conn struct {
 	out       io.Writer
 	last      int
 	answers   map[int]chan *message
-	frames    map[string]string   // each tab's main frame, by session
-	documents map[string]document // each tab's newest document, by session
+	frames    map[string]string   // main frame by session
+	documents map[string]document // newest document by session
 	changed   chan struct{}       // closed and replaced when a document changes
 	wrong     map[string][]string
 }
 
-// document is a tab's content. Each navigation makes a new one, with another loader.
+// document is the content of a tab. Each navigation creates a document with another loader.
 type document struct {
 	loader string
 	loaded bool
@@ -125,8 +125,8 @@ func (c *conn) watch(session, frame string) {
 	c.frames[session] = frame
 }
 
-// follow notes a tab's new document, or that the newest has loaded. Load events from replaced documents or inner
-// frames are ignored. c.mu must be held.
+// follow records a tab's new document, or that the newest one is loaded. It ignores load events from replaced
+// documents and inner frames. c.mu must be held.
 func (c *conn) follow(m *message) {
 	var event struct{ FrameID, LoaderID, Name string }
 	if err := json.Unmarshal(m.Params, &event); err != nil || event.FrameID != c.frames[m.SessionID] {
@@ -158,7 +158,7 @@ func (c *conn) document(session string) (document, <-chan struct{}) {
 
 var errGone = errors.New("the browser has ended")
 
-// await waits until a tab's newest document has loaded and satisfies has.
+// await waits until a tab's newest document is loaded and satisfies has.
 func (c *conn) await(session string, has func(document) bool) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()

@@ -18,7 +18,7 @@ func newCanvas(width, height int, seed string) *canvas {
 	for _, c := range []byte(seed) {
 		a = (a ^ uint64(c)) * b
 	}
-	return &canvas{width: width, height: height, random: rand.New(rand.NewPCG(a, b))} // the same pictures every time
+	return &canvas{width: width, height: height, random: rand.New(rand.NewPCG(a, b))} // always the same pictures
 }
 
 func (c *canvas) between(least, most int) int { return least + c.random.IntN(most-least+1) }
@@ -49,7 +49,7 @@ func rect(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dh%dv%dh%dz", x, y, width, height, -width)
 }
 
-// spire is a triangle's path on base y.
+// spire is the path of a triangle on base y.
 func spire(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dl%d %dh%dz", x, y-height, width/2, height, -width)
 }

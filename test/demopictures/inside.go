@@ -148,7 +148,7 @@ func lobby() string {
 	return c.svg()
 }
 
-// street draws a city's map: 0.0425° in each direction.
+// street draws a city map: 0.0425° in each direction.
 func (p *city) street() string {
 	c := newCanvas(600, 600, "map "+p.name)
 	c.fill("#f1ede4", rect(0, 0, 600, 600))
@@ -173,7 +173,7 @@ func (p *city) street() string {
 	return c.svg()
 }
 
-// mark draws the hotel site's mark: a lantern.
+// mark draws the hotel site's lantern.
 func mark() string {
 	c := newCanvas(64, 64, "mark")
 	c.fill("#b3412a", "M16 0h32q16 0 16 16v32q0 16-16 16H16Q0 64 0 48V16Q0 0 16 0z")

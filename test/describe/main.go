@@ -1,4 +1,4 @@
-// Command describe writes operations into the API descriptions of their services and of the server.
+// Command describe writes operations into the API descriptions.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Command picture draws docs/images/terminal.svg: it starts bin/holdfast in a temporary folder, types the README's
 // first commands, and shows the output.
 //
-//	make build && go run ./test/picture
+// \tmake build && go run ./test/picture
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package testpages serves pages of a test in the frame of the console, so that tests use its scripts
-// without waiting for the data of a server.
+// Package testpages serves test pages in the console's frame, so that tests use its scripts without waiting for a
+// server's data.
 package testpages
 
 import (
@@ -17,18 +17,18 @@ import (
 	"holdfast/internal/web"
 )
 
-// Console is a console with two pages of a test: "charts", and "part", of which a part changes.
+// Console is a console with two test pages: "charts", and "part", which updates a part of itself.
 type Console struct {
-	URL     string                 // of the console
-	Text    atomic.Pointer[string] // that the part shows; nil: the page does not exist any more
-	IsWhole atomic.Bool            // the page has no part that changes
-	Shown   atomic.Int64           // how often the page was shown
+	URL     string
+	Text    atomic.Pointer[string] // in the part; nil: the page is deleted
+	IsWhole atomic.Bool            // the page has no such part
+	Shown   atomic.Int64           // page views
 }
 
-// Show changes the text that the part shows.
+// Show changes the text in the part.
 func (c *Console) Show(text string) { c.Text.Store(&text) }
 
-// Start starts a console, which ends with the test, with an admin token.
+// Start starts a console with an admin token until the test ends.
 func Start(t *testing.T, token string) *Console {
 	t.Helper()
 	proxies, err := web.NewResolver("", nil)
@@ -63,7 +63,7 @@ func (c *Console) showPart(context.Context, *service.PageRequest) (*service.View
 	return &service.View{Blocks: []service.Block{&service.Live{Every: time.Second, Blocks: []service.Block{table}}}}, nil
 }
 
-// showCharts has two charts with a value for each minute of six hours, up to 09:59.
+// showCharts draws two charts with a value per minute over six hours, up to 09:59.
 func showCharts(context.Context, *service.PageRequest) (*service.View, error) {
 	requests := &service.Chart{Title: "Requests", Unit: "/s", Series: []service.Series{{Name: "Good"}, {Name: "Bad"}}}
 	sizes := &service.Chart{Title: "Sizes", Unit: "B", Series: []service.Series{{Name: "One"}}}

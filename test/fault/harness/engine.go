@@ -17,6 +17,7 @@ import (
 // Engine is a database engine.
 type Engine string
 
+// Database engines of the fault tests.
 const (
 	OnSQLite   Engine = "SQLite"
 	OnPostgres Engine = "PostgreSQL"

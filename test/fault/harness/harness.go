@@ -183,6 +183,7 @@ func (h *Harness) Finish() {
 	}
 }
 
+// Await waits until enough is closed, at most Bound.
 func (h *Harness) Await(enough <-chan struct{}) {
 	h.T.Helper()
 	if Pause(enough, Bound); !Closed(enough) && !h.T.Failed() {
@@ -209,7 +210,7 @@ func Must(t *testing.T, err error) {
 }
 
 type tally struct {
-	Rounds, Held                int // Held lasted until a write was refused
+	Rounds, Held                int // Held: until a write was refused
 	Acknowledged, There, absent int64
 	Reads, Refused, slowest     atomic.Int64 // reads in a round, 503s, and the longest wait for an answer
 }

@@ -97,6 +97,7 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 // A Result is the outcome of a client's step.
 type Result int
 
+// Results.
 const (
 	Nothing      Result = iota
 	Acknowledged        // write done

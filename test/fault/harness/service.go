@@ -88,6 +88,7 @@ type LargeOwner interface {
 	Uploaded(h *Instance, id string) *http.Request // status 200 if the upload was done
 }
 
+// Client is the work of a client in a round.
 type Client func(choose *rand.Rand)
 
 // Timeouts sets the timeouts for connections and statements.

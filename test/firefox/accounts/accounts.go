@@ -1,8 +1,8 @@
 // Package accounts is a stub of Firefox's accounts server: one account, in memory, over plain HTTP on loopback.
 //
 // It has no sign-in page or password protocol: a test passes SignIn's Credentials to the browser, like the page
-// finally would. The browser then requests OAuth tokens, its device list and its profile here, and the tokenserver
-// under test requests the key that signs the tokens.
+// would. The browser then requests OAuth tokens, its device list and its profile here, and the tokenserver under test
+// requests the key that signs the tokens.
 //
 // Hawk requests are identified by ID; their MACs are not checked, because this server's client is not under test.
 package accounts
@@ -27,7 +27,7 @@ const SyncScope = "https://identity.mozilla.com/apps/oldsync"
 
 const tokenLifetime = 6 * time.Hour
 
-// Server is the accounts server with its one account. It is an http.Handler.
+// Server is the accounts server with its only account. It is an http.Handler.
 type Server struct {
 	mux    *http.ServeMux
 	key    *rsa.PrivateKey
@@ -57,7 +57,7 @@ type grant struct {
 	generation      int64
 }
 
-// ScopedKey is the account's key for one scope, in the form the browser stores.
+// ScopedKey is the account's key for one scope, as stored by the browser.
 type ScopedKey struct {
 	Scope string `json:"scope"`
 	Kid   string `json:"kid"` // creation in ms, hyphen, fingerprint

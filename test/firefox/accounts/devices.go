@@ -67,13 +67,12 @@ func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session
 	answer(w, struct{}{})
 }
 
-// accountStatus is GET /v1/account/status: after its session is refused, a browser asks whether the account was
-// deleted.
+// accountStatus is GET /v1/account/status: a browser with a refused session asks whether the account was deleted.
 func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }
 
-// profile is the profile server's GET /v1/profile, for the browser's menu.
+// profile is GET /v1/profile of the profile server, for the browser's menu.
 func (s *Server) profile(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{
 		"uid":           s.account.uid,

@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// claims are an access token's claims. Times are Unix seconds.
+// Times are Unix seconds.
 type claims struct {
 	Subject    string `json:"sub"`
 	Issuer     string `json:"iss"`

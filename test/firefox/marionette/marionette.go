@@ -2,8 +2,8 @@
 // --remote-allow-system-access`.
 //
 // A packet over TCP is a decimal length, a colon and that many bytes of JSON. After the browser's greeting, the
-// client sends [0, id, command, parameters] and gets [1, id, error, result]. This package only supports tests of
-// browser services: one session, and scripts with the browser's permissions.
+// client sends [0, id, command, parameters] and gets [1, id, error, result]. This package supports only one session,
+// and scripts with the browser's permissions.
 package marionette
 
 import (
@@ -23,8 +23,7 @@ const protocolVersion = 3
 
 const maxPacket = 64 << 20
 
-// Client is a session with a browser, which accepts only one. It sends one command at a time and is not safe for
-// concurrent use.
+// Client is a browser's only session. It sends one command at a time and is not safe for concurrent use.
 type Client struct {
 	conn   net.Conn
 	in     *bufio.Reader
@@ -33,7 +32,7 @@ type Client struct {
 
 // Error is the browser's answer to a failed command.
 type Error struct {
-	Kind    string `json:"error"` // WebDriver error code, such as "javascript error"
+	Kind    string `json:"error"` // WebDriver error code, e.g. "javascript error"
 	Message string `json:"message"`
 	Stack   string `json:"stacktrace"`
 }
