@@ -65,7 +65,6 @@ func (w *bucketsLoad) limit(ctx context.Context, _ *options, e *engine, _ int) (
 	return openBucketsSQLite(ctx, w.s3Load)
 }
 
-// measureFiles prints the disk's own speed below the table.
 func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _ place, t *table) error {
 	window, runs := o.brief()
 	for _, n := range o.connections {
@@ -184,7 +183,6 @@ var (
 // pagesGoal: a page costs the same for any number of keys, give or take measurement noise.
 const pagesGoal = 0.75
 
-// measureKeys measures list pages by keys per bucket.
 func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	own, err := w.enable()
 	if err != nil {

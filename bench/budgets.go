@@ -90,7 +90,6 @@ func inBudgets(p *profile.Profile) (in, all int64) {
 	return in, all
 }
 
-// innermost returns the file of the innermost Holdfast function, or "".
 func innermost(s *profile.Sample) string {
 	for _, l := range s.Location {
 		for _, line := range l.Line { // inlined functions first

@@ -96,7 +96,6 @@ func refused(method, path string, resp *http.Response) error {
 	return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
 }
 
-// exchange is send without the response body.
 func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
 	if body == nil {
 		return c.transfer(ctx, method, path, http.NoBody, 0, records, to)
@@ -104,7 +103,6 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 	return c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), records, to)
 }
 
-// transfer is exchange for a streamed body.
 func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, records string, to io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, body)
 	if err != nil {

@@ -33,7 +33,6 @@ func (s *side) operation(name string) *operation {
 const compareHead = "| work | engine | connections | ops/s | %s | ratio | p50 | %[1]s | p99 | %[1]s | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
 	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 
-// compare measures two binaries in alternating windows and prints the ratios of their medians.
 func compare(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
 	fmt.Fprintf(out, compareHead, "before")

@@ -88,7 +88,6 @@ func withDatabase(base, name string) string {
 	return u.String()
 }
 
-// newCitus creates a database on each node of base's cluster.
 func newCitus(ctx context.Context, base, name string) (string, error) {
 	var nodes []string // coordinator first
 	var joins []string
@@ -276,7 +275,6 @@ func removeFile(target string) {
 	}
 }
 
-// limit deletes a copy's rows and reinserts them without Holdfast.
 func (c *copied) limit(ctx context.Context, target string) (rows int, took time.Duration, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {

@@ -146,7 +146,6 @@ func (w *diskWork) measure(ctx context.Context, o *options, s *server, of servic
 	return nil
 }
 
-// diskOwner is the records per owner, below the namespace limit.
 const diskOwner = 4000
 
 func (w *diskWork) write(ctx context.Context, s *server, of service, records int) error {

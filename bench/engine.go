@@ -126,7 +126,6 @@ func (e *engine) settle(ctx context.Context, file string) error {
 	})
 }
 
-// withFile opens a SQLite file that may be in use.
 func withFile(file string, fn func(*sqlite.Conn) error) error {
 	c, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
 	if err != nil {

@@ -42,7 +42,6 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 // extFirst precedes the number of the first install: 12 digits, like the end of a UUID.
 const extFirst = 100_000_000_000
 
-// UUID prefixes.
 const (
 	extTenant  = "00000000-0000-4000-8000-"
 	extInstall = "00000000-0000-4000-9000-"

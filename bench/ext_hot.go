@@ -111,7 +111,6 @@ func (w *extLoad) measureHotAt(ctx context.Context, o *options, servers []*serve
 
 func (r *hotRow) ops() float64 { return median(r.samples, func(s hotSample) float64 { return s.ops }) }
 
-// hotWindow adds a window to a row. It counts 503s separately.
 func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWork, n int, window time.Duration, r *hotRow) error {
 	var owners []credentials
 	for i := range n {

@@ -157,7 +157,6 @@ const (
 	extPageShare = 1 << 20 / extKeys // bytes of a value sent together
 )
 
-// extPgList replaces names with numbers, like the service.
 var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid", "@namespace", "$3::text", "@after", "$4::text", "@from", "$5::text",
 	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
 	Replace(extPgFrom) + "key LIMIT $10::bigint"

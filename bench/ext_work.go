@@ -9,7 +9,6 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// Extension storage works in the table.
 const (
 	workExtPut       = "ext put 500 B"
 	workExtPutSchema = "ext put 500 B, schema of 1 KB"
@@ -103,7 +102,6 @@ func (w *extWork) op(i int) []extOp {
 	return []extOp{one}
 }
 
-// extGoals returns the goals for puts, on PostgreSQL only.
 func extGoals(ratio float64, cpu time.Duration) map[string]goal {
 	return map[string]goal{"postgres": {ratio, cpu}}
 }

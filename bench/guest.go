@@ -281,8 +281,6 @@ func (g *guestBench) closed(ctx context.Context, to guestSide, window time.Durat
 	})
 }
 
-// measureBare compares session reads on Redis with a handler that only sends the same commands, in alternating
-// windows.
 func (g *guestBench) measureBare(ctx context.Context) error {
 	listen, err := testdb.FreePort()
 	if err != nil {
@@ -336,7 +334,6 @@ func (g *guestBench) measureBare(ctx context.Context) error {
 	return nil
 }
 
-// measureSessions measures the memory of in-process sessions with preferences.
 func (g *guestBench) measureSessions() error {
 	n := g.o.size.guests
 	heap := func() uint64 {

@@ -15,7 +15,6 @@ import (
 	load "holdfast/internal/workload/guest"
 )
 
-// Environment variables that start the bare handler instead.
 const (
 	guestBareListen = "HOLDFAST_BENCH_BARE_LISTEN"
 	guestBareRedis  = "HOLDFAST_BENCH_BARE_REDIS"

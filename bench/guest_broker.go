@@ -93,7 +93,6 @@ func (b *guestBroker) receive(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); <-ended }, nil
 }
 
-// await waits for n messages since drain, and fails after a minute without messages.
 func (b *guestBroker) await(ctx context.Context, n int) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -170,11 +169,10 @@ func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSa
 	return append(before, got), nil
 }
 
-// publishBehind measures a server start with pending events.
 func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error {
 	g.s.stop()
 	n := g.o.size.events
-	g.broker.runs++ // gives each run its own IDs
+	g.broker.runs++
 	var err error
 	if g.s.engine.postgres != nil {
 		err = errors.Join(g.s.engine.exec(ctx, fmt.Sprintf(pgGuestEvents, g.broker.runs, n)), g.s.engine.settle(ctx, ""))

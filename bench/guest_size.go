@@ -39,7 +39,6 @@ var guestTables = []string{"wishlist_anonymous", "session_seen", "handoff_replay
 
 const guestOfSession = 10
 
-// measureGuestSize measures bytes per row of each table, and per session in hot state.
 func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	internal, err := testdb.FreePort()
 	if err != nil {
@@ -227,7 +226,7 @@ func openRedis(ctx context.Context) (hot backend.Hot, used func() (int64, error)
 	}, func() { db.Close(); server.Remove() }, nil
 }
 
-// guestHotSize measures n sessions with preferences, then with recently viewed properties.
+// guestHotSize measures sessions with preferences, then with recently viewed properties.
 func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error {
 	open := openMemory
 	if where == "Redis" {

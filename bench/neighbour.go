@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// neighbours are two clients of a service: an attacker and a normal one.
 type neighbours struct {
 	service
 	title   string
@@ -32,7 +31,6 @@ type damage struct {
 	sent            sync.WaitGroup // done when a caller is about to send its first request
 }
 
-// neighbourGoal limits a neighbour's p99 during an attack.
 const neighbourGoal = 100 * time.Millisecond
 
 func neighbourHead(o *options, out io.Writer) {

@@ -34,7 +34,6 @@ func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
 	return credentials{Endpoint: first.Endpoint, sign: w.signer(key)}, err
 }
 
-// fill creates the attacker's long keys and the neighbour's object.
 func (w neighbourBuckets) fill(ctx context.Context, _ *engine, owners []credentials) error {
 	attacker, err := dial(ctx, owners[0])
 	if err != nil {

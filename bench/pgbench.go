@@ -15,7 +15,6 @@ import (
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench runs a script and returns its rate per second.
 func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
 	program, err := findPgbench()
 	if err != nil {

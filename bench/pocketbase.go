@@ -126,7 +126,6 @@ func (p *pocketBase) limit(context.Context, *options, *engine, int) (limit, erro
 	return nil, errors.New("PocketBase is not compared with a limit")
 }
 
-// fill creates the operations' records, shared by all users.
 func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) error {
 	all, hangUp, err := dialAll(ctx, owners[:1])
 	if err != nil {
@@ -154,7 +153,6 @@ func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) 
 	return nil
 }
 
-// operations are those that PocketBase supports, too.
 func (p *pocketBase) operations() []operation {
 	body := []byte(`{"value":` + extValue + `}`)
 	record := func(i int) string { return "/" + p.ids[i/extKeys%len(p.ids)][i%extKeys] }

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// profile saves a CPU profile of the server during a window, if o.profiles is set.
 func (s *server) profile(ctx context.Context, o *options, name string, load func(more) error) error {
 	if o.profiles == "" {
 		return nil

@@ -25,7 +25,6 @@ type report struct {
 	begin    string
 }
 
-// part measures and replaces its results in the document.
 func (r *report) part(name string, measure func(out io.Writer) error) error {
 	var text bytes.Buffer
 	out := io.MultiWriter(&text, r.terminal)

@@ -41,7 +41,6 @@ func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
 	fmt.Fprintln(out, "| rows of the server | of an owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
 }
 
-// spread returns up to most numbers, evenly spread over n owners.
 func spread(first, n, most int) (numbers []int) {
 	most = min(n, most)
 	for i := range most {

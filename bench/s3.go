@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// S3 works in the tables.
 const (
 	workPutSmall   = "s3 PUT 4 KiB"
 	workGetSmall   = "s3 GET 4 KiB"
@@ -87,7 +86,6 @@ func (w *s3Load) newKey() string {
 
 func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
 
-// listKey returns a key in one of s3Groups folders.
 func (w *s3Load) listKey(i int) string {
 	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
 }

@@ -45,7 +45,6 @@ func (m *mixed) step(newKey func() string, send func(method, key string) error) 
 	return err
 }
 
-// newMixed returns the mixed works by object size. The caller creates the objects.
 func (w *s3Load) newMixed() map[int]*mixed {
 	all := map[int]*mixed{}
 	for size, objects := range map[int]int{s3Mixed: w.size.reads, s3Middle: w.size.reads / 4} {

@@ -9,7 +9,6 @@ import (
 // service is a measured service. Everything else is shared: servers, connections, alternating windows, CPU times and
 // tables.
 type service interface {
-	// settings are environment variables for the server.
 	settings(e *engine) []string
 
 	// owner returns the n-th data owner's credentials, from 1.
@@ -17,13 +16,11 @@ type service interface {
 
 	operations() []operation
 
-	// fill creates the operations' data through the server.
 	fill(ctx context.Context, e *engine, owners []credentials) error
 
 	limit(ctx context.Context, o *options, e *engine, owners int) (limit, error)
 }
 
-// optional is a service that is disabled by default.
 type optional interface {
 	enable() ([]string, error)
 }

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Sync operations in the table.
 const (
 	workPut    = "PUT 500 B"
 	workPost   = "POST 100 × 500 B"
@@ -66,7 +65,6 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 
 func (w *syncLoad) operations() []operation {
 	fixed := func(path string) func(int) string { return func(int) string { return path } }
-	// request checks X-Weave-Records.
 	request := func(method string, path func(int) string, body []byte, records string) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, i int) error {
 			_, err := c.send(ctx, method, path(i), body, records)
@@ -102,7 +100,6 @@ func (w *syncLoad) operations() []operation {
 	}
 }
 
-// records returns the operations' records by collection.
 func (w *syncLoad) records(e *engine) map[string]int {
 	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
 	if e.spanner == nil {
@@ -177,7 +174,6 @@ type found struct {
 
 const infoRows = 4
 
-// now returns the time as the tables store it.
 func now() time.Time { return time.Now().UTC() }
 
 func ids(n int) []string {

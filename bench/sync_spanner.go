@@ -148,7 +148,6 @@ func (l *syncSpanner) transaction(ctx context.Context, query string, p map[strin
 // never returns the expiry of permanent records.
 func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
 
-// write is a PUT or POST of existing records.
 func (l *syncSpanner) write(ctx context.Context, user, coll int64, ids []string, least int) error {
 	uid, kid := spKey(user)
 	stamp := now().Truncate(10 * time.Millisecond)

@@ -93,7 +93,6 @@ func (l *syncSQLite) window(ctx context.Context, operation string, callers int, 
 	return rate(ctx, callers, lasting(d), step)
 }
 
-// put does a PUT's full work, including reads.
 func (l *syncSQLite) put(ctx context.Context, caller, i int) error {
 	user, coll, now := 1+int64(caller), collectionIDs[putCollection], time.Now().UnixMilli()
 	var row int64

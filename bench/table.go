@@ -79,7 +79,6 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000
 
 func mb(bytes int64) string { return fmt.Sprintf("%d MB", bytes>>20) }
 
-// thousands formats e.g. 10,000.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	var out strings.Builder

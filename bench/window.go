@@ -11,7 +11,6 @@ import (
 
 type step func(ctx context.Context, caller, i int) error
 
-// more reports whether a caller continues with its i-th step.
 type more func(i int, elapsed time.Duration) bool
 
 func lasting(window time.Duration) more {

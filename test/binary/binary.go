@@ -18,7 +18,6 @@ import (
 	"time"
 )
 
-// path is HOLDFAST_BIN, or the binary built by Main.
 var path string
 
 // ProgramsVar names Build's output folder. A test that restarts its own program sets it for the new process.
@@ -86,7 +85,7 @@ func Build(t *testing.T, pkg string) string {
 	return program
 }
 
-// Programs returns Build's output folder.
+// Programs is Build's output folder.
 func Programs() string { return programs.dir }
 
 // Path returns the binary's path.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Certificate writes a certificate and key for 127.0.0.1, localhost, example.org and *.s3.example.org, and returns
-// their paths and a client that trusts it.
+// Certificate writes a certificate and key for 127.0.0.1, localhost, example.org and *.s3.example.org, and returns a
+// client that trusts it.
 func Certificate(t *testing.T) (cert, key string, client *http.Client) {
 	t.Helper()
 	certPEM, keyPEM, err := testdb.SelfSigned(&x509.Certificate{

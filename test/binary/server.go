@@ -50,7 +50,6 @@ func Migrate(t *testing.T, data string, vars ...string) {
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
 	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 
-// s3Announced matches the S3 listener in the same message.
 var s3Announced = regexp.MustCompile(`(?m)^  s3 +\w+://(\S+)$|"s3":"\w+://([^"]+)"`)
 
 // Launch starts a server, by default on free ports, and waits until it is alive.

@@ -319,7 +319,6 @@ func (p *Page) Scheme(t *testing.T, scheme string) {
 // page was opened. Error responses are not included, because a page may expect them.
 func (p *Page) Problems() []string { return p.conn.problems(p.session) }
 
-// exception is Runtime.ExceptionDetails.
 type exception struct {
 	Text       string
 	URL        string

@@ -158,7 +158,6 @@ func (c *conn) document(session string) (document, <-chan struct{}) {
 
 var errGone = errors.New("the browser has ended")
 
-// await waits until a tab's newest document is loaded and satisfies has.
 func (c *conn) await(session string, has func(document) bool) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()

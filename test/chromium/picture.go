@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// largestPicture limits a picture in the documents, in bytes.
 const largestPicture = 60_000
 
 func (p *Page) capture(t *testing.T, options map[string]any) []byte {

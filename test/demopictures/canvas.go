@@ -18,7 +18,7 @@ func newCanvas(width, height int, seed string) *canvas {
 	for _, c := range []byte(seed) {
 		a = (a ^ uint64(c)) * b
 	}
-	return &canvas{width: width, height: height, random: rand.New(rand.NewPCG(a, b))} // always the same pictures
+	return &canvas{width: width, height: height, random: rand.New(rand.NewPCG(a, b))}
 }
 
 func (c *canvas) between(least, most int) int { return least + c.random.IntN(most-least+1) }
@@ -49,12 +49,10 @@ func rect(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dh%dv%dh%dz", x, y, width, height, -width)
 }
 
-// spire is the path of a triangle on base y.
 func spire(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dl%d %dh%dz", x, y-height, width/2, height, -width)
 }
 
-// dome is half an ellipse on base y.
 func dome(x, y, radius, height int) string {
 	return fmt.Sprintf("M%d %da%d %d 0 0 1 %d 0z", x-radius, y, radius, height, 2*radius)
 }
@@ -63,7 +61,6 @@ func disc(x, y, radius int) string {
 	return fmt.Sprintf("M%d %da%d %d 0 1 0 %d 0a%d %d 0 1 0 %d 0z", x-radius, y, radius, radius, 2*radius, radius, radius, -2*radius)
 }
 
-// arch is an opening with a round top on base y.
 func arch(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dv%da%d %d 0 0 1 %d 0v%dz", x, y, -(height - width/2), width/2, width/2, width, height-width/2)
 }
@@ -78,7 +75,6 @@ func (c *canvas) ridge(y, height, step int) string {
 	return b.String()
 }
 
-// peaks returns paths of mountains and their snow.
 func (c *canvas) peaks(y, height, step int) (rock, snow string) {
 	var r, s strings.Builder
 	fmt.Fprintf(&r, "M0 %dV%d", c.height, y-height/3)
@@ -102,7 +98,6 @@ func (c *canvas) dashes(color string, height int, dashes, path string) {
 	fmt.Fprintf(c, `<path stroke="%s" stroke-width="%d" stroke-dasharray="%s" d="%s"/>`, color, height, dashes, path)
 }
 
-// shade mixes a color with the night's.
 func shade(color string) string {
 	var r, g, b int
 	_, _ = fmt.Sscanf(color, "#%02x%02x%02x", &r, &g, &b)

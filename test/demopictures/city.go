@@ -180,7 +180,7 @@ func (p *city) picture(variant int) string {
 	}
 	c.fill(l.far, c.ridge(horizon-20, 60, 128))
 	left, shift := c.between(360, 384), 0
-	if variant == 1 { // mirrored
+	if variant == 1 {
 		left, shift = c.between(24, 40), 150
 	}
 	fmt.Fprintf(c, `<path fill="%s" transform="translate(%d 0)" d="%s"/>`, l.middle, shift, p.landmarks())

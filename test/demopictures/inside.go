@@ -173,7 +173,6 @@ func (p *city) street() string {
 	return c.svg()
 }
 
-// mark draws the hotel site's lantern.
 func mark() string {
 	c := newCanvas(64, 64, "mark")
 	c.fill("#b3412a", "M16 0h32q16 0 16 16v32q0 16-16 16H16Q0 64 0 48V16Q0 0 16 0z")

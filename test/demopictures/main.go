@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 )
 
-// folder is relative to the repository root.
 const folder = "internal/guest/httpapi/demo/pictures"
 
 func pictures() map[string]string {

@@ -139,7 +139,6 @@ func (n *names) finding(ctx context.Context, f maintenance.Finding) (o findingOu
 	return o, err
 }
 
-// auditPrinter prints the first findings of each kind.
 type auditPrinter struct {
 	first    map[maintenance.Problem][]findingOutput
 	repaired map[maintenance.Problem]int64

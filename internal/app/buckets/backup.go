@@ -24,7 +24,6 @@ const holdTime = 5 * time.Minute
 // nodesFolder is the backup folder for configured nodes. The node in the data folder keeps its name.
 const nodesFolder = Name + ".nodes"
 
-// files backs up, replicates and restores the bodies on file nodes.
 func (s *Buckets) files() *service.Files {
 	return &service.Files{
 		Hold: func(ctx context.Context) (context.Context, func(), error) { return s.maintenance.Hold(ctx, holdTime) },
@@ -64,7 +63,6 @@ func (s *Buckets) omitted(ctx context.Context) (lines []string, err error) {
 	return lines, err
 }
 
-// copyBodies copies all bodies on file nodes into a backup.
 func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done, total int64)) (copied service.Copied, err error) {
 	if err := s.nodes.load(ctx); err != nil {
 		return copied, err
@@ -80,7 +78,7 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	})
 }
 
-// restoreBodies copies a backup's bodies to the file nodes of a data folder, which has the same layout.
+// restoreBodies copies a backup's bodies to the file nodes of a data folder.
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
 	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)

@@ -102,7 +102,6 @@ func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error
 		errcode.Message(cause), b.Name, read, locked, first.VersionID(), printable(first.Name), until)
 }
 
-// nameLockedOf is nameLocked for an account with buckets.
 func (s *Buckets) nameLockedOf(ctx context.Context, id buckets.AccountID, cause error) error {
 	if !errors.Is(cause, buckets.ErrAccountHasBucket) {
 		return cause

@@ -43,7 +43,6 @@ func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s of account %s is created", in.Bucket, in.Account)}, err
 }
 
-// deletedBucket also says where copies of its objects remain.
 type deletedBucket struct {
 	bucketChange
 	service.Deleted
@@ -62,7 +61,7 @@ func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (d deletedBu
 	return d, err
 }
 
-// Bucket access, named like S3's canned ACLs.
+// Named like S3's canned ACLs.
 const (
 	accessPrivate = "private"
 	accessPublic  = "public-read"
@@ -151,7 +150,6 @@ func (in corsInput) Check() error {
 // noOrigins removes a bucket's CORS rules.
 const noOrigins = "none"
 
-// corsInputs maps CORS rule members to inputs.
 var corsInputs = map[string]string{"AllowedOrigin": "origins", "AllowedMethod": "methods", "AllowedHeader": "headers", "ExposeHeader": "expose", "MaxAgeSeconds": "max-age"}
 
 func (in corsInput) rule() buckets.CORSRule {

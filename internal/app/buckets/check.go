@@ -20,13 +20,11 @@ import (
 )
 
 const (
-	// inspectTime limits the wait for storage nodes.
 	inspectTime = 5 * time.Second
 	// lateGarbage is the delay after buckets.garbage_after before a warning.
 	lateGarbage = 24 * time.Hour
 )
 
-// inspect checks the storage nodes, garbage collection and access keys.
 func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
 	if !s.nodes.isLoaded() { // a command, not a server
 		if err := s.nodes.load(ctx); err != nil {
@@ -191,7 +189,6 @@ func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err er
 // mostKeys limits how many access keys a check decrypts. Key IDs are random.
 const mostKeys = 4 * buckets.MaxPage
 
-// inspectKeys checks that access key secrets can be decrypted.
 func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets keys"}
 	var total, wrong int64

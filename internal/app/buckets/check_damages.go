@@ -58,7 +58,6 @@ func countOf(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// inspectLost names the objects without a good copy.
 func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service.Finding, err error) {
 	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	seen := map[string]bool{}
@@ -67,7 +66,7 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 		if err != nil {
 			return nil, err
 		}
-		if seen[d.Path] { // another copy of the same body
+		if seen[d.Path] { // same body
 			continue
 		}
 		if seen[d.Path] = true; len(seen) > shownLost {
@@ -86,7 +85,6 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 	return append(found, last), nil
 }
 
-// damaged names the object of a damaged copy.
 func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) {
 	account, bucket, err := n.find(ctx, d.Owner, d.Bucket)
 	switch {
@@ -100,7 +98,6 @@ func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) 
 	return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(d.Name), d.ID), nil
 }
 
-// scrubSummary says when the scrubber last read all copies.
 func (s *Buckets) scrubSummary(all []buckets.Scrub) string {
 	if s.cfg.ScrubEvery == 0 {
 		return "copies are not read regularly (buckets.scrub_interval = 0)"

@@ -10,13 +10,12 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Field kinds with computed choices.
 const (
 	folderKind = "folder" // target of an object
 	rightKind  = "right"  // of an access key
 )
 
-// folderEntries limits the entries, including objects, that are read to find folders.
+// folderEntries limits the entries read to find folders.
 const folderEntries = 200
 
 func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {

@@ -75,7 +75,6 @@ func momentCell(m buckets.Moment) service.Cell {
 	return service.TimeCell(m.Time())
 }
 
-// usageCell shows n and its quota; 0 means no quota.
 func usageCell(n, quota int64, text func(int64) string) service.Cell {
 	if quota == 0 {
 		return service.TextCell(text(n))
@@ -91,7 +90,6 @@ func usageFacts(u buckets.BucketUsage) *service.Facts {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// publicEndpoint returns the S3 URL for clients, if configured.
 func (s *Buckets) publicEndpoint() string { return cmp.Or(s.client().Address, s.endpoint()) }
 
 func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
@@ -101,7 +99,6 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 	return a, b, err
 }
 
-// above returns links to the account, the bucket and the parent folders.
 func above(a buckets.Account, bucket, name string) []service.Link {
 	all := []service.Link{
 		{Text: "Buckets", To: "buckets"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
@@ -118,10 +115,9 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 	return all
 }
 
-// mostAbove limits these links.
 const mostAbove = 20
 
-// folderOf returns an object's folder with a trailing slash, or "".
+// folderOf includes the trailing slash.
 func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
@@ -209,7 +205,6 @@ func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []servi
 	}
 }
 
-// sent reads the version to send.
 func (s *Buckets) sent(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, v, err = s.version(ctx, r); err == nil && v.Marker {
 		err = buckets.ErrMarker

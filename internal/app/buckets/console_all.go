@@ -11,7 +11,7 @@ import (
 // allAccounts limits the accounts read per page: an account may be empty.
 const allAccounts = 100
 
-// showBuckets lists buckets by account and name. A cursor is ACCOUNT/BUCKET.
+// A cursor is ACCOUNT/BUCKET.
 func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	if s.opened == nil {
 		return nil, errDisabled
@@ -61,7 +61,6 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 	return view, nil
 }
 
-// accountsFrom reads accounts, starting with name.
 func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.Account, err error) {
 	if name != "" {
 		if a, err := s.opened.Account(ctx, name); err == nil {

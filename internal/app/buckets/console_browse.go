@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Values of "view".
 const (
 	viewList     = ""
 	viewGrid     = "grid"
@@ -54,7 +53,6 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	return page, nil
 }
 
-// viewsOf links to a folder's views: a grid for images, and a version list for versioned buckets.
 func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.PageRequest) service.Views {
 	v := service.Views{Label: "View", Current: "List"}
 	add := func(title, view string) {
@@ -73,7 +71,6 @@ func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.P
 	return v
 }
 
-// prefixOf returns a page's folder and the name prefix within it.
 func prefixOf(r *service.PageRequest) (folder, name string) {
 	prefix := r.Value("prefix")
 	folder = folderOf(prefix)
@@ -103,7 +100,7 @@ func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buc
 	return nil
 }
 
-// nameInFolder strips the folder from an entry's name. An object may be named like the folder.
+// nameInFolder strips the folder, which may be an object, too.
 func nameInFolder(name, folder string) string {
 	if in := strings.TrimPrefix(name, folder); in != "" {
 		return in
@@ -123,7 +120,6 @@ func folderCell(a buckets.Account, b buckets.Bucket, group, folder, view string)
 	return service.Cell{Icon: "folder", Text: nameInFolder(group, folder), To: service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", group, "view", view)}
 }
 
-// objectCell links to an object, with a thumbnail if it may have one.
 func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name string) service.Cell {
 	c := service.Cell{Icon: "file", Text: name, To: objectPage("object", a, b, o.Name, "")}
 	if strings.HasPrefix(o.ContentType, "image/") {
@@ -170,7 +166,6 @@ var copyFields = []service.Field{
 	{Name: "replace", Label: "Replace objects that exist", Checkbox: true},
 }
 
-// moveForm renames an object, or moves or copies it to another bucket.
 func moveForm(b buckets.Bucket, o *buckets.Object, keep map[string]string) *service.Form {
 	return &service.Form{
 		Title: "Rename, move or copy", Action: "move", Submit: "Move or copy", Keep: keep,

@@ -14,13 +14,11 @@ import (
 
 const (
 	bulkTime = 20 * time.Second // per request; the operator repeats it for the rest
-	bulkPage = 500              // objects per read
+	bulkPage = 500
 )
 
-// errLate stops a request after bulkTime.
 var errLate = errors.New("enough for a request")
 
-// chosen works on the objects of selected rows.
 type chosen struct {
 	s       *Buckets
 	account buckets.Account
@@ -29,7 +27,6 @@ type chosen struct {
 	done    int64
 }
 
-// choose reads a request's account and bucket, and names the selected rows for the log.
 func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen, keys []string, err error) {
 	keys = r.Values["key"]
 	if len(keys) == 0 {

@@ -30,7 +30,7 @@ const (
 func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
 	n := min(o.Length, most)
 	body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: n})
-	defer func() { _ = body.Close() }() // read only
+	defer func() { _ = body.Close() }()
 	text := make([]byte, n)
 	_, err := io.ReadFull(body, text)
 	return text, err
@@ -71,7 +71,6 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 // mostNested limits the depth of indented JSON: each level widens every line.
 const mostNested = 20
 
-// indented indents JSON and returns other text unchanged.
 func indented(text []byte) string {
 	depth, d := 0, json.NewDecoder(bytes.NewReader(text))
 	for {
@@ -114,7 +113,7 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	return f, nil
 }
 
-// mayHaveThumbnail reports whether a list tries to show a thumbnail. It trusts the stored content type.
+// mayHaveThumbnail trusts the stored content type.
 func mayHaveThumbnail(o *buckets.Object) bool {
 	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
 }
@@ -188,7 +187,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// asFolder adds a trailing slash; "" is the bucket itself.
+// asFolder adds a trailing slash; "" is the bucket.
 func asFolder(name string) string {
 	if name != "" && !strings.HasSuffix(name, "/") {
 		name += "/"
@@ -196,7 +195,6 @@ func asFolder(name string) string {
 	return name
 }
 
-// uploadError names the failed file and counts the stored ones.
 func uploadError(name string, stored []string, err error) error {
 	code, text := errcode.Of(err), errcode.Message(err)
 	if code == errcode.Internal || text == "" {

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// move is a target for objects.
 type move struct {
 	bucket  buckets.Bucket
 	keep    bool
@@ -30,7 +29,6 @@ func (c *chosen) target(ctx context.Context, r *service.PageRequest) (m move, er
 	return m, about(r.Value("to-bucket"), err)
 }
 
-// did returns the verb for messages.
 func (m *move) did() string {
 	if m.keep {
 		return "copied"
@@ -87,7 +85,6 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 	return o, err
 }
 
-// moveAttempts limits how often move copies an object that keeps changing.
 const moveAttempts = 5
 
 // move copies an object, then deletes the original unless it has changed, in which case it starts over. It may be
@@ -138,7 +135,7 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 		put.Condition.NoneMatch.Any = !m.replace
 	}
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
-	defer func() { _ = body.Close() }() // read only
+	defer func() { _ = body.Close() }()
 	w, err := c.s.opened.PutObject(ctx, c.account.ID, m.bucket.BucketRef, put, newSummed(body, o.Checksum.Algorithm))
 	if errors.Is(err, buckets.ErrPrecondition) {
 		there, same, failed := c.copied(ctx, o, to, m)
@@ -152,7 +149,7 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 	return w.Object, nil
 }
 
-// copied reads the target and reports whether it is a complete copy of o.
+// copied reports whether the target is a complete copy of o.
 func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
 	there, err = c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, to)
 	if errors.Is(err, buckets.ErrNoObject) {
@@ -166,13 +163,12 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	}
 	// Multipart objects have no MD5, but their copies do.
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
-	defer func() { _ = body.Close() }() // read only
-	sum := md5.New()                    //nolint:gosec // as above
+	defer func() { _ = body.Close() }()
+	sum := md5.New() //nolint:gosec // as above
 	_, err = io.Copy(sum, body)
 	return there, bytes.Equal(there.MD5, sum.Sum(nil)), err
 }
 
-// summed computes a body's checksums as it is read.
 type summed struct {
 	io.Reader
 	md5       hash.Hash
@@ -180,8 +176,7 @@ type summed struct {
 	algorithm checksum.Algorithm
 }
 
-// newSummed computes an MD5, and the checksum named by algorithm unless it is "". The checksum of a multipart object
-// is wrong for its copy.
+// newSummed computes an MD5 and the given checksum, if any. The original's checksum may be a multipart one.
 func newSummed(body io.Reader, algorithm string) *summed {
 	c := &summed{md5: md5.New()} //nolint:gosec // as above
 	sums := []io.Writer{c.md5}

@@ -27,7 +27,6 @@ func wordOf(v *buckets.Version) string {
 	return noncurrentWord
 }
 
-// objectPage links to a page about an object; version "" is the current one.
 func objectPage(page string, a buckets.Account, b buckets.Bucket, name string, version buckets.VersionID) string {
 	return service.PageLink(page, "account", a.Name, "bucket", b.Name, "object", name, "version", string(version))
 }
@@ -47,7 +46,7 @@ func versionCells(a buckets.Account, b buckets.Bucket, v *buckets.Version, name 
 	return []service.Cell{first, service.TextCell(wordOf(v)), size, momentCell(v.Created)}
 }
 
-// listVersions is listObjects with all versions. A cursor is VERSION/NAME.
+// A cursor is VERSION/NAME.
 func (s *Buckets) listVersions(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	version, after, _ := strings.Cut(r.Value("after"), "/")
 	folder, name := prefixOf(r)
@@ -76,7 +75,6 @@ func (s *Buckets) listVersions(ctx context.Context, r *service.PageRequest, a bu
 	return nil
 }
 
-// versionsTable lists an object's versions with their actions.
 func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, shown *buckets.Version) (*service.Table, error) {
 	t := &service.Table{
 		Title: "Versions", Columns: []service.Column{{Title: "Created", Names: true}, {Title: "State"}, {Title: "Size", Number: true}, {Title: "Actions"}},

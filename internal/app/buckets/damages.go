@@ -19,7 +19,6 @@ func (s *Buckets) damageOperations() []operate.Operation {
 	}, on(s, s.listDamages))}
 }
 
-// damageState says whether a damaged copy can be repaired.
 type damageState buckets.DamageState
 
 func (d damageState) String() string {

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// deadHint is logged when an event is set aside.
 const deadHint = "run holdfast buckets dead-letters list to list such events, and holdfast buckets dead-letters retry-all to publish them"
 
 func (s *Buckets) deadLetterOperations() []operate.Operation {
@@ -49,7 +48,6 @@ type eventInput struct {
 	Event string `subject:"event" doc:"ID of the event"`
 }
 
-// eventID encodes the owner, stream and number of an event.
 func eventID(id outbox.ID) string {
 	bytes, err := hex.DecodeString(strings.ReplaceAll(id.Owner+id.Stream, "-", ""))
 	if err != nil { // not a UUID
@@ -123,7 +121,6 @@ func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []
 	return all, err
 }
 
-// deadDetail adds the fields that lists omit.
 type deadDetail struct {
 	deadOutput
 	Record json.RawMessage `json:"record" text:"Record" doc:"what the destination gets"`

@@ -36,7 +36,7 @@ func exifThumbnail(head []byte) []byte {
 	return nil
 }
 
-// tiffThumbnail returns the JPEG that the second TIFF directory points to, or nil.
+// tiffThumbnail follows the second TIFF directory.
 func tiffThumbnail(tiff []byte) []byte {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {
@@ -91,7 +91,7 @@ func turned(orientation uint32) []byte {
 	if orientation < 2 || orientation > 8 {
 		return start
 	}
-	const length = 34 // without the segment's marker
+	const length = 34
 	start = append(start, 0xff, exifMarker, 0, length)
 	start = append(append(start, exifHeader...), "MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00"...)
 	return append(start, byte(orientation), 0, 0, 0, 0, 0, 0)

@@ -106,7 +106,6 @@ func (in importInput) options(isServer bool) (imports.SourceOptions, error) {
 	return o, nil
 }
 
-// importProblem is an object that was not imported, or a note about a bucket.
 type importProblem struct {
 	Bucket string `json:"bucket" title:"Bucket" example:"photos"`
 	Key    string `json:"key,omitempty" title:"Key" zero:"-" example:"2026/cat.jpg"`

@@ -145,7 +145,6 @@ type keyDetail struct {
 
 func (k keyDetail) Offers(string) bool { return isKeyOpen(k.State) }
 
-// isKeyOpen reports whether a key can be changed and revoked.
 func isKeyOpen(state string) bool { return state == keyActive || state == keyExpired }
 
 func (k keyDetail) Notice() string { return "limits of access key " + k.AccessKey + " changed" }

@@ -20,7 +20,6 @@ type termsInput struct {
 	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, such as 720h" title:"Expires in"`
 }
 
-// noLimit removes a limit.
 const noLimit = "none"
 
 func (in termsInput) Check() error {
@@ -97,7 +96,6 @@ func givenList(all []string) []string {
 	return all
 }
 
-// parseNetwork parses a network or a single address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if n, err := netip.ParsePrefix(text); err == nil && !n.Addr().Is4In6() {
 		return n.Masked(), nil

@@ -182,7 +182,6 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 	return o
 }
 
-// ruleDid describes a rule's deletions; "" means none.
 func ruleDid(c buckets.Counts) string {
 	var all []string
 	if c.Objects > 0 {

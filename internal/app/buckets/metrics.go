@@ -36,7 +36,6 @@ type metrics struct {
 	backlog cached[buckets.Backlog]
 }
 
-// events are the event labels of holdfast_buckets_node_bodies_total.
 var events = []string{
 	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
 	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Unframed),

@@ -102,7 +102,6 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 	})
 }
 
-// scrubShare returns the finished fraction of a pass.
 func scrubShare(s buckets.Scrub) float64 {
 	if s.Done || s.Total == 0 {
 		return 1

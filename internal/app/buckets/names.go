@@ -62,7 +62,6 @@ func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, 
 	}
 }
 
-// subject names a finding's object or file, with the body version.
 func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
 	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
 	switch {

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// showAuditLink links to the audits, which restore copies.
 func showAuditLink(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Links{All: []service.Link{{Text: "Audit and repair copies", To: "audits"}}}}}, nil
 }
@@ -62,7 +61,6 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 	return fn(ctx)
 }
 
-// knownNode finds a node that is not removed.
 func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok bool, err error) {
 	all, err := s.nodes.service.Nodes(ctx)
 	i := slices.IndexFunc(all, func(n buckets.Node) bool { return n.ID == id && n.State != buckets.NodeRemoved })
@@ -118,7 +116,6 @@ func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, e
 	return nodeChange{n.ID}, s.nodes.service.SetNode(ctx, n)
 }
 
-// isNode checks that the node's marker is at its URL.
 func isNode(ctx context.Context, n buckets.Node) error {
 	d, err := openDriver(n, "")
 	if err != nil {
@@ -134,7 +131,6 @@ type nodesInput struct {
 
 type nodeState string
 
-// shownState lets the console mark inactive and failing nodes.
 type shownState struct {
 	state   nodeState
 	problem nodeProblem
@@ -178,7 +174,6 @@ type nodeOutput struct {
 	Problem  nodeProblem    `json:"problem,omitempty" title:"Problem"`
 }
 
-// scrubPass is the scrubber's progress on a node.
 type scrubPass struct {
 	isComplete   bool
 	bytes, total int64
@@ -216,7 +211,6 @@ func (s *Buckets) listNodes(ctx context.Context, in nodesInput) (all []nodeOutpu
 	return all, err
 }
 
-// nodeList returns the nodes that are not removed, by ID.
 func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {

@@ -27,7 +27,6 @@ const (
 	refreshEvery = 10 * time.Second
 )
 
-// localNode is the only node of a server without configured nodes.
 const localNode = "local:1"
 
 // nodes keeps the cluster's nodes, from the configuration and the database. A configured node is initialized when the
@@ -70,7 +69,6 @@ func (n *nodes) run(ctx context.Context) {
 	}
 }
 
-// reload calls load and logs its error; the server tries again later.
 func (n *nodes) reload(ctx context.Context) {
 	err := n.load(ctx)
 	if ctx.Err() != nil {
@@ -202,7 +200,6 @@ func (n *nodes) working() (total, works int, reason string) {
 
 var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets nodes add")
 
-// configured returns the URLs of the configured nodes, or of localNode.
 func (n *nodes) configured() map[string]string {
 	if len(n.cfg.Nodes) > 0 {
 		all := map[string]string{}
@@ -226,7 +223,6 @@ func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	return n.initialize(ctx, node)
 }
 
-// initialize turns a folder or a bucket into a node and adds it to the database.
 func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	u, err := url.Parse(node.URL)
 	if err != nil {
@@ -243,7 +239,6 @@ func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	return n.service.SetNode(ctx, node)
 }
 
-// use passes the nodes to the cluster and closes unused drivers.
 func (n *nodes) use(all map[string]buckets.Node) error {
 	var list []blobs.Node
 	next := map[string]opened{}

@@ -68,7 +68,6 @@ type nameFilterJSON struct {
 	Value string `json:"Value"`
 }
 
-// of returns a target's rules and the ARN field of a rule.
 func (n *notificationJSON) of(t buckets.Target) (rules *[]ruleJSON, arn func(*ruleJSON) *string) {
 	switch t {
 	case buckets.TargetTopic:

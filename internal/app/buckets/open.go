@@ -86,7 +86,6 @@ func (s *Buckets) Service() service.Service {
 	}
 }
 
-// store is implemented by every backend.
 type store interface {
 	buckets.Backend
 	buckets.Nodes
@@ -176,7 +175,6 @@ func (s *Buckets) reload(next service.Config, _ time.Duration) {
 	s.opened.Reload(limits(c))
 }
 
-// ready checks the database with reached, then the storage nodes.
 func (s *Buckets) ready(reached func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := reached(ctx); err != nil {
@@ -205,7 +203,6 @@ func (s *Buckets) client() service.Client {
 	return c
 }
 
-// jobs free the space of deleted data.
 func (s *Buckets) jobs() []sweep.Job {
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
@@ -235,7 +232,6 @@ func (s *Buckets) jobs() []sweep.Job {
 	}
 }
 
-// firstAccount is created in a new database.
 const firstAccount = "main"
 
 // needKeySecret fails if the key secret was generated for this process only, as in a command before the server's
@@ -312,7 +308,6 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 // listen returns the open listener's address, or else its setting.
 func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.OpenAddress(Listener), s.cfg.Listen) }
 
-// endpoint returns the listener's URL on this machine.
 func (s *Buckets) endpoint() string {
 	host, port, _ := net.SplitHostPort(s.listen())
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
@@ -351,7 +346,6 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// report counts a read's findings about a body's copies.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem != blobs.Lost {
 		s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()

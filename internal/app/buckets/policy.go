@@ -56,7 +56,6 @@ func (s *Buckets) showPolicy(ctx context.Context, in bucketInput) (o policyOutpu
 	return o, nil
 }
 
-// blocksOf names the set flags.
 func blocksOf(b buckets.PublicAccessBlock) string {
 	var all []string
 	for _, flag := range []struct {

@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// presigner presigns URLs with AWS Signature Version 4.
+// presigner uses AWS Signature Version 4.
 type presigner struct {
 	endpoint, region string
 	key              newKey
 }
 
-// link returns a URL that lets anyone read an object until it expires.
 func (p presigner) link(bucket, object string, now time.Time, expires time.Duration) string {
 	_, host, _ := strings.Cut(p.endpoint, "://")
 	at := now.UTC().Format("20060102T150405Z")

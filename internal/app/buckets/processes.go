@@ -68,7 +68,6 @@ func (p *processes) unregister(clean bool) {
 
 const lockExtension = ".lock"
 
-// run calls sweep at the start and regularly, until ctx ends.
 func (p *processes) run(ctx context.Context, every time.Duration) {
 	every = cmp.Or(every, time.Minute)
 	for {
@@ -116,7 +115,6 @@ func (p *processes) sweep(ctx context.Context) error {
 	return err
 }
 
-// remove removes the temporary files with one of the prefixes.
 func (p *processes) remove(ctx context.Context, prefixes map[string]bool) error {
 	removed := 0
 	for _, node := range p.nodes.scrubbed(false) {

@@ -52,7 +52,6 @@ func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return found, err
 }
 
-// backlogs counts unpublished and set-aside events.
 func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p.boxes)) {
 		waiting, err := service.WaitingCell(ctx, p.boxes[name], p.s.deps.Clock())
@@ -68,7 +67,6 @@ func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err err
 	return append(facts, service.Fact{Name: "Notifications set aside", Cell: service.DeadCell(n)}), nil
 }
 
-// probe checks all destinations concurrently.
 func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	names := slices.Sorted(maps.Keys(s.cfg.Destinations))
 	found := make([]service.Finding, len(names))
@@ -164,7 +162,6 @@ func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// recordSink sends a broker the S3 record of each event.
 type recordSink struct{ outbox.Sink }
 
 func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {

@@ -21,7 +21,6 @@ type ruleInput struct {
 	Rule string `subject:"rule" doc:"ID of the rule"`
 }
 
-// ruleTerms are the parts of a lifecycle rule that operators set.
 type ruleTerms struct {
 	Prefix     string `flag:"prefix" title:"Objects that begin with" doc:"only objects whose names begin with this"`
 	Expire     int    `flag:"expire-days" title:"Delete objects after days" doc:"days after which objects are deleted; 0: never" least:"0" default:"0"`

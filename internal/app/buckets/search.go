@@ -65,7 +65,6 @@ func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []bucke
 	return all, err
 }
 
-// searchObjects searches every bucket with that name.
 func (s *Buckets) searchObjects(ctx context.Context, bucket, prefix string) (hits []service.Hit, err error) {
 	named, err := s.opened.Namesakes(ctx, bucket)
 	if err != nil {

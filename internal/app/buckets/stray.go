@@ -20,7 +20,6 @@ func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// isS3 reports whether an S3 client signed the request.
 func isS3(r *http.Request) bool {
 	authorization := r.Header.Get("Authorization")
 	return strings.HasPrefix(authorization, "AWS4-") || strings.HasPrefix(authorization, "AWS ") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")

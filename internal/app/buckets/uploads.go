@@ -39,7 +39,7 @@ type uploadOutput struct {
 
 var errAfter = &operate.InputError{Input: "after", Reason: "expected the cursor of a page"}
 
-// listUploads sorts by object and ID. A cursor is UPLOAD/NAME.
+// A cursor is UPLOAD/NAME.
 func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploadOutput, err error) {
 	q := buckets.UploadQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {

@@ -41,7 +41,6 @@ type versionsInput struct {
 	operate.Page[string]
 }
 
-// versionOutput is an object version or a delete marker.
 type versionOutput struct {
 	Object    string        `json:"object" title:"Object" subject:"object" example:"reports/2026.pdf"`
 	Version   string        `json:"version" title:"Version" subject:"version" example:"7ff9b3a2-7a40-7c00-8000-0123456789ab"`
@@ -68,7 +67,7 @@ type versionPage struct {
 
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
-// versionList sorts by object, newest first. A cursor is VERSION/NAME.
+// A cursor is VERSION/NAME.
 func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []listedVersion, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
@@ -175,7 +174,6 @@ type retainInput struct {
 	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a retention in governance mode"`
 }
 
-// noMode removes the retention.
 const noMode = "none"
 
 func (in retainInput) Check() error {
@@ -188,7 +186,6 @@ func (in retainInput) Check() error {
 	return nil
 }
 
-// lockMode returns "" for an unknown word.
 func lockMode(word string) buckets.LockMode {
 	if m := buckets.LockMode(strings.ToUpper(word)); (m == buckets.Governance || m == buckets.Compliance) && word == strings.ToLower(word) {
 		return m
@@ -230,7 +227,6 @@ type deleteVersionInput struct {
 	Bypass bool `flag:"bypass-governance" doc:"also a version in governance mode"`
 }
 
-// deletedVersion also says where copies remain.
 type deletedVersion struct {
 	versionChange
 	service.Deleted

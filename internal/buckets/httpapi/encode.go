@@ -22,7 +22,6 @@ func ofBucket(b *buckets.Bucket) bucketJSON {
 	return bucketJSON{b.ID, b.Name, b.Owner, formatMoment(b.Created), versioningStates[b.Versioning]}
 }
 
-// entryJSON is an object or a group of a page.
 type entryJSON struct {
 	Type string `json:"type"` // object or group
 	Name string `json:"name"`
@@ -57,7 +56,6 @@ type checksumJSON struct {
 	Composite bool   `json:"composite"`
 }
 
-// objectJSON is an object with all metadata.
 type objectJSON struct {
 	Name    string            `json:"name"`
 	Version buckets.VersionID `json:"version,omitempty"` // missing without versioning
@@ -76,7 +74,6 @@ type sharkJSON struct {
 	StorageID  string `json:"manta_storage_id"`
 }
 
-// garbageJSON is a deleted version with all metadata.
 type garbageJSON struct {
 	Name string `json:"name"`
 	versionJSON

@@ -125,7 +125,6 @@ func ofBody(e *sigv4.Error) *web.Refusal {
 	}
 }
 
-// problem is an error body.
 type problem struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`

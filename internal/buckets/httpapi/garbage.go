@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// batchJSON is a claimed batch of garbage.
 type batchJSON struct {
 	ID      *string       `json:"batch_id"`          // null without garbage
 	Expires string        `json:"expires,omitempty"` // set for a new batch

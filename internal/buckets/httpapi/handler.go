@@ -40,7 +40,6 @@ type exchange struct {
 	bucket    buckets.Bucket    // zero for createBucket and paths without a bucket
 }
 
-// noCache is the default Cache-Control.
 const noCache = "private, no-cache"
 
 // Serve implements web.Handler.
@@ -148,7 +147,6 @@ func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 // withSlot holds a slot while fn uses the database before the body is read.
 func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
-// nothing writes a 204.
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)
 	return nil

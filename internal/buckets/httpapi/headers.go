@@ -90,7 +90,6 @@ func checkHeaders(all map[string]string) error {
 	return nil
 }
 
-// parseRoles parses UUIDs.
 func parseRoles(list []string) ([]string, error) {
 	var roles []string
 	for _, s := range list {

@@ -95,7 +95,6 @@ func (x *exchange) listObjects() error {
 	return d.finishPage(page.More, last)
 }
 
-// Limits of a page with metadata.
 const (
 	metadataPage = 100
 	mostMetadata = 2*maxHeaders + maxRoles*36 + buckets.MaxExtra // bytes per object

@@ -7,8 +7,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// openAPI describes the API.
-//
 //go:embed openapi.json
 var openAPI []byte
 

@@ -49,7 +49,6 @@ func (x *exchange) limit() (int, error) {
 	return n, nil
 }
 
-// conditional lists the headers of RFC 9110, section 13.1.
 var conditional = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
 
 // noCondition rejects conditional headers of a write that does not support them, because the client relies on them.

@@ -79,7 +79,6 @@ func parseRoute(path string) (rt route, err error) {
 	return rt, nil
 }
 
-// inAccount parses the path after buckets/.
 func inAccount(account string, s []string) (rt route) {
 	rt.account = account
 	switch {

@@ -11,8 +11,8 @@ import (
 // listStream streams a response with a list, e.g. {"items":[...],"next_marker":...}.
 type listStream struct {
 	blocks *web.Blocks
-	b      []byte // current block
-	count  int    // written items
+	b      []byte
+	count  int
 }
 
 // newList begins a response with the text before its list.
@@ -43,7 +43,6 @@ func (s *listStream) text(t string) (err error) {
 	return err
 }
 
-// finish writes the text after the list.
 func (s *listStream) finish(after string) error {
 	if err := s.text(after + "\n"); err != nil {
 		return err

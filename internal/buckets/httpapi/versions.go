@@ -18,7 +18,6 @@ const (
 
 var versioningStates = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
 
-// errMarker refuses to read a delete marker.
 var errMarker = web.Refuse(http.StatusNotFound, codeNoObject, "the version is a delete marker")
 
 func (x *exchange) updateBucket() error {
@@ -57,7 +56,6 @@ func parseVersioning(body []byte) (buckets.Versioning, error) {
 	return buckets.Versioning(at), nil
 }
 
-// version returns the requested version, or "".
 func (x *exchange) version() (buckets.VersionID, error) {
 	if !x.query.Has("version") {
 		return "", nil
@@ -65,7 +63,6 @@ func (x *exchange) version() (buckets.VersionID, error) {
 	return buckets.ParseVersionID(x.query.Get("version"))
 }
 
-// read reads the requested object or version.
 func (x *exchange) read() (o buckets.Object, err error) {
 	id, err := x.version()
 	if err != nil {
@@ -95,7 +92,6 @@ func (x *exchange) writeVersionID(id buckets.VersionID) {
 	}
 }
 
-// versionEntryJSON is a listed version or delete marker.
 type versionEntryJSON struct {
 	Type     string            `json:"type"` // version or delete_marker
 	Name     string            `json:"name"`

@@ -21,7 +21,6 @@ func (s *Store) accounts(ctx context.Context, st pgdb.Statement, args ...any) (a
 	return all, err
 }
 
-// oneAccount returns ErrNoAccount if there is no row.
 func (s *Store) oneAccount(ctx context.Context, st pgdb.Statement, arg string) (buckets.Account, error) {
 	all, err := s.accounts(ctx, st, arg)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// bucketRow is a row of bucketColumns.
 type bucketRow struct {
 	id, name, owner string
 	created         pgtype.Timestamptz
@@ -40,7 +39,6 @@ func (r *bucketRow) bucket() (buckets.Bucket, error) {
 	return b, err
 }
 
-// bucketLock decodes manta_bucket.object_lock.
 func bucketLock(text *string) (l buckets.BucketLock, err error) {
 	if text == nil {
 		return l, nil
@@ -140,7 +138,6 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) ([]bu
 	return s.readBuckets(ctx, sqlFindBuckets, prefix, prefix+afterNames, limit)
 }
 
-// afterNames sorts after every character of a bucket name.
 const afterNames = "~"
 
 // Namesakes implements buckets.Store.

@@ -57,7 +57,6 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, nil
 }
 
-// resultOf decodes the result code in the first column.
 func resultOf(columns []*string) error {
 	if len(columns) == 0 || columns[0] == nil {
 		return errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
@@ -83,7 +82,6 @@ func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
 	return done, err
 }
 
-// deletion holds the arguments of bucket_delete_v2.
 type deletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -170,7 +168,6 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 	return done, nil
 }
 
-// batch is a call that deletes many objects of an unversioned bucket.
 type batch struct {
 	pgdb.Statement
 	args   []any
@@ -202,7 +199,6 @@ func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batc
 	return results, err
 }
 
-// deletions holds the arguments of bucket_delete_objects_v2.
 type deletions struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef

@@ -36,7 +36,6 @@ func (s *Store) Outbox(destination string) outbox.Box {
 // DeadEvents returns the events that were set aside.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db) }
 
-// appending holds the arguments of bucket_append_events_v1.
 type appending struct {
 	owner                           buckets.AccountID
 	streams, topics, keys, payloads []string
@@ -71,7 +70,6 @@ func appendEvents(tx *pgdb.Tx, owner buckets.AccountID, all []buckets.Event) err
 	return err
 }
 
-// appended wakes the relays after the commit.
 func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	for i := range all {
 		s.wake(all[i].Destination, string(owner), all[i].Stream)

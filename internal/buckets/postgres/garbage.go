@@ -52,7 +52,6 @@ func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, o
 	return all, err
 }
 
-// scanGarbage scans rows of garbageColumns and deletedColumns.
 type scanGarbage struct {
 	all *[]buckets.Garbage
 
@@ -164,7 +163,6 @@ func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garb
 	return n, err
 }
 
-// removal holds the arguments of bucket_remove_garbage_v1.
 type removal struct {
 	owner                        buckets.AccountID
 	claim                        string
@@ -249,7 +247,6 @@ func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []str
 	return n == 1, err
 }
 
-// placement holds the arguments of bucket_set_sharks_v1.
 type placement struct {
 	buckets.Reference
 	is []string

@@ -142,7 +142,6 @@ func (s *Store) expireVersion(ctx context.Context, k objectKey, o *buckets.Objec
 	return done, err
 }
 
-// expiring holds the arguments of bucket_expire_v2.
 type expiring struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef

@@ -45,7 +45,6 @@ func flags(c *buckets.Condition) (f int32) {
 	return f
 }
 
-// put holds the arguments of bucket_put_v3.
 type put struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef
@@ -148,7 +147,6 @@ func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done 
 	})
 }
 
-// moved is an imported write.
 type moved struct {
 	owner    buckets.AccountID
 	bucket   buckets.BucketID
@@ -215,7 +213,6 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	return b, o, err
 }
 
-// lock locks a bucket and an object name, or returns ErrNoBucket.
 func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string) error {
 	var locked bool
 	if _, err := tx.QueryRow(sqlLock, []any{string(owner), b.Name, string(b.ID), name}, &locked); err != nil {
@@ -275,7 +272,6 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return o, err
 }
 
-// updated holds the arguments of sqlUpdate.
 type updated struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID
@@ -370,7 +366,6 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return l.Page(), nil
 }
 
-// listing holds the arguments of bucket_list_v2.
 type listing struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// micros selects a time column as microseconds.
 func micros(column string) string {
 	return `(extract(epoch FROM ` + column + `) * 1000000)::bigint::text`
 }

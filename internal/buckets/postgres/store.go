@@ -162,7 +162,6 @@ func orNulls(f optional.Of[buckets.Frames]) (crc64, id pgtype.Int8) {
 	return pgtype.Int8{Int64: int64(f.Value.CRC64NVME), Valid: f.Set}, pgtype.Int8{Int64: int64(f.Value.ID), Valid: f.Set}
 }
 
-// sums scans sumColumns.
 type sums struct{ crc32c, crc64, id *int64 }
 
 func (s *sums) dest(before ...any) []any { return append(before, &s.crc32c, &s.crc64, &s.id) }

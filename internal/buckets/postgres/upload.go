@@ -48,7 +48,6 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	return err
 }
 
-// newUpload holds the arguments of bucket_create_upload_v1.
 type newUpload struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -86,7 +85,6 @@ func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Up
 	return scanUpload(columns)
 }
 
-// query is QueryRow on a database or transaction.
 type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
 
 // Upload implements buckets.Uploads.
@@ -118,7 +116,6 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 	})
 }
 
-// newPart holds the arguments of bucket_put_part_v2.
 type newPart struct {
 	upload buckets.UploadKey
 	buckets.Part
@@ -203,7 +200,6 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 	}
 }
 
-// groupBatch is the number of uploads read after a group.
 const groupBatch = 50
 
 // uploads reads a bucket's uploads after a name and ID, which need not exist. cut means that the rest exceeds most
@@ -284,7 +280,6 @@ func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets
 	return w, err == nil, err
 }
 
-// completion holds the arguments of bucket_complete_v2.
 type completion struct {
 	put
 	upload buckets.UploadID
@@ -300,7 +295,6 @@ func (c completion) write(a *pgdb.Args) {
 	a.Bigints("p_starts", len(c.used), func(i int) (int64, bool) { return c.used[i].Start, true })
 }
 
-// uploadWithParts reads an upload and its parts in order, or returns nil.
 func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *buckets.Upload, all []buckets.Part, err error) {
 	var (
 		kind    string
@@ -344,7 +338,6 @@ func hashOf(parts []buckets.Part) []byte {
 	return h.Sum(nil)
 }
 
-// made is the object assembled from an upload.
 type made struct {
 	buckets.Assembly
 	object buckets.Object
@@ -411,7 +404,6 @@ func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all 
 	return w, false, err
 }
 
-// assembling holds the arguments of bucket_assemble_v1.
 type assembling struct {
 	upload buckets.UploadKey
 	buckets.Assembly

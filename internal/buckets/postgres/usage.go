@@ -144,7 +144,6 @@ func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets
 	return buckets.Miscounts(t.counted, t.stored), nil
 }
 
-// tally collects the rows of sqlCount.
 type tally struct {
 	counted, stored map[buckets.BucketID]buckets.Usage
 

@@ -53,7 +53,6 @@ func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buc
 	return u.ApplyLock(o, l, momentOf(now))
 }
 
-// versionRow is a row of versionColumns.
 type versionRow struct {
 	columns    []*string
 	key        *string
@@ -147,7 +146,6 @@ func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u 
 	return o, err
 }
 
-// updatedVersion holds the arguments of sqlUpdateVersion.
 type updatedVersion struct {
 	updated
 	key buckets.VersionID
@@ -157,7 +155,6 @@ func (u updatedVersion) args() []pgdb.Arg {
 	return append(u.updated.args(), pgdb.Arg{Param: "version uuid", Value: string(u.key)})
 }
 
-// versionDeletion holds the arguments of bucket_delete_version_v1.
 type versionDeletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef

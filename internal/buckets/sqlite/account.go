@@ -158,7 +158,6 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	}, func(c *sqlite.Conn) error { return addKey(c, k) })
 }
 
-// isNewKey returns ErrKeyExists if the ID is in use.
 func isNewKey(c *sqlite.Conn, id string) error {
 	found, err := exists(c, sqlKey, id)
 	if err == nil && found {

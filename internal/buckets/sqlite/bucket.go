@@ -41,7 +41,6 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 	return b, errors.Join(err, column(r, 4, &b.Settings))
 }
 
-// bucketLock reads the object_lock column.
 func bucketLock(r *sqlite.Stmt, i int) (l buckets.BucketLock, err error) {
 	l.Enabled = !r.ColumnIsNull(i)
 	return l, column(r, i, &l)
@@ -195,7 +194,6 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all 
 	return all, err
 }
 
-// afterNames sorts after every character of a bucket name.
 const afterNames = "~"
 
 // Namesakes implements buckets.Store.

@@ -25,7 +25,6 @@ const (
 // Topics are destinations.
 var eventTable = outboxsqlite.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", ByTopic: true})
 
-// events appends events. Only the file's writer uses it.
 type events struct {
 	last int64 // highest number; 0: not read yet
 	wake func(destination, owner, stream string)
@@ -55,7 +54,6 @@ func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Ev
 	return nil
 }
 
-// appended wakes the relays after the commit.
 func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	for i := range all {
 		s.events.wake(all[i].Destination, string(owner), all[i].Stream)
@@ -84,7 +82,7 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 	return all, err
 }
 
-// dropBatch limits the events that one write deletes, so that others need not wait.
+// dropBatch is small so that other writes need not wait.
 const dropBatch = 500
 
 // DropEvents implements buckets.Events.

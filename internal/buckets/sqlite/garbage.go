@@ -89,7 +89,6 @@ func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, o
 	return all, err
 }
 
-// readGarbage reads rows of garbageColumns, oldest first.
 func readGarbage(c *sqlite.Conn, objects bool, sql string, args ...any) (all []buckets.Garbage, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		g := buckets.Garbage{

@@ -62,7 +62,7 @@ func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run bu
 	})
 }
 
-// expireBatch limits the objects that one write deletes. It takes a few milliseconds, so that others need not wait.
+// expireBatch takes a few milliseconds per write, so that others need not wait.
 const expireBatch = 64
 
 // Expire implements buckets.Lifecycles.
@@ -94,7 +94,6 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
-// expire deletes the unchanged objects and updates the counters once.
 func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	var delta buckets.Usage
 	for i, o := range e.Objects {
@@ -172,5 +171,4 @@ func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err erro
 // Clock implements buckets.Lifecycles.
 func (s *Store) Clock(context.Context) (buckets.Moment, error) { return clock(), nil }
 
-// clock is the database time, here the machine's.
 func clock() buckets.Moment { return buckets.At(time.Now()) }

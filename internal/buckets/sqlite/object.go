@@ -26,10 +26,9 @@ const (
 		SELECT owner, bucket_id, ` + objectColumns + `, ?4` + oneObject
 	sqlDeleteObject = `DELETE` + oneObject
 
-	listColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, properties`
-	sqlList     = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
-	sqlListFrom = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
-	// With all metadata.
+	listColumns    = `id, name, created, modified, creator, content_length, content_md5, content_type, properties`
+	sqlList        = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
+	sqlListFrom    = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 	sqlListAll     = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
 	sqlListAllFrom = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 	// From the index alone.
@@ -81,16 +80,15 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 	return h, r, s, properties, errors.Join(err1, err2, err3, err4)
 }
 
-// write changes one object.
 type write struct {
 	owner buckets.AccountID
 	ref   buckets.BucketRef
-	kind  // found by ref
-	name  string
-	now   buckets.Moment
-	past  buckets.Moment // source time of an import; 0: not imported
+	kind
+	name string
+	now  buckets.Moment
+	past buckets.Moment // source time of an import; 0: not imported
 
-	old   buckets.Object // the current object
+	old   buckets.Object
 	found bool
 	null  *kept // noncurrent null version or null delete marker to replace
 	delta buckets.Usage
@@ -126,7 +124,7 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	return condition.CheckWrite(nil)
 }
 
-// checkNull returns a *LockedError if the write would replace a locked null version.
+// checkNull protects a locked null version.
 func (w *write) checkNull() error {
 	switch {
 	case !w.replacesNull():
@@ -139,7 +137,6 @@ func (w *write) checkNull() error {
 	return nil
 }
 
-// locks checks the locks on the replaced object and applies the default retention.
 func (w *write) locks(o *buckets.Object) (err error) {
 	if err := w.checkNull(); err != nil {
 		return err
@@ -169,7 +166,6 @@ func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	return w.bury(c)
 }
 
-// bury makes the old object garbage and updates the counters.
 func (w *write) bury(c *sqlite.Conn) error {
 	if w.found {
 		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now); err != nil {

@@ -78,7 +78,6 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
-// jsonOrNull encodes v, or returns NULL if n is 0.
 func jsonOrNull(v any, n int) (any, error) {
 	if n == 0 {
 		return nil, nil //nolint:nilnil // NULL
@@ -87,7 +86,6 @@ func jsonOrNull(v any, n int) (any, error) {
 	return string(text), err
 }
 
-// column decodes a JSON column into v unless it is NULL.
 func column(r *sqlite.Stmt, i int, v any) error {
 	if r.ColumnIsNull(i) {
 		return nil
@@ -101,7 +99,6 @@ func column(r *sqlite.Stmt, i int, v any) error {
 // sumColumns are the checksums of bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
-// sums reads sumColumns, starting at column i.
 func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
 	if !r.ColumnIsNull(i) {
 		b.CRC32C = optional.Some(uint32(r.ColumnInt64(i)))

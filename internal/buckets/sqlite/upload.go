@@ -68,7 +68,6 @@ func parts(c *sqlite.Conn, sql string, args ...any) (all []buckets.Part, err err
 	return all, err
 }
 
-// segments reads partColumns, sumColumns and the body.
 func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		p, err := scanPart(r)
@@ -354,7 +353,6 @@ func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit 
 	return n, err
 }
 
-// abortAll aborts the uploads that a statement returns.
 func abortAll(c *sqlite.Conn, now buckets.Moment, sql string, args ...any) (int, error) {
 	keys, err := sqlitedb.QueryAll(c, sql, scanUploadKey, args...)
 	if err != nil {

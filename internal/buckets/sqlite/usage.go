@@ -60,7 +60,6 @@ func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta bu
 	return cmp.Or(err, refused)
 }
 
-// addUsage updates the counters of a bucket and its account.
 func addUsage(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta == (buckets.Usage{}) {
 		return nil

@@ -47,7 +47,7 @@ const (
 
 type kept struct {
 	buckets.Version
-	key buckets.VersionID // sort key
+	key buckets.VersionID
 }
 
 func scanKept(r *sqlite.Stmt) (k kept, err error) {
@@ -57,7 +57,6 @@ func scanKept(r *sqlite.Stmt) (k kept, err error) {
 	return k, err
 }
 
-// readKept returns nil if there is no row.
 func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
@@ -172,7 +171,6 @@ func (w *write) drop(c *sqlite.Conn, k *kept) error {
 	return sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, k.key)
 }
 
-// mark replaces the current object with a delete marker.
 func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	id := buckets.ObjectID(buckets.NewUUID())
 	key, err := w.keep(c, id)

@@ -72,7 +72,6 @@ func createAccountRace(t *testing.T, u *user) {
 	equal(t, "winners", suite.Winners(t, errs, is(buckets.ErrAccountExists)), 1)
 }
 
-// deleteAccountRace: an account cannot be deleted while a bucket is created.
 func deleteAccountRace(t *testing.T, u *user) {
 	for range 20 {
 		a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start}
@@ -158,7 +157,6 @@ func accessKeys(t *testing.T, u *user) {
 	equal(t, "keys of the other account", all, nil)
 }
 
-// keyTerms sets every field.
 func keyTerms() buckets.KeyTerms {
 	return buckets.KeyTerms{Name: "upload «ü»", Expires: start + 7*second, Limits: buckets.KeyLimits{
 		Buckets: []string{"photos", "logs-*"}, Prefix: `a/"ü"\`, Rights: []buckets.Right{buckets.RightRead, buckets.RightList},

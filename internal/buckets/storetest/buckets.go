@@ -32,7 +32,6 @@ func bucketChecks() []check {
 	}
 }
 
-// findBuckets: a name prefix finds buckets of all accounts.
 func findBuckets(t *testing.T, u *user) {
 	other := u.other()
 	unique := "f" + ident.New()
@@ -90,7 +89,7 @@ func createBucketRace(t *testing.T, u *user) {
 }
 
 func listBuckets(t *testing.T, u *user) {
-	all := []string{"a--", "a-b", "a.b", "a0b", "aaa", "bucket", "zzz"} // in byte order
+	all := []string{"a--", "a-b", "a.b", "a0b", "aaa", "bucket", "zzz"}
 	for _, i := range []int{3, 0, 6, 1, 4, 2} {
 		u.createBucket(all[i])
 	}
@@ -130,7 +129,7 @@ func listBuckets(t *testing.T, u *user) {
 
 var publicRead = buckets.SettingsChange{PublicRead: new(true)}
 
-// settingsAtOnce: every read after a change returns the new settings, in every process, even during concurrent reads.
+// settingsAtOnce: every read after a change returns the new settings, in every process.
 func settingsAtOnce(t *testing.T, u *user) {
 	name := "n" + buckets.NewUUID()
 	b := u.createBucket(name)
@@ -331,7 +330,6 @@ func staleRefs(t *testing.T, u *user) {
 	wantError(t, "Get by the old ID", err, buckets.ErrNoObject)
 }
 
-// writesTo returns all bucket writes.
 func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]func() error {
 	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
 	text := "text/html"

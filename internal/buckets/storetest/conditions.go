@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The object of the Condition cases.
 const (
 	CaseID       buckets.ObjectID = "6f2a2e8c-5f8e-4d3a-9f0b-0c4b8f6a1d22"
 	CaseETag                      = "0cc175b9c0f1b6a831c399e269772661"
@@ -105,7 +104,6 @@ func conditionChecks() []check {
 	)
 }
 
-// conditionCase checks a case with each conditional operation.
 func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 	text := "text/html"
 	calls := map[string]func() error{
@@ -176,7 +174,6 @@ func metadataChanges() map[string]buckets.Update {
 	}
 }
 
-// fullObject returns an object with all metadata.
 func fullObject(name string) buckets.Object {
 	o := object(name)
 	o.Headers, o.Roles = map[string]string{"m-a": "1", "cache-control": "no-store"}, []string{buckets.NewUUID()}
@@ -184,7 +181,6 @@ func fullObject(name string) buckets.Object {
 	return o
 }
 
-// deleteUnchanged: an object is deleted only if its body and metadata are as read.
 func deleteUnchanged(t *testing.T, u *user) {
 	remove := func(was buckets.Object, c buckets.Condition) error {
 		_, err := u.h.Store.Delete(t.Context(), u.owner, u.ref(), buckets.Delete{Name: was.Name, Condition: c, Now: u.now, Unchanged: &was})

@@ -64,7 +64,6 @@ func marks(t *testing.T, u *user) {
 	must(t, "Mark of nothing", u.h.Damages.Mark(t.Context(), nil))
 }
 
-// attempts: a failed attempt delays the next one and is counted.
 func attempts(t *testing.T, u *user) {
 	o := u.put("a")
 	east, west := u.copyOf("east:1.stor", o), u.copyOf("west:2.stor", o)

@@ -35,7 +35,6 @@ type Appended struct {
 	At                       buckets.Moment
 }
 
-// notices publishes all events of the user's bucket.
 func (u *user) notices(created buckets.EventName, expired bool) *buckets.Notice {
 	rules := &buckets.Notifications{Rules: []buckets.NotificationRule{{
 		ID: "all", ARN: "arn:holdfast:webhook:::hook", Events: []string{"s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*"},
@@ -71,7 +70,6 @@ func (u *user) noticedDelete(d buckets.Delete) (buckets.Deleted, error) {
 	return u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), d)
 }
 
-// eventsOfWrites: each write to a name with a rule has one event, in order.
 func eventsOfWrites(t *testing.T, u *user) {
 	var want []string
 	for range 2 {
@@ -89,7 +87,6 @@ func eventsOfWrites(t *testing.T, u *user) {
 	equal(t, "the events", u.appended(), append(want, "ObjectRemoved:Delete a.jpg"))
 }
 
-// noEventsOfFailures: a failed write has no event.
 func noEventsOfFailures(t *testing.T, u *user) {
 	_, err := u.noticedPut(object("a.jpg"), buckets.Condition{Match: buckets.Tags{Any: true}})
 	if err == nil {
@@ -179,7 +176,6 @@ func eventsOfExpiry(t *testing.T, u *user) {
 	}
 }
 
-// eventsOfBatches: DeleteAll makes an event for each object that it deletes.
 func eventsOfBatches(t *testing.T, u *user) {
 	remove := func(all ...buckets.Deletion) []buckets.Deleted {
 		u.tick()
@@ -235,7 +231,7 @@ func eventsInOrder(t *testing.T, u *user) {
 	page, err := u.h.Versions.ListVersions(t.Context(), u.owner, u.bucket.ID, buckets.VersionQuery{Limit: 100})
 	must(t, "ListVersions", err)
 	var want []string
-	for _, v := range slices.Backward(page.Versions) { // oldest first
+	for _, v := range slices.Backward(page.Versions) {
 		want = append(want, string(v.VersionID()))
 	}
 	var got []string
@@ -266,7 +262,6 @@ func eventsAscend(t *testing.T, u *user) {
 	}
 }
 
-// dropEvents drops old events, and the oldest of too many.
 func dropEvents(t *testing.T, u *user) {
 	began := u.now
 	for range 10 {
@@ -293,7 +288,6 @@ func dropEvents(t *testing.T, u *user) {
 	equal(t, "dead events", int(n), 0)
 }
 
-// eventsOfSettings: changed settings append events, refused changes do not.
 func eventsOfSettings(t *testing.T, u *user) {
 	stream := buckets.NewUUID()
 	set := func(b buckets.BucketRef, was *buckets.Moment) error {

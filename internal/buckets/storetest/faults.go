@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// fixture is the data for a failing write.
 type fixture struct {
 	*user
 	upload buckets.UploadID
@@ -44,7 +43,6 @@ func newFixture(u *user) *fixture {
 	return f
 }
 
-// writes returns the writes of all interfaces.
 func (f *fixture) writes() map[string]func() error {
 	ctx := f.t.Context()
 	calls := f.writesTo(f.ref(), f.upload)

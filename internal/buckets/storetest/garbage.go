@@ -23,7 +23,6 @@ func garbageChecks() []check {
 	}
 }
 
-// claim claims all garbage for an hour.
 func (u *user) claim(limit int) (id string, all []buckets.Garbage) {
 	u.t.Helper()
 	id = buckets.NewUUID()
@@ -53,7 +52,6 @@ func (u *user) wantBacklog(rows, bytes int64, oldest buckets.Moment) {
 	equal(u.t, "backlog", []int64{r, b, int64(o)}, []int64{rows, bytes, int64(oldest)})
 }
 
-// claimAndRemove: garbage is claimed once, oldest first, and removed once.
 func claimAndRemove(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 	var want []buckets.Garbage
@@ -99,7 +97,6 @@ func importedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(1, 10, u.now)
 }
 
-// claimObjects: a claim returns complete versions on request.
 func claimObjects(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	u.tick()
@@ -128,7 +125,6 @@ func claimObjects(t *testing.T, u *user) {
 	}
 }
 
-// claimExpires: another worker takes over the rest, and the first worker cannot remove it.
 func claimExpires(t *testing.T, u *user) {
 	u.put("a")
 	u.delete("a")
@@ -167,7 +163,6 @@ func unclaim(t *testing.T, u *user) {
 	must(t, "Unclaim of an unknown claim", u.h.Collector.Unclaim(t.Context(), buckets.NewUUID()))
 }
 
-// waitingGarbage: garbage is too young, claimed, or not yet collected.
 func waitingGarbage(t *testing.T, u *user) {
 	want := func(what string, before buckets.Moment, want buckets.Waiting) {
 		t.Helper()
@@ -195,7 +190,6 @@ func waitingGarbage(t *testing.T, u *user) {
 	must(t, "Unclaim", u.h.Collector.Unclaim(t.Context(), claim))
 }
 
-// holdGarbage: a hold prevents claims until it expires.
 func holdGarbage(t *testing.T, u *user) {
 	c := u.h.Collector
 	held := func(want buckets.Moment) {
@@ -232,7 +226,6 @@ func holdGarbage(t *testing.T, u *user) {
 	must(t, "Release again", c.Release(t.Context(), "one"))
 }
 
-// claimRace: two workers never get the same garbage.
 func claimRace(t *testing.T, u *user) {
 	for range parallel {
 		u.put("a")

@@ -26,7 +26,6 @@ func (u *user) endLease(holder string) {
 	must(u.t, "EndLease", u.h.Leases.EndLease(u.t.Context(), string(u.owner), holder))
 }
 
-// lease: one holder gets, extends and ends a lease. Leases with different names are independent.
 func lease(t *testing.T, u *user) {
 	equal(t, "a new lease", u.lease("a", time.Hour).Holder, "a")
 	equal(t, "the same again", u.lease("a", 2*time.Hour).Holder, "a")
@@ -54,7 +53,6 @@ func expiredLease(t *testing.T, u *user) {
 	equal(t, "of c", u.lease("b", time.Hour).Holder, "c")
 }
 
-// leaseRace: one of several concurrent callers gets the lease, and all agree which.
 func leaseRace(t *testing.T, u *user) {
 	const callers = 20
 	var got [callers]string

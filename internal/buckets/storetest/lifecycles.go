@@ -35,7 +35,6 @@ func (u *user) setLifecycle(b buckets.BucketRef, l buckets.Lifecycle) {
 	must(u.t, "SetBucket", u.h.Store.SetBucket(u.t.Context(), u.owner, b, buckets.SettingsChange{Lifecycle: &l}))
 }
 
-// due returns the names of due buckets from all pages.
 func (u *user) due(now buckets.Moment, limit int) (names []string) {
 	u.t.Helper()
 	for after := (buckets.BucketKey{}); ; {
@@ -228,7 +227,6 @@ func expireMany(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// expireRace: concurrent processes delete and count an object once.
 func expireRace(t *testing.T, u *user) {
 	for i := range 20 {
 		u.put(fmt.Sprintf("%02d", i))

@@ -79,7 +79,6 @@ func listingChecks() []check {
 	}
 }
 
-// listEntries: an entry contains everything that S3 lists.
 func listEntries(t *testing.T, u *user) {
 	want := u.putObject(full("a"))
 	id := u.createUpload("b", u.now)
@@ -159,7 +158,6 @@ func listDelimiters(t *testing.T, u *user) {
 	}
 }
 
-// listMarkers: a page starts after the marker that a client sends.
 func listMarkers(t *testing.T, u *user) {
 	for _, name := range []string{"a", "b/1", "b/2", "b0", "c"} {
 		u.put(name)

@@ -192,7 +192,6 @@ var attacks = map[string]func(*attack){
 	},
 }
 
-// readers are the read-only methods.
 var readers = []string{
 	"Bucket", "Buckets", "FindBuckets", "Namesakes", "Find", "Get", "Segments", "List", "Ping", "Version", "ListVersions", "Upload", "Parts", "ListUploads",
 	"Claimed", "Waiting", "UploadBodies", "DeletedBuckets", "Backlog", "Held", "References", "Usage", "Totals", "BucketTotals", "Account", "AccountByID",
@@ -260,7 +259,6 @@ func newAttack(t *testing.T, u *user) *attack {
 	return a
 }
 
-// check finds every locked version and body unchanged.
 func (a *attack) check(after string) {
 	a.t.Helper()
 	for _, want := range a.locked {

@@ -28,7 +28,6 @@ func (u *user) lockBucket(l buckets.BucketLock) {
 	must(u.t, "SetBucketLock", u.h.Versions.SetBucketLock(u.t.Context(), u.owner, u.ref(), l))
 }
 
-// locking enables versioning and object lock in the user's bucket.
 func (u *user) locking() {
 	u.t.Helper()
 	u.setVersioning(buckets.VersioningEnabled)
@@ -70,7 +69,6 @@ func (u *user) hold(o buckets.Object, s buckets.HoldStatus) {
 	must(u.t, "Update", err)
 }
 
-// tryErase deletes a version; bypass ignores governance.
 func (u *user) tryErase(o buckets.Object, bypass bool) error {
 	_, err := u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), buckets.Delete{Name: o.Name, Version: o.VersionID(), Now: u.now, Bypass: bypass})
 	return err
@@ -177,7 +175,6 @@ func governance(t *testing.T, u *user) {
 	wantError(t, "an unknown mode", u.tryRetain(u.put("b"), "OTHER", until, true), buckets.ErrRetention)
 }
 
-// compliance: it can only be extended.
 func compliance(t *testing.T, u *user) {
 	u.locking()
 	until := u.clock() + day
@@ -202,7 +199,6 @@ func compliance(t *testing.T, u *user) {
 	wantError(t, "DeleteAccount", u.h.Accounts.DeleteAccount(t.Context(), u.owner), buckets.ErrAccountHasBucket)
 }
 
-// legalHold: it is independent of retention.
 func legalHold(t *testing.T, u *user) {
 	u.locking()
 	o := u.putLocked("a", buckets.Lock{Hold: buckets.HoldOn})
@@ -276,7 +272,6 @@ func lockedMetadata(t *testing.T, u *user) {
 	wantObject(t, "a", v.Object, o)
 }
 
-// lockedNull: a locked null version is not replaced.
 func lockedNull(t *testing.T, u *user) {
 	o := u.put("a")
 	u.locking()
@@ -315,7 +310,6 @@ func lockClock(t *testing.T, u *user) {
 	}
 }
 
-// lockRace: a concurrent lock or deletion succeeds, and the other one fails.
 func lockRace(t *testing.T, u *user) {
 	u.locking()
 	until := u.clock() + day

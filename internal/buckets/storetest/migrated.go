@@ -70,7 +70,6 @@ func old(letter byte, numbers ...byte) (ids []buckets.ObjectID) {
 	return ids
 }
 
-// oldBody is a body on the migrated node.
 func oldBody(letter, n byte, length int64, md5 byte) buckets.Body {
 	return buckets.Body{ID: old(letter, n)[0], Length: length, MD5: append(make([]byte, 15), md5), Sharks: []string{"east:1"}}
 }

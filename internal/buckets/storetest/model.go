@@ -109,7 +109,6 @@ func (m *machine) wanted(name string, c buckets.Condition, delta buckets.Usage) 
 	return nil
 }
 
-// agree compares the errors of store and model.
 func agree(rt *rapid.T, what string, got, want error) bool {
 	if _, quota := want.(*buckets.QuotaError); quota && got != nil {
 		wantQuota(rt, what, got, false)
@@ -246,7 +245,6 @@ func (m *machine) stepAbort(rt *rapid.T) {
 	delete(m.parts, id)
 }
 
-// collect removes all garbage with claims of at most limit.
 func (m *machine) collect(limit int) {
 	for {
 		claim, all := m.claim(limit)

@@ -29,7 +29,6 @@ func uploadChecks() []check {
 	}
 }
 
-// uploadValues: an object gets its upload's metadata.
 func uploadValues(t *testing.T, u *user) {
 	o := full("a")
 	up := buckets.Upload{
@@ -127,7 +126,6 @@ func unlistedParts(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// refusedComplete: a refused parts list changes nothing.
 func refusedComplete(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	one := u.putPart("a", id, part(1, 10, u.now))

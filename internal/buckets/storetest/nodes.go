@@ -19,7 +19,6 @@ func nodeChecks() []check {
 	}
 }
 
-// westNode is a node with bodies of the suite.
 func (u *user) westNode(state buckets.NodeState) buckets.Node {
 	u.t.Helper()
 	n := buckets.Node{ID: "west:2.stor", URL: "s3://bucket?region=x", State: state, Added: start}
@@ -34,7 +33,6 @@ func (u *user) wantNodes(want ...buckets.Node) {
 	equal(u.t, "nodes", got, want)
 }
 
-// nodes: only an unused node can be removed: no object, part or garbage is on it.
 func nodes(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Nodes
 	service := buckets.NewNodeService(s)

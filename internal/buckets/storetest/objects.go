@@ -38,7 +38,6 @@ func objectChecks() []check {
 	}
 }
 
-// full sets every field.
 func full(name string) buckets.Object {
 	return buckets.Object{
 		Name: name, Creator: "5b3e8f6e-0d5e-4c56-8a7e-2f4d1c9b8a70", ContentType: `text/plain; charset="utf-8"`,
@@ -173,7 +172,6 @@ func objectBodies(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// findObject: Find agrees with Bucket and Get.
 func findObject(t *testing.T, u *user) {
 	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	bucket, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
@@ -252,7 +250,6 @@ func setFrames(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// overwrite: nothing remains of the old object.
 func overwrite(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	u.tick()
@@ -324,7 +321,6 @@ func deleteObject(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// tryDeleteAll returns an error per object.
 func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	u.t.Helper()
 	done, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), buckets.Deletions{All: all, Now: u.now})
@@ -379,7 +375,6 @@ func deleteAll(t *testing.T, u *user) {
 	equal(t, "errors of none", len(none), 0)
 }
 
-// deleteMany deletes as many objects as S3 allows per request.
 func deleteMany(t *testing.T, u *user) {
 	const n = 1000
 	all, objects := make([]buckets.Deletion, n), make([]buckets.Object, n)
@@ -446,7 +441,6 @@ func noBucket(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// bucketByName: small writes and deletes find the bucket by name.
 func bucketByName(t *testing.T, u *user) {
 	name := buckets.BucketRef{Name: u.bucket.Name}
 	put := func(what string, b buckets.BucketRef, want error) buckets.Object {
@@ -541,7 +535,6 @@ func isolation(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// noAccountID: every operation refuses an invalid account.
 func noAccountID(t *testing.T, u *user) {
 	id := buckets.NewUploadID(u.now)
 	for _, owner := range []buckets.AccountID{"", "00000000-0000-0000-0000-000000000000", buckets.AccountID(strings.ToUpper(string(u.owner))), u.owner + " "} {

@@ -16,7 +16,6 @@ func referenceChecks() []check {
 	}
 }
 
-// reference returns a name's only reference.
 func (u *user) reference(name string) (found buckets.Reference) {
 	u.t.Helper()
 	n := 0
@@ -48,7 +47,6 @@ func allReferences(t *testing.T, u *user) {
 	equal(t, "of a complete upload", u.references()[p.ID], buckets.Reference{Owner: u.owner, Bucket: bucket, Name: "up", Upload: id, Number: 7, Body: p.Body})
 }
 
-// referencesOfGarbage: parts of aborted uploads and deleted objects are garbage.
 func referencesOfGarbage(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted", "live"} {
 		id := u.createUpload(name, u.now)
@@ -70,7 +68,6 @@ func referencesOfGarbage(t *testing.T, u *user) {
 	}
 }
 
-// setSharks: a body's nodes change only if they are as read.
 func setSharks(t *testing.T, u *user) {
 	live, old := u.putObject(full("live")), u.put("old")
 	u.delete("old")
@@ -106,7 +103,6 @@ func setSharks(t *testing.T, u *user) {
 	equal(t, "nodes of the garbage", u.references()[live.ID].Sharks, moved)
 }
 
-// referencesStopped: a callback error is returned.
 func referencesStopped(t *testing.T, u *user) {
 	u.put("a")
 	u.put("b")

@@ -94,7 +94,6 @@ func groups() []suite.Group[*user] {
 	}
 }
 
-// Common names of all suites.
 type tb = suite.TB
 
 var must = suite.Must

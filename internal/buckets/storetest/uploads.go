@@ -13,7 +13,6 @@ func (u *user) createUpload(name string, created buckets.Moment) buckets.UploadI
 	return id
 }
 
-// part is a part on storage nodes.
 func part(number int, length int64, created buckets.Moment) buckets.Part {
 	return buckets.Part{Number: number, Body: stored(length), Created: created}
 }
@@ -33,7 +32,6 @@ func (u *user) tryComplete(name string, id buckets.UploadID, parts []buckets.Par
 	})
 }
 
-// complete allows parts of any size.
 func (u *user) complete(name string, id buckets.UploadID, parts ...buckets.PartRef) buckets.Object {
 	u.t.Helper()
 	w, err := u.tryComplete(name, id, parts, buckets.Condition{})
@@ -41,7 +39,6 @@ func (u *user) complete(name string, id buckets.UploadID, parts ...buckets.PartR
 	return w.Object
 }
 
-// everything is an account's visible state.
 type everything struct {
 	Buckets    []buckets.Bucket
 	Objects    map[string]buckets.Object

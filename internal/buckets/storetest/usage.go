@@ -36,7 +36,6 @@ func wantQuota(t tb, what string, err error, account bool) {
 	}
 }
 
-// usageDeltas: two buckets count for themselves and for the account.
 func usageDeltas(t *testing.T, u *user) {
 	first, second := u.bucket, u.createBucket("second")
 	u.put("a")
@@ -68,7 +67,6 @@ func usageDeltas(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// quotaIsExact: exactly the quota can be used.
 func quotaIsExact(t *testing.T, u *user, b buckets.BucketRef) {
 	account := b == buckets.BucketRef{}
 	u.setQuota(b, buckets.Quota{Objects: 2, Bytes: 25})
@@ -170,7 +168,6 @@ func loweredQuota(t *testing.T, u *user) {
 	u.wantUsage(1, 9)
 }
 
-// auditRepairs: damaged counters are found and repaired.
 func auditRepairs(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	u.putPart("up", id, part(1, 5, u.now))

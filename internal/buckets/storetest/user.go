@@ -15,7 +15,6 @@ const (
 	start  = buckets.Moment(1_700_000_000_123_456)
 )
 
-// parallel is the number of callers in concurrency cases.
 const parallel = 100
 
 // user is an account with a bucket. Its operations end the test on failure, unless their names begin with "try".
@@ -35,10 +34,8 @@ func newUser(t suite.TB, h Harness) *user {
 	return u
 }
 
-// other creates another account on the same harness.
 func (u *user) other() *user { return newUser(u.t, u.h) }
 
-// tick advances the clock by a second.
 func (u *user) tick() buckets.Moment {
 	u.now += second
 	return u.now
@@ -61,7 +58,6 @@ func (u *user) createBucket(name string) buckets.Bucket {
 	return b
 }
 
-// stored is a body on two storage nodes.
 func stored(length int64) buckets.Body {
 	id := buckets.NewUUID()
 	sum := md5.Sum([]byte(id))
@@ -73,7 +69,6 @@ func inline(text string) buckets.Body {
 	return buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: int64(len(text)), MD5: sum[:], Inline: []byte(text)}
 }
 
-// object has 10 bytes on storage nodes.
 func object(name string) buckets.Object {
 	return buckets.Object{Name: name, ContentType: "text/plain", Body: stored(10)}
 }
@@ -135,7 +130,6 @@ func (u *user) list(q buckets.Query) buckets.Page {
 	return p
 }
 
-// listed returns the entry names on all pages.
 func (u *user) listed(q buckets.Query) (all []string) {
 	u.t.Helper()
 	for {

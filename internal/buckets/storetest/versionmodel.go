@@ -67,7 +67,6 @@ func (m *versionMachine) empty() {
 	}
 }
 
-// tickAny advances the clock or sets it back.
 func (m *versionMachine) tickAny(rt *rapid.T) {
 	m.t = rt
 	m.now += rapid.SampledFrom([]buckets.Moment{0, 1, second, second, -second, -hour}).Draw(rt, "clock")
@@ -207,7 +206,6 @@ func (m *versionMachine) stepDelete(rt *rapid.T) {
 	}
 }
 
-// deleted models a deletion without a version.
 func (m *versionMachine) deleted(rt *rapid.T, name string, d buckets.Deleted) {
 	if m.state == buckets.VersioningOff {
 		equal(rt, "no version", d.Version, "")
@@ -256,7 +254,6 @@ func (m *versionMachine) index(name string, id buckets.VersionID) int {
 	return slices.IndexFunc(m.names[name], func(v buckets.Version) bool { return v.VersionID() == id })
 }
 
-// draw returns a version of the model, or a random one.
 func (m *versionMachine) draw(rt *rapid.T) (name string, id buckets.VersionID) {
 	m.tickAny(rt)
 	if len(m.names) == 0 || rapid.IntRange(0, 9).Draw(rt, "none") == 0 {
@@ -303,7 +300,6 @@ func (m *versionMachine) stepUpdate(rt *rapid.T) {
 	}
 }
 
-// all returns the model's versions in order.
 func (m *versionMachine) all() (all []buckets.Version) {
 	for _, name := range slices.Sorted(maps.Keys(m.names)) {
 		for i, v := range m.names[name] {
@@ -318,7 +314,6 @@ func label(v *buckets.Version) string {
 	return fmt.Sprint(v.Name, " ", v.VersionID(), " marker ", v.Marker, " current ", v.Current)
 }
 
-// stepList compares all pages of a query with a naive list.
 func (m *versionMachine) stepList(rt *rapid.T) {
 	m.t = rt
 	q := buckets.VersionQuery{

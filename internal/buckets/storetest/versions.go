@@ -197,7 +197,6 @@ func versionPlacement(t *testing.T, u *user) {
 	equal(t, "set after the deletion", set, false)
 }
 
-// quotaOfVersions: every version and delete marker counts.
 func quotaOfVersions(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	u.setQuota(u.ref(), buckets.Quota{Objects: 2})

@@ -11,7 +11,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// bodyCopies is how many of the three nodes store each body.
 const bodyCopies = 2
 
 // newBuckets returns a harness of buckets only. Bodies of all sizes are on three file nodes in two datacenters.

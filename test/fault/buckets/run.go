@@ -48,7 +48,6 @@ func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 	})
 }
 
-// get returns an object's MD5 between rounds.
 func (b *Workload) get(h *harness.Harness, path string) string {
 	h.T.Helper()
 	a, err := b.send(h, h.Server, http.MethodGet, path, "")
@@ -58,7 +57,6 @@ func (b *Workload) get(h *harness.Harness, path string) string {
 	return buckets.MD5Of(a)
 }
 
-// settle finds out whether an unanswered write happened.
 func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	h.T.Helper()
 	d := w.Lost

@@ -49,7 +49,6 @@ func (b *Workload) setVersioning(h *harness.Harness, bucket, mode string) {
 	b.modes[bucket] = mode
 }
 
-// versionClients returns a round's clients that write versions.
 func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness.Client {
 	h.T.Helper()
 	b.setVersioning(h, sometimes, map[bool]string{true: "Suspended", false: "Enabled"}[b.modes[sometimes] == "Enabled"])
@@ -81,7 +80,6 @@ func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	})
 }
 
-// asker returns a function that sends a client's requests in a round.
 func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask {
 	return func(method, target, body string, headers ...string) (binary.Answer, bool) {
 		return h.Judge(l, method, target, func() (binary.Answer, error) {
@@ -118,7 +116,6 @@ func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWr
 	})
 }
 
-// readAny reads an existing version and compares its bytes.
 func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter) error {
 	c := &change{}
 	if w.random.IntN(3) > 0 || !w.chooseSource(c) {
@@ -135,7 +132,6 @@ func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter
 	return nil
 }
 
-// found records the versions read after a lost answer.
 func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 	c := w.lost
 	w.lost = nil
@@ -150,7 +146,6 @@ func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
 	return false, fmt.Errorf("%s was not answered; versions before %v and after %v; there are %v", c, c.before, c.after, got)
 }
 
-// versionList decodes ListObjectVersions.
 type versionList struct {
 	Entries []struct {
 		XMLName   xml.Name
@@ -188,7 +183,6 @@ func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err erro
 	return all, true, err
 }
 
-// readVersions decodes a list of versions, by path.
 func readVersions(bucket string, a binary.Answer) (map[string][]kept, error) {
 	var list versionList
 	if err := xml.Unmarshal([]byte(a.Body), &list); a.Status != http.StatusOK || err != nil || list.IsTruncated {
@@ -208,7 +202,6 @@ func readVersions(bucket string, a binary.Answer) (map[string][]kept, error) {
 	return all, nil
 }
 
-// listVersions lists all versions in the buckets with rules.
 func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	h.T.Helper()
 	all := map[string][]kept{}
@@ -220,7 +213,6 @@ func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	return all
 }
 
-// compareLists expects an object list to match the current versions.
 func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -260,7 +252,6 @@ func (b *Workload) checkVersions(h *harness.Harness) {
 	b.age(h)
 }
 
-// settleVersions finds out whether an unanswered change happened.
 func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	h.T.Helper()
 	c := w.lost
@@ -304,7 +295,6 @@ func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possib
 	}
 }
 
-// settled sends requests between rounds.
 func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	return func(method, target, body string, headers ...string) (binary.Answer, bool) {
 		a, err := b.send(h, h.Server, method, target, body, headers...)
@@ -358,7 +348,6 @@ func (b *Workload) age(h *harness.Harness) {
 	}
 }
 
-// script changes the database.
 func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 	h.T.Helper()
 	file := filepath.Join(h.Data, "buckets.db")

@@ -18,10 +18,10 @@ import (
 
 // Buckets with lifecycle rules. The first path segment after the bucket selects the rule.
 const (
-	versioned = "/versions"  // versioned
+	versioned = "/versions"
 	sometimes = "/sometimes" // versioned in every second round, suspended in the others
-	expiring  = "/expiring"  // unversioned
-	locking   = "/locking"   // versioned, with some locked versions
+	expiring  = "/expiring"
+	locking   = "/locking" // versioned, with some locked versions
 )
 
 var ruled = []string{versioned, sometimes, expiring, locking}
@@ -42,10 +42,9 @@ const (
 	gone  = "/gone/" // current objects expire at once
 )
 
-// newerKept is how many noncurrent versions a rule keeps.
+// newerKept is the number of noncurrent versions that a rule keeps.
 const newerKept = 2
 
-// kept is an object version or delete marker.
 type kept struct {
 	id     string // "null", or unknownID
 	marker bool
@@ -60,7 +59,6 @@ type kept struct {
 // unknownID is the ID of a version after a lost answer.
 const unknownID = "?"
 
-// versionWriter sequentially writes versions of its own objects.
 type versionWriter struct {
 	n       int
 	random  *rand.Rand
@@ -73,7 +71,6 @@ type versionWriter struct {
 	compliant int // versions locked in compliance mode
 }
 
-// past is a state that began between two clock ticks.
 type past struct {
 	state              []kept
 	sent, acknowledged int64
@@ -139,7 +136,6 @@ func (w *versionWriter) next() *change {
 	return c
 }
 
-// chooseHold sets or removes the legal hold on a version that is certain to exist, if any.
 func (w *versionWriter) chooseHold(c *change) bool {
 	for _, v := range c.before {
 		if !v.marker && !v.mayGo && (v.lock == "" || v.lock == hold) {
@@ -153,7 +149,6 @@ func (w *versionWriter) chooseHold(c *change) bool {
 	return false
 }
 
-// chooseSource copies any version that is certain to exist, if any.
 func (w *versionWriter) chooseSource(c *change) bool {
 	var all []string
 	for path, state := range w.state {
@@ -180,7 +175,6 @@ func indexOf(state []kept, id string) int {
 	return slices.IndexFunc(state, func(v kept) bool { return v.id == id })
 }
 
-// result returns the versions after a change.
 func (w *versionWriter) result(c *change) []kept {
 	state := slices.Clone(c.before)
 	mode := w.modes[bucketOf(c.path)]
@@ -265,7 +259,6 @@ func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	return all
 }
 
-// bypass makes a deletion ignore governance.
 const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
 const lockTime = 30 * 24 * time.Hour

@@ -68,7 +68,7 @@ type Workload struct {
 	locked  int // undeletable version bodies after Finish
 
 	key      sigv4test.Signer
-	byServer sync.Map // clients
+	byServer sync.Map
 }
 
 // Node is a file node.
@@ -91,7 +91,6 @@ func (b *Workload) Grow(_ *testing.T, n int) {
 	}
 }
 
-// open reads the access key, and creates the bucket before the first round.
 func (b *Workload) open(h *harness.Harness) {
 	h.T.Helper()
 	if b.created {
@@ -122,7 +121,6 @@ func (b *Workload) send(h *harness.Harness, s *binary.Server, method, target, bo
 	return send(h.T.Context(), method, target, body, headers...)
 }
 
-// want sends a request outside of a round and expects a status.
 func (b *Workload) want(h *harness.Harness, status int, method, target, body string, headers ...string) binary.Answer {
 	h.T.Helper()
 	a, err := b.send(h, h.Server, method, target, body, headers...)
@@ -201,7 +199,6 @@ func (b *Workload) Reads(h *harness.Harness) (all []func() (binary.Answer, error
 	return all
 }
 
-// uploads matches listed incomplete uploads.
 var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
 
 // Finish deletes unreferenced bodies, and compares the files on the storage nodes with the objects.
@@ -253,7 +250,6 @@ func (b *Workload) ofLargeOwner(h *harness.Harness) int {
 	return strings.Count(a.Body, "<Key>")
 }
 
-// files returns the files on all storage nodes, including temporary ones.
 func (b *Workload) files(h *harness.Harness) (all []string) {
 	h.T.Helper()
 	for _, n := range b.Nodes {
@@ -296,7 +292,6 @@ func (b *Workload) sweep(h *harness.Harness) {
 	b.later(h, "sweep")
 }
 
-// later runs a command two days ahead.
 func (b *Workload) later(h *harness.Harness, args ...string) {
 	h.T.Helper()
 	if r := b.in(h, 48*time.Hour, args...); r.Status != 0 {
@@ -304,7 +299,6 @@ func (b *Workload) later(h *harness.Harness, args ...string) {
 	}
 }
 
-// in runs a command with its clock ahead.
 func (b *Workload) in(h *harness.Harness, ahead time.Duration, args ...string) binary.Result {
 	h.T.Helper()
 	c := harness.NewClock(h.T)
@@ -312,7 +306,6 @@ func (b *Workload) in(h *harness.Harness, ahead time.Duration, args ...string) b
 	return binary.RunOf(h.T, binary.Build(h.T, "holdfast/test/fault/clocked"), append(slices.Clone(h.Server.Env), "CLOCKED_BY="+c.File), args...)
 }
 
-// largeBucket is a bucket with a large object.
 type largeBucket struct {
 	key  sigv4test.Signer
 	once sync.Once

@@ -18,7 +18,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// readExt lists shared records and changes until the fault ends.
 func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.Rand) {
 	since := in.Knows()
 	for n := 0; !harness.Closed(l.Over); n++ {
@@ -209,7 +208,6 @@ func changesOf(h *harness.Harness, in *ext.Install, since int64) (all []ext.Chan
 	}
 }
 
-// checkFeed compares and returns the changes since the last check.
 func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Change {
 	h.T.Helper()
 	lines := changesOf(h, in, int64(len(in.Feed)))
@@ -227,7 +225,6 @@ func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Cha
 	return lines
 }
 
-// checkTrails compares the feed with each writer's changes, in order.
 func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	h.T.Helper()
 	counted := 0

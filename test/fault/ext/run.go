@@ -48,7 +48,6 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 // sum may be missing in a repeated answer.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
-// repeatExt repeats an operation, and sends another one with the same idempotency key.
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
 	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
 	switch {

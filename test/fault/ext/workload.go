@@ -57,7 +57,6 @@ func neighbourTenant(n int) string {
 
 const authorsPerInstall = 2
 
-// extWorkload has installs whose writers share change numbers.
 type extWorkload struct {
 	installs []*ext.Install
 	writers  []*ext.Writer

@@ -47,7 +47,6 @@ func Service() harness.Service {
 	}
 }
 
-// guestWorkload has one browser per session, and a booking site.
 type guestWorkload struct {
 	profile  *guest.Profile
 	guests   []*guest.Guest
@@ -109,7 +108,6 @@ func (w *guestWorkload) Clients(h *harness.Harness, l *harness.Load) []harness.C
 	})
 }
 
-// send sends a change. The booking site consumes handoffs.
 func (w *guestWorkload) send(h *harness.Harness, s *binary.Server, g *guest.Guest, d *guest.Change) (binary.Answer, error) {
 	if d.Kind == "consume" {
 		return w.consume(h, s, *d.Handoff, d.Key)
@@ -117,7 +115,6 @@ func (w *guestWorkload) send(h *harness.Harness, s *binary.Server, g *guest.Gues
 	return g.Send(h.T.Context(), s.URL, d.Call)
 }
 
-// consume consumes a handoff at a server's internal listener.
 func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.Handoff, key string) (binary.Answer, error) {
 	url, ok := w.internal.Load(s)
 	if !ok {
@@ -159,7 +156,6 @@ func (w *guestWorkload) ask(h *harness.Harness, l *harness.Load, g *guest.Guest,
 	return h.Judge(l, d.Method, d.Path, func() (binary.Answer, error) { return w.send(h, s, g, d) })
 }
 
-// reread sometimes reads the wishlist, or repeats the last change and expects its first answer.
 func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Guest) error {
 	switch n := g.Random.IntN(6); {
 	case n < 2:
@@ -178,7 +174,6 @@ func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Gue
 	return nil
 }
 
-// read reads a session between rounds.
 func (w *guestWorkload) read(h *harness.Harness, g *guest.Guest) (s guest.State) {
 	h.T.Helper()
 	a, err := g.Send(h.T.Context(), h.Server.URL, guest.Call{Method: http.MethodGet, Path: "/wishlist"})
@@ -221,7 +216,6 @@ func (w *guestWorkload) Check(h *harness.Harness) {
 	}
 }
 
-// settle compares a session with its expected state.
 func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	h.T.Helper()
 	got, before, d := w.read(h, g), g.State, g.Lost

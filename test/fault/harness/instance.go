@@ -100,7 +100,6 @@ func (h *Instance) DialTo(address string, buffer int) *net.TCPConn {
 	return conn
 }
 
-// connect is Dial for any goroutine. The caller closes the connection.
 func (h *Instance) connect(buffer int) (*net.TCPConn, error) {
 	return connectTo(strings.TrimPrefix(h.Server.URL, "http://"), buffer)
 }

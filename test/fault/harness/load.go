@@ -99,9 +99,9 @@ type Result int
 
 // Results.
 const (
-	Nothing      Result = iota
-	Acknowledged        // write done
-	Lost                // write unanswered
+	Nothing Result = iota
+	Acknowledged
+	Lost
 )
 
 // Drive repeats a client's step until the fault ends, an error occurs, or the server may be dead.

@@ -105,7 +105,6 @@ func (n *Network) carry(l *link, from, to net.Conn) {
 	}
 }
 
-// pass waits until data may be delivered, and returns its delay.
 func (n *Network) pass(l *link) time.Duration {
 	for {
 		n.mu.Lock()
