@@ -12,19 +12,18 @@ import (
 // Smaller bodies are in memory as a whole while they are written or read.
 const chunkSize = buckets.ChunkSize
 
-// chunk is a reference-counted frame buffer. The last holder returns it to the pool.
+// chunk is a reference-counted buffer. The last holder returns it to the pool.
 type chunk struct {
 	bytes   [frameSize]byte
-	n       int    // data bytes
+	n       int
 	layout  layout // if framed, the trailer follows the data
-	sum     uint64 // CRC64NVME of the data, once sealed or verified
+	sum     uint64 // CRC64NVME, once sealed or verified
 	id      uint64 // frame ID, once verified
 	holders atomic.Int32
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
-// newChunk returns a chunk with one holder.
 func newChunk() *chunk {
 	c := chunks.Get().(*chunk)
 	c.n, c.layout = 0, plain
@@ -44,7 +43,7 @@ func (c *chunk) release() {
 	}
 }
 
-// fill is io.ReadFull but keeps the reader's error. A client that hangs up is io.ErrUnexpectedEOF, too.
+// fill is io.ReadFull but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF, too.
 func (c *chunk) fill(r io.Reader) (err error) {
 	for c.n < chunkSize && err == nil {
 		var n int
@@ -54,7 +53,7 @@ func (c *chunk) fill(r io.Reader) (err error) {
 	return err
 }
 
-// queue is a body as read by one node's driver. It ends when the writer closes feed, and fails when its context ends.
+// queue is a body as read by one node's driver. It ends when the writer closes feed.
 type queue struct {
 	ctx     context.Context //nolint:containedctx // of the request
 	feed    chan *chunk
@@ -62,7 +61,6 @@ type queue struct {
 	offset  int
 }
 
-// Read implements io.Reader.
 func (q *queue) Read(p []byte) (int, error) {
 	if err := q.advance(); err != nil {
 		return 0, err
@@ -72,7 +70,6 @@ func (q *queue) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo.
 func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if err := q.advance(); IsEnd(err) {
@@ -89,7 +86,6 @@ func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// advance waits for unread bytes.
 func (q *queue) advance() error {
 	for q.current == nil || q.offset == len(q.current.stored()) {
 		q.release()
@@ -113,7 +109,6 @@ func (q *queue) release() {
 	}
 }
 
-// drain releases unread chunks.
 func (q *queue) drain() {
 	q.release()
 	for {

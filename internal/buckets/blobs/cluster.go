@@ -27,23 +27,21 @@ const (
 // MaxCopies limits the copies of a body.
 const MaxCopies = 9
 
-// badCopies limits the bad or missing copies that a Cluster remembers.
+// badCopies limits the bad copies that a Cluster remembers.
 const badCopies = 4096
 
 // Options configure a Cluster.
 type Options struct {
 	Clock clock.Clock
-	// Stall is how long a node may make no progress before it counts as failed. A busy disk may take seconds to sync
-	// a file.
+	// Stall is how long a node may make no progress. A busy disk may take seconds to sync a file.
 	Stall time.Duration
-	// ReadStall limits the time to return a chunk, before another copy is read, and the time to report free space.
+	// ReadStall limits the time to return a chunk, or the free space.
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after a failure.
 	Avoid time.Duration
 	// Report receives problems found by reads. It must not block. Failures while other copies work go to Observe.
 	Report func(Finding)
-	// Missing, if set, is called before a read fails on an unknown node. It may add the node, which another process
-	// may just have added.
+	// Missing, if set, is called before a read fails on an unknown node, which another process may just have added.
 	Missing func(context.Context)
 	// Observe, if set, is called for each attempt to store or read a copy. It must not block.
 	Observe func(node string, e Event)
@@ -55,9 +53,9 @@ type Event string
 // Events.
 const (
 	Written     Event = "written"
-	WriteFailed Event = "write_failed" // another node is used
+	WriteFailed Event = "write_failed"
 	Read        Event = "read"
-	ReadFailed  Event = "read_failed" // another copy is used, if any
+	ReadFailed  Event = "read_failed"
 )
 
 func (c *Cluster) observe(m *member, e Event) {
@@ -66,13 +64,12 @@ func (c *Cluster) observe(m *member, e Event) {
 	}
 }
 
-// Finding is a bad copy, or a body without a good copy. It may be outdated, because the body may have been deleted or
-// moved.
+// Finding is a bad copy, or a body without a good copy. The body may have been deleted or moved meanwhile.
 type Finding struct {
 	Node      string // empty for Lost
 	Path      string
 	Problem   Problem
-	Reference buckets.Reference // as read from the row
+	Reference buckets.Reference
 }
 
 // Problem classifies a Finding.
@@ -83,9 +80,8 @@ const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // too short or too long
 	Corrupt   Problem = "corrupt"   // wrong checksum
-	Lost      Problem = "lost"      // no node has a good copy of a chunk
-	// Unframed is a good copy from before chunk checksums existed; its copy or row lacks them. Each read verifies it
-	// whole.
+	Lost      Problem = "lost"      // a chunk is good on no node
+	// Unframed is a good copy from before chunk checksums existed. Each read verifies it whole.
 	Unframed Problem = "unframed"
 )
 
@@ -102,22 +98,22 @@ type Status struct {
 	State    buckets.NodeState
 	Space    Space
 	HasSpace bool
-	Avoided  bool  // failed recently
+	Avoided  bool
 	Err      error // nil after a success
 }
 
 // Cluster is the set of storage nodes. It is safe for concurrent use.
 type Cluster struct {
 	Options
-	bad    *lru.Cache[badCopy, struct{}]        // found by this process
-	marked atomic.Pointer[map[badCopy]struct{}] // see SetDamaged
+	bad    *lru.Cache[badCopy, struct{}]
+	marked atomic.Pointer[map[badCopy]struct{}]
 
 	mu      sync.Mutex
 	random  *rand.Rand
 	members map[string]*member
 	pending int // configured nodes not yet initialized
 
-	// work tracks background tasks: nodes that did not return in time, and cleanup after failed writes.
+	// work tracks nodes that did not return in time, and cleanup after failed writes.
 	work   tasks
 	ctx    context.Context //nolint:containedctx // of what outlives a request
 	cancel context.CancelFunc
@@ -135,9 +131,9 @@ type member struct {
 	state      buckets.NodeState
 	space      Space
 	hasSpace   bool
-	answer     chan struct{} // closed when the node has reported its space or stalled; nil: not asked
+	answer     chan struct{} // closed when the node answered or stalled; nil: not asked
 	avoidUntil time.Time
-	stalled    bool // did not respond last time; gets no bodies until it does
+	stalled    bool // gets no bodies until it responds
 	err        error
 }
 
@@ -196,15 +192,15 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
-// SetPending sets how many configured nodes are not initialized, e.g. because a disk is not mounted. They get no
-// bodies, but count for Copies.
+// SetPending sets the number of nodes not initialized, e.g. because a disk is not mounted. They get no bodies, but
+// count for Copies.
 func (c *Cluster) SetPending(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending = n
 }
 
-// Copies returns the default number of copies: two if several nodes take bodies, including pending nodes.
+// Copies returns the default: two if several nodes take bodies, including pending nodes.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,8 +213,7 @@ func (c *Cluster) Copies() int {
 	return min(2, max(1, n))
 }
 
-// Refresh reads the free space and health of all nodes, until all have answered or stalled. Call it every few
-// seconds.
+// Refresh reads the free space and health of all nodes. Call it every few seconds.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
 // ask reads the free space of the nodes selected by which, called with c.mu held. Concurrent callers share a request,

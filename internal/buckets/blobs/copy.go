@@ -9,13 +9,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// NewCopy returns a body in its format on storage nodes. from is the content, or a copy from another node. Read
-// returns ErrCorrupt if the content does not match the row.
+// NewCopy returns a body as stored on nodes. from is the content, or another node's copy. Read returns ErrCorrupt if
+// the content does not match the row.
 func NewCopy(b *buckets.Body, from io.ReadCloser) io.ReadCloser {
 	return &copyReader{body: b, from: from, in: bufio.NewReaderSize(from, 4<<10), sum: newSum(b), chunk: newChunk()}
 }
 
-// copyReader makes a copy of a body.
+// copyReader reads a body as stored on nodes.
 type copyReader struct {
 	body   *buckets.Body
 	from   io.Closer
@@ -23,12 +23,11 @@ type copyReader struct {
 	layout layout // of the source, after the first chunk
 	sum    *sum
 	chunk  *chunk // nil: closed
-	rest   []byte // of the chunk
-	index  int64  // of the next chunk
+	rest   []byte
+	index  int64
 	end    error
 }
 
-// Read implements io.Reader.
 func (r *copyReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		if r.end == nil {
@@ -71,7 +70,7 @@ func (r *copyReader) fill() error {
 	return nil
 }
 
-// detect derives the source's layout from the bytes after the first chunk.
+// detect derives the layout from the bytes after the first chunk.
 func (r *copyReader) detect() layout {
 	c := r.chunk
 	trailer, err := r.in.Peek(trailerSize)
@@ -99,7 +98,7 @@ func (r *copyReader) read(b []byte) error {
 	return nil
 }
 
-// finish returns io.EOF if the body was read whole and nothing follows.
+// finish returns io.EOF if the body is complete.
 func (r *copyReader) finish() error {
 	switch _, err := r.in.ReadByte(); {
 	case err == nil:
@@ -115,7 +114,6 @@ func (r *copyReader) finish() error {
 
 var errLength = errcode.Wrap(errcode.Internal, "it has another length than the body", ErrCorrupt)
 
-// Close implements io.Closer.
 func (r *copyReader) Close() error {
 	if r.chunk != nil {
 		r.chunk.release()

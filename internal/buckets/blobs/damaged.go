@@ -2,8 +2,7 @@ package blobs
 
 import "holdfast/internal/buckets"
 
-// SetDamaged replaces the bad copies known from the database. Like bad copies found by this process, they are read
-// last.
+// SetDamaged replaces the bad copies known from the database. Bad copies are read last.
 func (c *Cluster) SetDamaged(all []buckets.Copy) {
 	marked := make(map[badCopy]struct{}, len(all))
 	for _, one := range all {
@@ -12,7 +11,6 @@ func (c *Cluster) SetDamaged(all []buckets.Copy) {
 	c.marked.Store(&marked)
 }
 
-// isBad reports whether a copy is known to be missing or wrong.
 func (c *Cluster) isBad(m *member, path string) bool {
 	one := badCopy{m.id, path}
 	if c.bad.Contains(one) {

@@ -5,7 +5,7 @@
 //
 // Guarantees:
 //   - a body is durable on all its nodes when Write returns, and invisible after an error;
-//   - no byte is returned before its chunk is verified against a checksum on the node (see frame.go);
+//   - each chunk is verified before a byte is returned (see frame.go);
 //   - a slow, full, read-only, unreachable or corrupt node does not fail a request that another node can serve, even in the middle of a body;
 //   - memory per request is bounded.
 package blobs

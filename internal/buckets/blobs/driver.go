@@ -19,21 +19,21 @@ import (
 //
 // Errors of the caller's reader or context are wrapped without a code.
 type Driver interface {
-	// Put stores or replaces a body and returns its size. On success the body is durable; otherwise nothing is
-	// visible, even if the process is killed. A body of another size is Invalid, unless size is -1.
+	// Put stores or replaces a body and returns its size. On success the body is durable, otherwise invisible, even
+	// if the process is killed. Unless size is -1, a body of another size is Invalid.
 	Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error)
 	// Get reads length bytes from offset, or to the end if length is -1. A range beyond the end is cut. An offset
 	// beyond the end is Invalid, but an empty body can be read from offset 0.
 	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
 	Stat(ctx context.Context, path string) (Info, error)
-	// Delete durably removes a body or a temporary file returned by Walk. A missing body is not an error.
+	// Delete durably removes a body or temporary file. A missing body is not an error.
 	Delete(ctx context.Context, path string) error
-	// Copy makes a body available at another path without reading it, or returns errors.ErrUnsupported.
+	// Copy duplicates a body without reading it, or returns errors.ErrUnsupported.
 	Copy(ctx context.Context, from, to string) error
 	// Walk returns all files with paths above after, in byte order, including temporary files of killed processes. It
-	// may miss concurrent changes. Walk ends after an error.
+	// may miss concurrent changes, and ends after an error.
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
-	// Space returns the node size. It also serves as a health check: it fails if the node cannot be read.
+	// Space also serves as a health check: it fails if the node cannot be read.
 	Space(ctx context.Context) (Space, error)
 	Close() error
 }
@@ -41,7 +41,6 @@ type Driver interface {
 // Reader reads a range of a body.
 type Reader interface {
 	io.ReadCloser
-	// Size returns the size of the whole body.
 	Size() int64
 }
 
@@ -85,7 +84,7 @@ var (
 // ErrRange reports an offset beyond the end of a body.
 func ErrRange() error { return errRange }
 
-// CheckPath rejects paths that are not valid on every node.
+// CheckPath rejects paths that some node does not support.
 func CheckPath(path string) error {
 	if path == "" || len(path) > maxPath {
 		return errPath
@@ -98,7 +97,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckFile is CheckPath for Delete: it also accepts temporary files.
+// CheckFile also accepts temporary files.
 func CheckFile(path string) error {
 	folder, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -107,7 +106,7 @@ func CheckFile(path string) error {
 	return CheckPath(folder + strings.TrimPrefix(name, TemporaryPrefix))
 }
 
-// IsTemporary reports whether the last path segment names a temporary file.
+// IsTemporary reports whether a path names a temporary file.
 func IsTemporary(path string) bool {
 	return strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], TemporaryPrefix)
 }

@@ -12,14 +12,12 @@ import (
 // 507.
 var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
-// full is ErrNotEnoughSpace with a cause.
 type full struct{ cause error }
 
 func (f full) Error() string { return ErrNotEnoughSpace.Error() + ": " + f.cause.Error() }
 
 func (f full) Unwrap() []error { return []error{ErrNotEnoughSpace, f.cause} }
 
-// noSpace returns ErrNotEnoughSpace. cause may be nil.
 func noSpace(cause error) error {
 	if cause == nil {
 		return ErrNotEnoughSpace
@@ -55,8 +53,7 @@ func IsSourceError(err error) bool {
 	return ok
 }
 
-// IsEnd reports whether err is io.EOF itself. A wrapped io.EOF is a failure, e.g. a closed connection; a truncated
-// body must not pass for a whole body.
+// IsEnd reports whether err is io.EOF itself. A wrapped io.EOF is a failure, e.g. a closed connection.
 func IsEnd(err error) bool {
 	return err == io.EOF //nolint:errorlint // see above
 }

@@ -33,7 +33,6 @@ const (
 	frameMagic = 'H'<<24 | 'F'<<16 | 'B'<<8 | 1
 )
 
-// layout is the format of a copy.
 type layout int
 
 const (
@@ -41,7 +40,6 @@ const (
 	plain
 )
 
-// layoutOf returns the expected layout of a body's copies.
 func layoutOf(b *buckets.Body) layout {
 	if b.Frames.Set {
 		return framed
@@ -69,7 +67,6 @@ func (l layout) size(length int64) int64 {
 	return length + chunkCount(length)*int64(l.trailer())
 }
 
-// offset returns where a chunk begins in a copy.
 func (l layout) offset(index int64) int64 { return index * int64(chunkSize+l.trailer()) }
 
 // StoredSize returns the size of each copy on its node.
@@ -79,7 +76,7 @@ func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSiz
 
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
-// seal appends the trailer. The chunk's checksum must be known.
+// The chunk's checksum must be known.
 func (c *chunk) seal(id uint64, index int64) {
 	t := c.bytes[c.n : c.n+trailerSize]
 	binary.BigEndian.PutUint32(t, frameMagic)
@@ -91,7 +88,6 @@ func (c *chunk) seal(id uint64, index int64) {
 	c.layout = framed
 }
 
-// measure computes a plain chunk's checksum.
 func (c *chunk) measure() {
 	c.layout, c.sum = plain, checksum.UpdateCRC64(0, c.data())
 }

@@ -8,11 +8,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// errStalled means that a node made no progress for Options.Stall or ReadStall.
 var errStalled = errcode.New(errcode.Unavailable, "storage node does not respond")
 
-// within runs a node operation and returns errStalled if it takes too long. The operation then continues in the
-// background, because a system call on a hanging disk cannot be interrupted.
+// within returns errStalled if an operation takes too long. The operation continues in the background, because a
+// system call on a hanging disk cannot be interrupted.
 func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run func(context.Context) (T, error)) (value T, err error) {
 	type result struct {
 		value T
@@ -37,8 +36,8 @@ func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run fun
 	}
 }
 
-// blame records the result of a node operation. A failed node is avoided for some time. It is not blamed if the
-// caller gave up, the body is missing, or the request is wrong.
+// blame records the result of a node operation. The node is not at fault if the caller gave up, the body is missing,
+// or the request is wrong.
 func (c *Cluster) blame(ctx context.Context, m *member, err error) {
 	if err != nil && (ctx.Err() != nil || IsSourceError(err) || errcode.Is(err, errcode.NotFound) || errcode.Is(err, errcode.Invalid)) {
 		return
@@ -63,7 +62,7 @@ func (c *Cluster) isAvoided(m *member) bool {
 	return left > 0 && left <= c.Avoid
 }
 
-// report reports a copy's problem, and remembers a bad copy so that reads try it last.
+// report also remembers a bad copy, so that reads try it last.
 func (c *Cluster) report(f Finding) {
 	if f.Problem != Unframed {
 		c.bad.Add(badCopy{f.Node, f.Path}, struct{}{})

@@ -15,7 +15,7 @@ const (
 	keepFreeMost = 1 << 30
 )
 
-// placement chooses nodes for copies of a body, each node at most once.
+// placement chooses nodes for a body's copies, each node at most once.
 type placement struct {
 	c       *Cluster
 	size    int64
@@ -23,15 +23,14 @@ type placement struct {
 	used    map[*member]bool
 	have    map[*member]bool // nodes that already had a copy
 	spread  map[string]int   // copies per datacenter
-	failure error            // last node failure
-	stalled bool             // a node has stalled since the others were asked
+	failure error            // last failure
+	stalled bool             // since the others were asked
 }
 
 func (c *Cluster) place(size int64, copies int) *placement {
 	return &placement{c: c, size: max(size, 0), copies: copies, used: map[*member]bool{}, have: map[*member]bool{}, spread: map[string]int{}}
 }
 
-// exclude marks nodes that already have a copy.
 func (p *placement) exclude(have []*member) {
 	for _, m := range have {
 		p.used[m], p.have[m] = true, true
@@ -53,11 +52,11 @@ func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 		return nodes, nil
 	}
 	p.c.ask(ctx, func(m *member) bool { return candidate(m) && (m.stalled || !p.fits(m)) })
-	return p.try(n) // even if another caller has just asked
+	return p.try(n)
 }
 
-// try returns n more nodes. It prefers nodes without recent failures, then the datacenter with the fewest copies,
-// then chooses at random, weighted by free space.
+// try prefers nodes without recent failures, then the datacenter with the fewest copies, then chooses at random,
+// weighted by free space.
 func (p *placement) try(n int) ([]*member, error) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -78,13 +77,12 @@ func (p *placement) try(n int) ([]*member, error) {
 	return chosen, nil
 }
 
-// failed records that a node did not store its copy.
 func (p *placement) failed(m *member, err error) {
 	p.spread[m.datacenter]--
 	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
-// choose returns a node or nil.
+// choose may return nil.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
@@ -107,7 +105,6 @@ func (p *placement) choose() *member {
 	return p.weighted(p.sameDatacenter(best))
 }
 
-// order compares two nodes; the smaller is chosen.
 func (p *placement) order(a, b *member) int {
 	x, y := p.c.isAvoided(a), p.c.isAvoided(b)
 	switch {
@@ -119,7 +116,7 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
-// sameDatacenter keeps the nodes of one datacenter, so that datacenters get equally many copies, regardless of size.
+// sameDatacenter balances copies over datacenters, regardless of their numbers of nodes.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {
@@ -131,7 +128,7 @@ func (p *placement) sameDatacenter(nodes []*member) []*member {
 	return slices.DeleteFunc(nodes, func(m *member) bool { return m.datacenter != name })
 }
 
-// weighted chooses a node by free space. Unknown space counts as the largest known.
+// Unknown space counts as the largest known.
 func (p *placement) weighted(nodes []*member) *member {
 	most := 1.0
 	for _, m := range nodes {
@@ -156,7 +153,6 @@ func (p *placement) weighted(nodes []*member) *member {
 	return nodes[len(nodes)-1]
 }
 
-// fits reports whether a node has space for the body, as far as known.
 func (p *placement) fits(m *member) bool {
 	return !m.hasSpace || m.space.Fits(p.size)
 }
@@ -168,8 +164,7 @@ func (s Space) hasRoom(size int64) bool {
 	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
 }
 
-// lack returns the error for too few nodes: lack of space, if the failed nodes would not suffice either. The caller
-// holds c.mu.
+// lack returns ErrNotEnoughSpace only if the failed nodes would not suffice either. The caller holds c.mu.
 func (p *placement) lack() error {
 	possible := p.c.pending
 	for _, m := range p.c.members {

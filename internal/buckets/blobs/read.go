@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open implements buckets.Bodies. It returns after the first chunk is verified, so that most errors precede the
+// Open implements buckets.Bodies. It verifies the first chunk before it returns, so that most errors precede the
 // response.
 func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference, offset, length int64) (io.ReadCloser, error) {
 	if length < 0 {
@@ -38,7 +38,7 @@ func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference,
 	return r, nil
 }
 
-// OpenStored returns a copy as stored on nodes, with its size. It verifies chunks like Open.
+// OpenStored returns a verified copy as stored on nodes, with its size.
 func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Reference) (io.ReadCloser, int64, error) {
 	if body.Length == 0 {
 		return &bodyReader{end: io.EOF}, 0, nil
@@ -54,7 +54,7 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 	return r, r.left, nil
 }
 
-// copies returns the nodes with a copy, and an error if some node is not in the cluster.
+// copies returns the nodes with a copy, and an error if some node is unknown.
 func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	for _, id := range sharks {
 		m, err := c.member(id)
@@ -67,18 +67,16 @@ func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	return from, missing
 }
 
-// bodyReader reads a range of a body.
 type bodyReader struct {
 	*reading
 	stored  bool   // return the copy's bytes, not the body's
 	current *chunk // nil before the first chunk
 	offset  int    // bytes returned from the current chunk
-	skip    int    // bytes of the first chunk before the range
+	skip    int    // bytes to skip before the range
 	left    int64  // bytes to return
-	end     error  // sticky error
+	end     error
 }
 
-// Read implements io.Reader.
 func (r *bodyReader) Read(p []byte) (int, error) {
 	next, err := r.advance()
 	if err != nil {
@@ -89,7 +87,6 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo.
 func (r *bodyReader) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		next, err := r.advance()
@@ -161,7 +158,6 @@ func (r *bodyReader) discard() {
 	}
 }
 
-// Close implements io.Closer.
 func (r *bodyReader) Close() error {
 	r.end = errClosed
 	if r.reading != nil {
@@ -173,7 +169,7 @@ func (r *bodyReader) Close() error {
 
 var errClosed = errors.New("read of a body after Close")
 
-// convert gives a verified chunk the layout that the row expects.
+// convert gives a verified chunk the row's layout.
 func (c *chunk) convert(b *buckets.Body, index int64) {
 	switch {
 	case !b.Frames.Set:
@@ -183,7 +179,7 @@ func (c *chunk) convert(b *buckets.Body, index int64) {
 	}
 }
 
-// lost returns the error for a chunk that no copy provides. The body is lost unless a failed node may have the chunk.
+// lost returns the error for a chunk that no copy provides. It is lost unless a failed node may have it.
 func (r *reading) lost() error {
 	var all []error
 	down := false

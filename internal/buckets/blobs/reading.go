@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/optional"
 )
 
-// reading reads a body chunk by chunk. Each chunk may come from any good copy, so copies damaged in different places
-// still yield the whole body.
+// reading reads a body chunk by chunk, each from any good copy, so copies damaged in different places still yield the
+// whole body.
 type reading struct {
 	c        *Cluster
 	ctx      context.Context //nolint:containedctx // of the request
@@ -21,11 +21,11 @@ type reading struct {
 	unframed bool              // the row has no Frames
 	replicas []*replica
 	missing  error // error for a node outside the cluster
-	at, to   int64 // next chunk index, and the index after the last
+	at, to   int64 // next and last chunk index, exclusive
 
 	source  *source
-	current *replica // read by source
-	sums    []uint64 // chunk checksums, once a copy without usable frames was verified whole
+	current *replica
+	sums    []uint64 // chunk checksums, after a survey
 	whole   *sum     // nil unless the whole body is read
 }
 
@@ -36,9 +36,9 @@ type replica struct {
 	switched bool // its layout differs from the row
 	rank     int  // lower ranks are tried first
 	failedAt int64
-	err      error   // last failure
-	used     bool    // returned a chunk
-	reported Problem // last reported problem
+	err      error
+	used     bool
+	reported Problem
 }
 
 // Replica ranks.
@@ -111,8 +111,7 @@ func (r *reading) next() (*chunk, error) {
 	}
 }
 
-// accept checks the whole body's checksum, if the body is read whole. It fails for good chunks only if the row is
-// wrong.
+// accept checks the whole body's checksum. With good chunks, it fails only if the row is wrong.
 func (r *reading) accept(c *chunk) error {
 	if r.whole == nil {
 		return nil
@@ -128,7 +127,6 @@ func (r *reading) accept(c *chunk) error {
 	return err
 }
 
-// delivered records that a copy returned a chunk.
 func (r *reading) delivered(p *replica, c *chunk, size int64) {
 	r.at++
 	if p.layout == framed && chunkCount(r.body.Length) == 1 {
@@ -145,7 +143,6 @@ func (r *reading) delivered(p *replica, c *chunk, size int64) {
 	}
 }
 
-// open starts reading the best copy at the current chunk.
 func (r *reading) open() error {
 	for {
 		p := r.pick()
@@ -167,12 +164,12 @@ func (r *reading) open() error {
 	}
 }
 
-// verifier snapshots the current state for a source's goroutine.
+// verifier snapshots the state for a source's goroutine.
 func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
 
-// pick returns the best copy that has not failed at the current chunk.
+// pick returns the best copy that has not failed at this chunk.
 func (r *reading) pick() *replica {
 	var left []*replica
 	for _, p := range r.replicas {
@@ -186,7 +183,7 @@ func (r *reading) pick() *replica {
 	return slices.MinFunc(left, func(a, b *replica) int { return cmp.Compare(a.rank, b.rank) })
 }
 
-// adopt takes over a verified copy's frames if the row lacks them: it is garbage, or was read before it got frames.
+// adopt takes over a copy's frames if the row lacks them: it is garbage, or was read before it got frames.
 func (r *reading) adopt(id, crc64 uint64) {
 	if !r.body.Frames.Set {
 		r.body.Frames = optional.Some(buckets.Frames{ID: id, CRC64NVME: crc64})
@@ -195,13 +192,12 @@ func (r *reading) adopt(id, crc64 uint64) {
 
 func (p *replica) switchLayout() { p.layout, p.switched = p.layout.other(), true }
 
-// needsSurvey reports whether a copy's chunks cannot be verified individually yet.
+// needsSurvey reports whether a copy's chunks cannot be verified individually.
 func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }
 
-// survey verifies a copy against the body's checksum. Then chunk checksums are known, and chunks of any copy can be
-// verified.
+// survey verifies a copy against the body's checksum. Then the chunks of any copy can be verified.
 func (r *reading) survey(p *replica) error {
 	w, err := r.c.readWhole(r.ctx, p.node, r.path, r.verifier(p), nil)
 	if errors.Is(err, errLayout) && !p.switched {
@@ -221,7 +217,6 @@ func (r *reading) survey(p *replica) error {
 	return nil
 }
 
-// drop stops using the current copy.
 func (r *reading) drop() {
 	if r.source != nil {
 		r.source.close()
@@ -229,7 +224,6 @@ func (r *reading) drop() {
 	}
 }
 
-// fail records that a copy did not return the current chunk.
 func (r *reading) fail(p *replica, err error) {
 	p.failedAt, p.err = r.at, err
 	switch {
@@ -251,7 +245,7 @@ func (r *reading) fail(p *replica, err error) {
 	}
 }
 
-// report reports a problem with a copy once per reading.
+// report reports a problem once per reading.
 func (r *reading) report(p *replica, problem Problem) {
 	if p.reported != problem {
 		p.reported = problem

@@ -14,8 +14,8 @@ import (
 // ErrCorrupt is wrapped by errors for a body with a wrong checksum or length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body from body.Sharks to n more nodes and returns them. It avoids the nodes in have, which have
-// a copy, perhaps a bad one.
+// Replicate copies a body from body.Sharks to n more nodes, except those in have, which hold a copy, perhaps a bad
+// one.
 func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
 	from, err := c.copies(body.Sharks)
 	if err != nil {
@@ -66,7 +66,7 @@ type copySet struct {
 	on   []*member
 }
 
-// replicate copies a body to n nodes of a placement. After an error it returns the nodes that succeeded.
+// After an error, replicate returns the nodes that succeeded.
 func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
 		nodes, err := p.next(ctx, 1)
@@ -90,8 +90,7 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 	return added, nil
 }
 
-// copyTo copies a body to one node. Chunks keep their trailers, so that damage on the way is found. With keep, a copy
-// completed after giving up stays.
+// Chunks keep their trailers, so that damage on the way is found. With keep, a copy completed after giving up stays.
 func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()
@@ -149,9 +148,9 @@ type Verified struct {
 	Frames buckets.Frames // ID is 0 without frames
 }
 
-// Verify verifies one copy, each chunk and the whole. It returns ErrCorrupt for a bad copy and errcode.NotFound for a
-// missing one, without reporting a finding. A good copy is Unframed if it or its row lacks frames. pace, if not nil,
-// is called before each chunk.
+// Verify verifies one copy. It returns ErrCorrupt for a bad copy and errcode.NotFound for a missing one, without
+// reporting a finding. A good copy is Unframed if it or its row lacks frames. pace, if not nil, is called before each
+// chunk.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
 	if err != nil {
@@ -172,15 +171,14 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err
 }
 
-// whole is a copy read completely.
+// whole is a completely verified copy.
 type whole struct {
 	sums  []uint64 // CRC64NVME per chunk
-	crc64 uint64   // whole body
-	id    uint64   // frame ID
-	size  int64    // of the copy
+	crc64 uint64
+	id    uint64
+	size  int64
 }
 
-// readWhole reads a copy and verifies that it is the body.
 func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verifier, pace Pace) (w whole, err error) {
 	count := chunkCount(v.body.Length)
 	if count == 0 {
@@ -212,8 +210,8 @@ func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verif
 	return w, sum.check()
 }
 
-// Copy makes a body available at another path on the same nodes without reading it. If a node cannot, Copy returns
-// errors.ErrUnsupported and leaves nothing behind.
+// Copy duplicates a body on its nodes without reading it. If a node cannot, Copy returns errors.ErrUnsupported and
+// leaves nothing behind.
 func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) error {
 	var done []*member
 	for _, id := range sharks {

@@ -11,16 +11,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source reads and verifies the chunks of one copy in a goroutine, which is left behind if the node hangs. It reads
-// one chunk ahead, so that verifying overlaps sending.
+// source reads and verifies one copy in a goroutine, which is left behind if the node hangs. It reads one chunk
+// ahead, so that verifying overlaps sending.
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
 	wanted  chan wanted
 	got     chan fetched
 	pending bool
-	at, end int64 // next chunk index, and the index after the last
-	length  int64 // body length
+	at, end int64 // next and last chunk index, exclusive
+	length  int64
 	timer   *time.Timer
 }
 
@@ -32,7 +32,7 @@ type wanted struct {
 type fetched struct {
 	chunk *chunk
 	err   error
-	size  int64 // copy size
+	size  int64
 }
 
 type verifier struct {
@@ -42,11 +42,9 @@ type verifier struct {
 	alone  bool     // the chunk is the whole body
 }
 
-// errLayout means that a copy uses the other layout.
 var errLayout = errors.New("the copy has another layout")
 
-// verify returns an error for a wrong chunk. Without sums and frame ID, a larger body is verified whole by the
-// caller.
+// Without sums and frame ID, the caller verifies a larger body as a whole.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
 		c.measure()
@@ -104,7 +102,7 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
-// get opens chunks in a copy. The copy's size reveals its layout.
+// The copy's size reveals its layout.
 func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
 	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(part.to), right)
@@ -113,7 +111,7 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 	switch {
 	case err == nil:
 		size = r.Size()
-	case errcode.Is(err, errcode.Invalid): // the copy is too short
+	case errcode.Is(err, errcode.Invalid):
 		info, statErr := m.driver.Stat(ctx, path)
 		if statErr != nil {
 			return nil, statErr
@@ -141,7 +139,6 @@ func errShort(size int64) error {
 
 var errTruncated = errors.New("wrong size")
 
-// read reads a stored chunk.
 func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	_, err := io.ReadFull(r, c.bytes[:c.n+v.layout.trailer()])
 	switch {
@@ -155,7 +152,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	return errShort(size)
 }
 
-// next returns the next chunk and the copy's size.
+// next also returns the copy's size.
 func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
 	if !s.pending {
 		s.want()
@@ -188,7 +185,7 @@ func (s *source) want() {
 	s.at++
 }
 
-// close ends the goroutine once its driver returns.
+// The goroutine ends once its driver returns.
 func (s *source) close() {
 	s.cancel()
 	close(s.wanted)

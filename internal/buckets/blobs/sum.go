@@ -11,11 +11,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// sum compares a body with the row's checksum: CRC64NVME, or for bodies older than frames CRC32C or MD5.
+// sum verifies a whole body: CRC64NVME, or for bodies older than frames CRC32C or MD5.
 type sum struct {
 	want  []byte
-	hash  hash.Hash      // nil: CRC64NVME, combined from the chunks
-	crc64 checksum.CRC64 // of the body so far
+	hash  hash.Hash // nil: CRC64NVME, combined from the chunks
+	crc64 checksum.CRC64
 }
 
 func newSum(b *buckets.Body) *sum {
@@ -31,7 +31,6 @@ func newSum(b *buckets.Body) *sum {
 	return s
 }
 
-// add adds a chunk whose checksum is known.
 func (s *sum) add(c *chunk) {
 	s.crc64.Append(c.sum, int64(c.n))
 	if s.hash != nil {
@@ -39,7 +38,6 @@ func (s *sum) add(c *chunk) {
 	}
 }
 
-// check compares the added data with the row.
 func (s *sum) check() error {
 	var got []byte
 	if s.hash != nil {

@@ -50,7 +50,6 @@ func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int
 	return w.stored(), err
 }
 
-// write is a body being written.
 type write struct {
 	c      *Cluster
 	ctx    context.Context //nolint:containedctx // of the request
@@ -58,16 +57,15 @@ type write struct {
 	size   int64 // limit for the source; -1: unknown
 	copies int
 	p      *placement
-	src    buckets.Summed // nil: the source does not compute chunk checksums
-	id     uint64         // frame ID
-	chunks int64          // sealed chunks
+	src    buckets.Summed
+	id     uint64
+	chunks int64
 	sum    checksum.CRC64
 	total  int64     // bytes sent to each node
 	done   []*member // nodes with a complete copy
-	keep   bool      // keep copies completed after giving up
+	keep   bool
 }
 
-// stored returns the body's nodes and frames.
 func (w *write) stored() buckets.Stored {
 	s := buckets.Stored{Frames: buckets.Frames{ID: w.id, CRC64NVME: w.sum.Sum()}}
 	for _, m := range w.done {
@@ -76,7 +74,7 @@ func (w *write) stored() buckets.Stored {
 	return s
 }
 
-// seal turns the next chunk into a frame. The source must have returned exactly this chunk.
+// The source must have returned exactly this chunk.
 func (w *write) seal(c *chunk) {
 	if c.n > 0 {
 		c.sum = w.sumOf(c)
@@ -86,7 +84,7 @@ func (w *write) seal(c *chunk) {
 	}
 }
 
-// sumOf returns the next chunk's checksum, derived from the source's checksum if possible.
+// sumOf derives the chunk's checksum from the source's if possible.
 func (w *write) sumOf(c *chunk) uint64 {
 	if w.src != nil {
 		if whole, ok := w.src.CRC64NVME(); ok {
@@ -96,17 +94,15 @@ func (w *write) sumOf(c *chunk) uint64 {
 	return checksum.UpdateCRC64(0, c.data())
 }
 
-// put is a driver storing a copy.
 type put struct {
 	node     *member
 	queue    *queue // nil if the body is in memory
 	cancel   context.CancelFunc
 	finished chan struct{}
-	err      error // once finished
+	err      error
 }
 
-// start lets a node store a body. It calls release when the driver no longer uses the body, possibly long after the
-// request.
+// start calls release when the driver no longer uses the body, possibly long after the request.
 func (w *write) start(m *member, open func(context.Context) (body io.Reader, size int64, q *queue), release func(*queue)) *put {
 	ctx, cancel := context.WithCancel(w.ctx)
 	body, size, q := open(ctx)
@@ -119,7 +115,7 @@ func (w *write) start(m *member, open func(context.Context) (body io.Reader, siz
 	return p
 }
 
-// settleAll waits for puts whose bodies have ended, together at most the stall time.
+// settleAll waits for all puts together at most the stall time.
 func (w *write) settleAll(puts []*put) {
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.c.Stall, errStalled)
 	defer cancel()
@@ -128,7 +124,6 @@ func (w *write) settleAll(puts []*put) {
 	}
 }
 
-// wait returns the result of a put, or the context's cause.
 func (p *put) wait(ctx context.Context) error {
 	select {
 	case <-p.finished:
@@ -158,7 +153,6 @@ func (w *write) settle(p *put, err error) {
 	w.c.wrote(p.node, w.total)
 }
 
-// wrote subtracts a body from a node's known free space.
 func (c *Cluster) wrote(m *member, size int64) {
 	c.observe(m, Written)
 	c.mu.Lock()
@@ -244,12 +238,12 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	}
 }
 
-// none is the error if every node failed in the middle of a body. Sent data cannot be sent again.
+// Sent data cannot be sent again.
 func (w *write) none() error {
 	return &errcode.Error{Code: errcode.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }
 
-// send gives a chunk to all nodes and returns the nodes that took it. Nodes that stall together are waited for once.
+// send returns the nodes that took the chunk. Nodes that stall together are waited for once.
 func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	if next.n == 0 {
 		return live
@@ -305,10 +299,9 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 	}
 }
 
-// errEarly means that a driver returned before the body ended.
 var errEarly = errcode.New(errcode.Unavailable, "storage node stopped in the middle of a body")
 
-// finish ends the body, waits for the nodes and replaces failed nodes.
+// finish waits for the nodes and replaces failed nodes.
 func (w *write) finish(live *[]*put, length int64) error {
 	for _, p := range *live {
 		close(p.queue.feed)
@@ -328,7 +321,6 @@ func (w *write) finish(live *[]*put, length int64) error {
 	return err
 }
 
-// undo removes the copies of a body with too few copies.
 func (w *write) undo() {
 	done := w.done
 	w.done = nil
@@ -351,7 +343,7 @@ func (w *write) abandon(p *put) {
 	})
 }
 
-// removeLater removes a copy in the background. If that fails, an audit finds the copy.
+// If this fails, an audit finds the copy.
 func (c *Cluster) removeLater(m *member, path string) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)

@@ -35,14 +35,13 @@ type Options struct {
 
 	// Show reports progress, from one goroutine at a time; total 0 means unknown.
 	Show func(step Step, n, total int64)
-	// Waiting is called, possibly concurrently, while a backup holds garbage collection. No row changes and no copy
-	// is removed until the hold ends. If the backup was killed, its hold ends at expires.
+	// Waiting is called, possibly concurrently, while a backup holds garbage collection, and nothing is changed. A
+	// killed backup's hold ends at expires.
 	Waiting func(expires buckets.Moment)
 }
 
 const holdPoll = 200 * time.Millisecond
 
-// wait blocks while a backup holds garbage collection.
 func (o *Options) wait(ctx context.Context) error {
 	for first := true; ; first = false {
 		until, err := o.Store.Held(ctx, buckets.At(o.Clock()))
@@ -63,10 +62,10 @@ type Step string
 
 // Steps in order.
 const (
-	Listing   Step = "references" // read references from the database
+	Listing   Step = "references" // read references
 	Comparing Step = "copies"     // compare nodes with the references
 	Deciding  Step = "findings"   // recheck and repair findings
-	Moving    Step = "bodies"     // move bodies off a node
+	Moving    Step = "bodies"     // move bodies
 )
 
 // Problem classifies a Finding.
@@ -92,26 +91,26 @@ type Finding struct {
 	Path     string            `json:"path,omitempty"`
 	Account  buckets.AccountID `json:"account,omitempty"`
 	Bucket   buckets.BucketID  `json:"bucket,omitempty"`
-	Object   string            `json:"object,omitempty"` // object name, also for a part
+	Object   string            `json:"object,omitempty"` // also for a part
 	Body     buckets.ObjectID  `json:"body,omitempty"`
-	Upload   buckets.UploadID  `json:"upload,omitempty"` // set for a part
+	Upload   buckets.UploadID  `json:"upload,omitempty"`
 	Part     int               `json:"part,omitempty"`
 	Size     int64             `json:"size,omitempty"`
-	Modified time.Time         `json:"modified,omitzero"` // for an unreferenced file
+	Modified time.Time         `json:"modified,omitzero"`
 	Detail   string            `json:"detail,omitempty"`
 	Repaired bool              `json:"repaired"`
 	Lost     bool              `json:"lost,omitempty"` // no good copy is left
 }
 
-// AuditOptions select an audit's scope.
+// AuditOptions configure an audit.
 type AuditOptions struct {
 	Verify bool // verify the checksum of every copy
 	Repair bool
 	Node   string        // audit only this node, without counters
 	Level  int           // expected copies per body; 0: as in its row
 	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0: DefaultGrace
-	// UnknownAccounts also removes unreferenced files of accounts that this database lacks. They may belong to
-	// another database.
+	// UnknownAccounts also removes unreferenced files of accounts that this database lacks. Another database may use
+	// them.
 	UnknownAccounts bool
 	// Restart discards an interrupted audit.
 	Restart bool
@@ -130,8 +129,8 @@ type Result struct {
 	Copies  int64             `json:"copies"`
 	Young   int64             `json:"young"` // unreferenced files within the grace period
 	Found   map[Problem]int64 `json:"found"`
-	Left    int64             `json:"left"`      // unrepaired findings
-	Resumed bool              `json:"continued"` // continues an interrupted audit
+	Left    int64             `json:"left"` // unrepaired findings
+	Resumed bool              `json:"continued"`
 }
 
 type audit struct {
@@ -143,16 +142,15 @@ type audit struct {
 	result  Result
 	pending int64 // undecided findings
 
-	// background is set on a server, where copies on a failed node do not count as missing. marks leaves damaged
-	// copies to Repair.
+	// background is set on a server, where a failed node's copies are not missing. marks leaves damaged copies to
+	// Repair.
 	background, marks bool
 
-	accounts map[buckets.AccountID]bool // which exist, as far as looked up
+	accounts map[buckets.AccountID]bool
 }
 
 // Audit compares bodies on storage nodes and usage counters with the database, and reports every finding. After an
-// interruption, even by SIGKILL, the next call with the same options resumes at most a few seconds earlier and does
-// not repeat repaired findings.
+// interruption, even by SIGKILL, the next call with the same options resumes where this one stopped.
 func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding) error) (Result, error) {
 	ao.Grace = max(cmp.Or(ao.Grace, DefaultGrace), MinGrace)
 	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report, accounts: map[buckets.AccountID]bool{}}
@@ -196,7 +194,7 @@ func (f Finding) of(b *body) Finding {
 	return f
 }
 
-// list writes the references to a sorted file and finds rows with too few nodes.
+// list also finds rows with too few nodes.
 func (a *audit) list(ctx context.Context) error {
 	if a.state.Listed {
 		return nil
@@ -243,7 +241,6 @@ func (a *audit) list(ctx context.Context) error {
 	return a.state.save()
 }
 
-// findInRow checks a row's node list.
 func (a *audit) findInRow(b *body) error {
 	if b.ref.Garbage || a.Node != "" {
 		return nil
@@ -261,7 +258,7 @@ func (a *audit) findInRow(b *body) error {
 	return nil
 }
 
-// auditUsage recounts all accounts, each in one snapshot, so concurrent writes do not matter.
+// Each account is read in one snapshot, so concurrent writes do not matter.
 func (a *audit) auditUsage(ctx context.Context) error {
 	if a.Node != "" {
 		return nil
@@ -319,7 +316,6 @@ func (a *audit) decide(ctx context.Context) error {
 	return a.decideAll(ctx)
 }
 
-// sortFindings sorts the findings by path and returns the set of paths.
 func (a *audit) sortFindings() (*filter, error) {
 	in, err := openLines(filepath.Join(a.Folder, findingsFile), 0)
 	if err != nil {

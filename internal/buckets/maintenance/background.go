@@ -24,10 +24,9 @@ const (
 	// backgroundEvery is how often a server checks damaged copies and the lease.
 	backgroundEvery = 10 * time.Second
 	// scrubDelay delays scrubbing after server start, unless buckets.scrub_interval is short.
-	scrubDelay = time.Minute
-	// repairBatch limits the repairs before commands get a turn.
+	scrubDelay  = time.Minute
 	repairBatch = 32
-	// mostMarks limits the marks that a process caches so that reads avoid damaged copies.
+	// mostMarks limits the damaged copies that a process remembers to avoid.
 	mostMarks = 10_000
 )
 
@@ -58,7 +57,6 @@ func (s *Service) Start(ctx context.Context) (wait func()) {
 	return jobs.Wait
 }
 
-// say logs an error unless it repeats the last one.
 func (s *Service) say(err error) {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errLeaseLost) && !errors.Is(err, s.o.ReadOnly) {
@@ -72,7 +70,7 @@ func (s *Service) say(err error) {
 	s.said = text
 }
 
-// watchMarks keeps the cluster informed about the marks of all processes.
+// watchMarks keeps the cluster informed about all processes' marks.
 func (s *Service) watchMarks(ctx context.Context) {
 	for {
 		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
@@ -127,7 +125,7 @@ func (s *Service) lead(ctx context.Context) error {
 		var jobs sync.WaitGroup
 		for i, job := range []func(context.Context) error{s.repairs, s.scrubs} {
 			jobs.Go(func() {
-				defer stop() // give up the lease after an error
+				defer stop()
 				errs[i] = job(ctx)
 			})
 		}
@@ -156,7 +154,6 @@ func (s *Service) exclusively(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
-// repairs runs RepairDue until ctx ends.
 func (s *Service) repairs(ctx context.Context) error {
 	for {
 		again, err := s.RepairDue(ctx)
@@ -180,7 +177,7 @@ func (s *Service) repairs(ctx context.Context) error {
 	}
 }
 
-// RepairDue repairs a batch of due damaged copies. again means that more may be due.
+// RepairDue repairs a batch of due copies. again means that more may be due.
 func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	now := buckets.At(s.o.Clock())
 	due, err := s.o.Store.DueMarks(ctx, now, repairBatch)
@@ -248,7 +245,7 @@ func (s *Service) scrubs(ctx context.Context) error {
 	for clock.Sleep(ctx, pause) {
 		worked, err := scrubber.Round(ctx)
 		if working && !worked {
-			s.o.Changed() // a pass is complete
+			s.o.Changed()
 		}
 		working = worked
 		if ctx.Err() != nil {

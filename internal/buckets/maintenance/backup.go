@@ -21,18 +21,17 @@ import (
 )
 
 const (
-	// copiers is the number of concurrent copies.
 	copiers = 8
-	// passes limits how often a missing body is looked for, with pauses of 1 to 32 seconds. It may have moved to
-	// another node, or be garbage claimed before the hold, whose row is removed after its bodies.
+	// passes limits the search for a missing body, with pauses of 1 to 32 seconds. It may have moved to another node,
+	// or be garbage claimed before the hold.
 	passes = 7
-	// restorePasses limits the attempts for a body that a bucket could not deliver.
+	// restorePasses limits attempts for an unreadable body.
 	restorePasses = 4
 )
 
 var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
 
-// Hold stops garbage collection in all processes. It is stored in the database and expires if this process dies.
+// Hold stops garbage collection in all processes. It expires if this process dies.
 func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.Context, release func(), err error) {
 	id := buckets.NewUUID()
 	extend := func(ctx context.Context) error {
@@ -65,19 +64,19 @@ func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.C
 		<-ended
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		defer done()
-		_ = s.o.Store.Release(ctx, id) // otherwise it expires
+		_ = s.o.Store.Release(ctx, id)
 	}, nil
 }
 
 // Copied lists the bodies that CopyBodies skipped.
 type Copied struct {
-	Elsewhere map[string]int64 // number of bodies on other nodes, by their first node
+	Elsewhere map[string]int64 // by first node
 	Lost      []string         // paths and reasons
 }
 
-// CopyBodies copies every body on nodes with a folder. It includes garbage, because the database copy may still
-// contain objects that were deleted since. Each body is read once, from any good copy, and hard-linked into the
-// folders of its other nodes. dir is for temporary files.
+// CopyBodies copies every body on nodes with a folder. It includes garbage: the database copy may still reference
+// objects deleted since. Each body is read once, from any good copy, and hard-linked for its other nodes. dir is for
+// temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -94,8 +93,8 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 // Source opens a body for a restore. errcode.NotFound means missing, Internal damaged, and Unavailable retryable.
 type Source func(ctx context.Context, path string) (io.ReadCloser, error)
 
-// RestoreBodies writes every body of a restored database into its nodes' folders and verifies its checksum. Garbage
-// may lack bodies. dir is for temporary files.
+// RestoreBodies writes and verifies every body of a restored database. Garbage may lack bodies. dir is for temporary
+// files.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
@@ -148,19 +147,19 @@ func (c *copier) copied() Copied {
 type copier struct {
 	o        *Options
 	progress func(done, total int64)
-	link     func(oldname, newname string) error // os.Link
-	targets  map[string]target                   // by node
+	link     func(oldname, newname string) error
+	targets  map[string]target
 
 	passes    int
-	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error) // opens a body as stored on nodes
-	isLost    func(error) bool                                                            // retrying is pointless
-	isRestore bool                                                                        // garbage may lack bodies
+	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error)
+	isLost    func(error) bool
+	isRestore bool // garbage may lack bodies
 
 	mu        sync.Mutex
 	done      int64
-	elsewhere map[string]int64  // number of bodies on no folder node, by their first node
-	lost      map[string]string // reasons, by path
-	corrupt   []string          // bodies without a good copy, and reasons
+	elsewhere map[string]int64  // by first node
+	lost      map[string]string // by path
+	corrupt   []string
 }
 
 func newCopier(o *Options, progress func(done, total int64)) *copier {
@@ -173,7 +172,6 @@ func newCopier(o *Options, progress func(done, total int64)) *copier {
 	}
 }
 
-// target is a node's folder in the backup.
 type target struct {
 	*filedriver.Driver
 	dir string
@@ -199,7 +197,7 @@ func (c *copier) close() (err error) {
 	return err
 }
 
-// pass copies all bodies, or those missed before. It lists them first, to keep the transaction short.
+// pass copies all bodies, or those missed before. Listing them first keeps the transaction short.
 func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	list, err := os.CreateTemp(dir, ".bodies-*")
 	if err != nil {
@@ -279,7 +277,7 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
-// copy copies one body. Read errors are source errors.
+// Read errors are source errors.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {
@@ -309,15 +307,14 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked hard-links a body into another folder. If the file system lacks hard links, it returns false, and the caller
-// verifies and copies again.
+// linked returns false if the file system lacks hard links; the caller then copies again.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
 	name := filepath.Join(to.dir, path)
 	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
 }
 
-// sync makes the folders durable. The driver syncs files, but not links.
+// The driver syncs files, but not links.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
 		root, err := os.OpenRoot(t.dir)

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// body is a referenced body with its path on storage nodes.
+// body is a referenced body with its path.
 type body struct {
 	path string
 	ref  buckets.Reference
@@ -19,7 +19,6 @@ func newBody(r buckets.Reference) body {
 	return body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
 }
 
-// encodeLine returns a line for a sorter.
 func encodeLine(path string, v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -30,7 +29,6 @@ func encodeLine(path string, v any) ([]byte, error) {
 
 var errLine = errors.New("the file of an audit or a drain is damaged: run the command with --restart")
 
-// decodeLine decodes a sorter line into v.
 func decodeLine(line []byte, v any) (path string, err error) {
 	before, text, ok := bytes.Cut(line, []byte{'\t'})
 	if !ok || json.Unmarshal(text, v) != nil {
@@ -39,13 +37,12 @@ func decodeLine(line []byte, v any) (path string, err error) {
 	return string(before), nil
 }
 
-// bodies reads a sorted file of bodies.
 type bodies struct {
 	*lines
 	body
 }
 
-// next reads the next body for which keep returns true, or sets ended.
+// next skips bodies that keep rejects.
 func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	for {
 		if err := b.lines.next(); err != nil || b.ended {

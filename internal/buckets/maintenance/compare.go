@@ -14,13 +14,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// batchSize copies are compared between saves. readers limits concurrent reads.
+// batchSize copies are compared between saves. readers limits concurrency.
 const (
 	batchSize = 64
 	readers   = 4
 )
 
-// compareAll compares each node's files with the references.
 func (a *audit) compareAll(ctx context.Context) error {
 	var compared, total int64
 	for _, p := range a.state.Nodes {
@@ -56,7 +55,7 @@ func keys[V any](m map[string]V) iter.Seq[string] {
 	}
 }
 
-// comparison merges a node's files and expected bodies, both ordered by path.
+// comparison merges a node's files and expected bodies by path.
 type comparison struct {
 	*audit
 	node  string
@@ -64,11 +63,10 @@ type comparison struct {
 	show  func()
 	batch []item
 
-	until string     // last path to compare; "": no limit
-	pace  blobs.Pace // may be nil
+	until string
+	pace  blobs.Pace
 }
 
-// item is a path with its file, body, or both.
 type item struct {
 	file   *blobs.Info
 	body   *body
@@ -124,12 +122,11 @@ func (c *comparison) merge(ctx context.Context) error {
 	return err
 }
 
-// pairs merges a node's files with the rows that name it.
 type pairs struct {
 	rows   *bodies
 	node   string
-	after  string // skip up to this path
-	until  string // last path; "": no limit
+	after  string
+	until  string
 	next   func() (blobs.Info, error, bool)
 	file   *blobs.Info // nil: end
 	offset int64       // in the list of bodies, after the last row taken
@@ -150,7 +147,6 @@ func (p *pairs) nextFile() error {
 	return nil
 }
 
-// nextRow reads the next row that names the node.
 func (p *pairs) nextRow() error {
 	for {
 		err := p.rows.next(func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, p.node) })
@@ -222,7 +218,7 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
-// check returns the item's problem, or nil.
+// check may return nil.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -263,8 +259,8 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	return &f, nil
 }
 
-// verify reads a copy and describes any problem. A missing copy is no problem: either it was removed after the walk,
-// or the next audit finds it.
+// verify reads a copy and describes any problem. A missing copy is no problem: it was removed after the walk, or the
+// next audit finds it.
 func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pace) (v verified, detail string, err error) {
 	v.Verified, err = a.Cluster.Verify(ctx, b.path, b.ref, node, pace)
 	switch {
@@ -284,13 +280,12 @@ func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pac
 	return v, "the copy cannot be read: " + err.Error(), nil // a bad sector on a working disk
 }
 
-// verified is the result of verify. Whole means that the copy was read.
 type verified struct {
 	blobs.Verified
 	Whole bool
 }
 
-// addFrames adds missing frames to a body. The next pass retries failures.
+// A later pass retries failures.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
 		return nil // left to that node's comparison

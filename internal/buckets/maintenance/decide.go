@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// group holds the findings for a path and the reread body.
+// group holds a path's findings and reread body.
 type group struct {
 	path     string
-	body     *body // nil: unreferenced
+	body     *body
 	findings []Finding
 }
 
-// decideAll merges the findings with the reread references, both sorted by path.
+// decideAll merges the findings with the reread references.
 func (a *audit) decideAll(ctx context.Context) error {
 	found, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
 	if err != nil {
@@ -85,7 +85,7 @@ func nextGroup(found *lines) (*group, error) {
 	return g, nil
 }
 
-// settle rechecks, repairs and reports the findings for a path.
+// settle rechecks, repairs and reports a path's findings.
 func (a *audit) settle(ctx context.Context, g *group) error {
 	var left []Finding
 	for _, f := range g.findings {
@@ -117,8 +117,7 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	return a.sayAll(g.findings)
 }
 
-// unmark removes marks on copies that are good or gone, unless they were seen again since began. Repair settles its
-// own marks.
+// unmark removes marks on copies that are good or gone, unless they were seen again. Repair settles its own marks.
 func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
 	if a.background {
 		return nil
@@ -150,7 +149,6 @@ func (a *audit) sayAll(all []Finding) error {
 
 func isDamage(f Finding) bool { return f.Problem == Missing || f.Problem == Corrupt }
 
-// holds reports whether a finding is still true.
 func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	row := g.body
 	live := row != nil && !row.ref.Garbage
@@ -191,8 +189,7 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// isUnchanged reports whether the file is still the one found. An unreadable file counts as unchanged, to be
-// reported.
+// isUnchanged reports whether the file is the one found. An unreadable file counts as unchanged, to be reported.
 func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	if blobs.IsTemporary(f.Path) {
 		return true // a later write would change its time
@@ -204,8 +201,7 @@ func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	return info.Size == f.Size && info.Modified.Equal(f.Modified)
 }
 
-// repair repairs the findings for a path. Referenced copies come first, because an unreferenced file may be the only
-// good copy.
+// Referenced copies come first, because an unreferenced file may be the only good copy.
 func (a *audit) repair(ctx context.Context, g *group) {
 	var broken, strays []string
 	few := false
@@ -243,8 +239,8 @@ func (a *audit) repair(ctx context.Context, g *group) {
 			f.Detail = "not removed: " + err.Error()
 			continue
 		}
-		// Check again before removing. A new copy is young, and no copy can appear after this check, because drains
-		// and audits exclude each other.
+		// Check again: a copy made meanwhile is young. None can appear after this, because drains and audits exclude
+		// each other.
 		if !a.isUnchanged(ctx, f) {
 			continue
 		}
@@ -260,13 +256,12 @@ var (
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
 
-// isLost reports whether no node has a good copy. A failed node may have a copy.
+// isLost is false if a failed node may have a copy.
 func isLost(err error) bool {
 	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
 
-// mayRemove rejects unreferenced files of unknown accounts. With a new database on another database's nodes, all
-// files are unreferenced.
+// With a new database on another database's nodes, all files are unreferenced.
 func (a *audit) mayRemove(ctx context.Context, path string) error {
 	version, rest, _ := strings.Cut(path, "/")
 	text, _, _ := strings.Cut(rest, "/")
@@ -291,8 +286,7 @@ func (a *audit) mayRemove(ctx context.Context, path string) error {
 
 var errNoAccount = errors.New("the database has no such account; if it is not the body of another database, use --unknown-accounts")
 
-// elsewhere returns the nodes that the row does not name. After a restore or a killed drain they may hold a good
-// copy.
+// elsewhere returns nodes that the row does not name. After a restore or a killed drain they may hold a good copy.
 func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	for _, id := range slices.Sorted(keys(a.nodes)) {
 		if !slices.Contains(r.Sharks, id) {
@@ -383,7 +377,7 @@ func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	return err
 }
 
-// removeBroken removes bad copies that the row no longer names. The next audit finds any left.
+// The next audit finds copies that cannot be removed now.
 func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
 	for _, id := range broken {
 		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {

@@ -15,10 +15,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// drainFile lists the bodies to move.
 const drainFile = "drain-bodies"
 
-// movers is the number of concurrent moves.
 const movers = 8
 
 // maxRounds limits restarts caused by bodies written to the node meanwhile.
@@ -59,11 +57,10 @@ type drain struct {
 // A server that does not know the state yet may still add bodies. The next round moves them, and from RemoveNode's
 // check on, such writes fail and clients retry.
 //
-// Drain copies the body, changes the row, then removes the old copy. A reader with the old row finds no copy and
-// rereads the row. If the object is overwritten or deleted in between, Drain changes the garbage row, and the garbage
-// collector removes the new copy. If that row is gone too, an audit removes the copy.
-//
-// After an interruption, even by SIGKILL, the next call continues with the remaining bodies.
+// Drain copies the body, changes the row, then removes the old copy. A reader with the old row rereads it. If the
+// object is overwritten or deleted in between, Drain changes the garbage row, and the garbage collector removes the
+// new copy. If that row is gone too, an audit removes the copy. After an interruption, the next call continues with
+// the remaining bodies.
 func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
 	d := &drain{Options: o, DrainOptions: do, node: node.ID}
 	if err := durable.MakeFolder(o.Folder); err != nil {
@@ -107,8 +104,7 @@ func (d *drain) clear() error {
 	return nil
 }
 
-// list writes the node's bodies to a file and returns their number. Moving may take days, too long for a database
-// read.
+// list writes the node's bodies to a file, because moving may take days, too long for a database read.
 func (d *drain) list(ctx context.Context) (n int64, err error) {
 	s := newSorter(d.Folder, drainFile)
 	err = d.Store.References(ctx, func(r buckets.Reference) error {
@@ -166,7 +162,7 @@ func (d *drain) moveAll(ctx context.Context) error {
 	}
 }
 
-// take moves a body and records the result. It returns only errors that stop the drain.
+// take returns only errors that stop the drain.
 func (d *drain) take(ctx context.Context, b *body) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -203,7 +199,7 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	return nil
 }
 
-// remove removes a copy from the node. It does not retry, because a hanging node would delay every body.
+// remove does not retry, because a hanging node would delay every body.
 func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone
@@ -220,7 +216,6 @@ func (d *drain) remove(ctx context.Context, path string) bool {
 	return false
 }
 
-// outcome is the result of moving a body.
 type outcome int
 
 const (
@@ -233,7 +228,6 @@ type errDatabase struct{ error }
 
 func (e errDatabase) Unwrap() error { return e.error }
 
-// move makes a body's row name other nodes.
 func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	others := without(b.ref.Sharks, d.node)
 	if b.ref.Garbage && len(others) > 0 {
@@ -281,7 +275,6 @@ func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) 
 	}
 }
 
-// known filters IDs that the cluster knows.
 func (d *drain) known(ids []string) (known []string) {
 	for _, n := range d.Cluster.Nodes() {
 		if slices.Contains(ids, n.ID) {
@@ -295,7 +288,6 @@ func without(ids []string, id string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(other string) bool { return other == id })
 }
 
-// hasGoodCopy reads the other copies until it finds a good one.
 func (d *drain) hasGoodCopy(ctx context.Context, b *body, others []string) bool {
 	return slices.ContainsFunc(others, func(id string) bool {
 		_, err := d.Cluster.Verify(ctx, b.path, b.ref, id, nil)

@@ -7,20 +7,18 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Framing limits.
 const (
 	framingQueue = 256
 	framingTried = 10_000
 )
 
-// framing adds frames to old bodies, one at a time, after a client has read them.
+// framing adds frames to old bodies after a client has read them.
 type framing struct {
 	mu    sync.Mutex
 	queue chan buckets.Reference        // nil: a command, which leaves it to servers
 	tried map[buckets.ObjectID]struct{} // each body is tried once
 }
 
-// begin enables add.
 func (f *framing) begin() <-chan buckets.Reference {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +43,6 @@ func (f *framing) add(ref buckets.Reference) {
 	}
 }
 
-// addFrames processes the queue until ctx ends.
 func (s *Service) addFrames(ctx context.Context, queue <-chan buckets.Reference) {
 	for {
 		select {

@@ -17,12 +17,12 @@ import (
 )
 
 // The lease for audits and drains. If its process dies, the next command in the same data folder takes over at once,
-// other commands after leaseTime.
+// others after leaseTime.
 const (
 	leaseName = "maintenance"
 	leaseTime = 30 * time.Second
-	leasePoll = leaseTime / 6    // how often to extend it
-	endTime   = 10 * time.Second // limit for ending a lease or hold
+	leasePoll = leaseTime / 6
+	endTime   = 10 * time.Second // for ending a lease or hold
 )
 
 var errLeaseLost = errcode.New(errcode.Unavailable,
@@ -40,7 +40,6 @@ func (s *Service) leased(ctx context.Context, wait func(string), fn func(context
 	return s.holding(ctx, l, fn)
 }
 
-// holding extends a lease while fn runs, then ends it.
 func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -56,12 +55,11 @@ func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.
 	<-ended
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer done()
-	_ = s.o.Store.EndLease(ctx, l.Name, l.Holder) // otherwise it expires
+	_ = s.o.Store.EndLease(ctx, l.Name, l.Holder)
 	return err
 }
 
-// newLease returns this process's lease request. All commands in a data folder are one holder, but a copy of the
-// folder on another machine is another.
+// All commands in a data folder are one holder, but a copy of the folder on another machine is another.
 func newLease(folder string) (l buckets.Lease, err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -78,8 +76,7 @@ func newLease(folder string) (l buckets.Lease, err error) {
 	}, err
 }
 
-// takeLease waits until the lease expires if another process holds it. If that process extends the lease, takeLease
-// fails.
+// takeLease waits until another process's lease expires. If that process extends the lease, takeLease fails.
 func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
 	has, err := s.o.Store.Lease(ctx, l)
 	begun, silent := time.Now(), true
@@ -110,7 +107,7 @@ func waitsFor(has buckets.Lease) string {
 	return fmt.Sprintf("another audit or drain (%s) was interrupted: waiting %s until its lease expires", has.Process, has.Left.Round(time.Second))
 }
 
-// extendLease extends the lease until ctx ends. If the lease is lost, it calls cancel.
+// extendLease calls cancel if the lease is lost.
 func (s *Service) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {

@@ -22,13 +22,13 @@ const (
 )
 
 // Repair verifies marked copies, rewrites bad copies from good ones, and removes the marks. Failures keep their mark,
-// with the reason. It must not run beside an audit, whose rules it follows.
+// with the reason. It must not run beside an audit.
 func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(buckets.Damage, Outcome)) error {
 	a, err := newServerAudit(o)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.state.remove() }() // the next call also cleans up
+	defer func() { _ = a.state.remove() }()
 	a.Repair = true
 	said := map[buckets.Copy]Finding{}
 	a.report = func(f Finding) error {
@@ -63,7 +63,7 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 	return nil
 }
 
-// newServerAudit returns an audit for background work with empty files.
+// newServerAudit returns an audit for background work.
 func newServerAudit(o Options) (*audit, error) {
 	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
-// reachable filters marks on working nodes. Marks on failed nodes wait; marks on removed nodes are dropped.
+// Marks on failed nodes wait; marks on removed nodes are dropped.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
@@ -146,7 +146,6 @@ func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, 
 	return a.Store.NoteAttempt(ctx, mark.Failed(state, reason, buckets.At(a.Clock())))
 }
 
-// notRepaired prefixes the reason in a finding's detail.
 const notRepaired = "not repaired: "
 
 // IsNodeError reports whether a failed node stopped background work.

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// mostReports limits pending reports. More are dropped: the next read or the scrubber finds them again.
+	// mostReports limits pending reports. Dropped damage is found again.
 	mostReports = 4096
 	// Reports are collected for reportEvery. A stopping server takes at most reportTime to store the last ones.
 	reportEvery = time.Second
 	reportTime  = 5 * time.Second
 )
 
-// reporter stores reports of damaged copies without delaying the reads that find them.
+// reporter stores reports without delaying the reads that find damage.
 type reporter struct {
 	store buckets.Damages
 	log   *slog.Logger
@@ -34,7 +34,6 @@ func newReporter(store buckets.Damages, log *slog.Logger) *reporter {
 	return &reporter{store: store, log: log, pending: map[buckets.Copy]buckets.Damage{}, wake: make(chan struct{}, 1)}
 }
 
-// note adds a report. It never blocks.
 func (r *reporter) note(d buckets.Damage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +48,7 @@ func (r *reporter) note(d buckets.Damage) {
 	signal(r.wake)
 }
 
-// run stores reports until ctx ends, then the last ones. It calls stored after each batch.
+// run stores reports until ctx ends, then the last ones.
 func (r *reporter) run(ctx context.Context, stored func()) {
 	for {
 		select {
@@ -71,12 +70,12 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 			stored()
 		case ctx.Err() == nil:
 			r.log.Warn("could not store which copies of bodies are damaged", "error", err, "retry_in", reportEvery)
-			signal(r.wake) // try again
+			signal(r.wake)
 		}
 	}
 }
 
-// signal sends without blocking on a channel with capacity 1.
+// signal sends without blocking.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -84,7 +83,7 @@ func signal(wake chan<- struct{}) {
 	}
 }
 
-// flush stores pending reports. After an error they stay pending.
+// After an error, reports stay pending.
 func (r *reporter) flush(ctx context.Context) error {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pending))

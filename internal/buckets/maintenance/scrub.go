@@ -11,10 +11,8 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Scrubber limits.
 const (
-	// MinScrubRate is the minimum in bytes per second and node unless Rate is set: 2.5 TB in 30 days. Smaller nodes
-	// finish early.
+	// MinScrubRate is the minimum in bytes per second and node unless Rate is set: 2.5 TB in 30 days.
 	MinScrubRate = 1 << 20
 	// mostSpeedup limits the rate when catching up after a pause.
 	mostSpeedup = 10
@@ -26,8 +24,8 @@ const (
 )
 
 // Scrubber slowly reads every copy on its nodes, one pass per Every. A round audits each node's next bodies: it lists
-// them, verifies their copies, and rereads the references before removing files. The position is in the database, so
-// that any process can continue.
+// them, verifies their copies, and rereads the references before removing files. Any process can continue from the
+// stored position.
 type Scrubber struct {
 	Options
 	Every time.Duration // between the starts of passes
@@ -36,13 +34,12 @@ type Scrubber struct {
 
 	// Exclusively runs fn while no audit, drain or repair runs.
 	Exclusively func(ctx context.Context, fn func(context.Context) error) error
-	// Read, if set, is called concurrently after reading copies of a node.
+	// Read, if set, is called concurrently after reading copies.
 	Read func(node string, copies, bytes int64)
 
 	listing time.Duration // how long reading the references last took
 }
 
-// pass is a running pass over a node.
 type pass struct {
 	buckets.Scrub
 	next    nearest
@@ -52,7 +49,7 @@ type pass struct {
 	sent    int64 // copies reported to Read
 }
 
-// Round scrubs the next bodies of each node with an unfinished or due pass. worked is false if no node needs work.
+// Round scrubs the next bodies of nodes with an unfinished or due pass. worked is false if there are none.
 func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	passes, err := s.begin(ctx)
 	if err != nil || len(passes) == 0 {
@@ -62,7 +59,7 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = a.state.remove() }() // the next round also cleans up
+	defer func() { _ = a.state.remove() }()
 	if err := s.list(ctx, a, passes); err != nil {
 		return false, err
 	}
@@ -88,7 +85,6 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
-// begin returns the passes to continue, by node.
 func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
 	known, err := s.Store.Scrubs(ctx)
 	if err != nil {
@@ -113,7 +109,7 @@ func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
 	return passes, nil
 }
 
-// rate returns the bytes per second that a pass needs to end in time.
+// rate returns the bytes per second needed to end in time.
 func (s *Scrubber) rate(p *pass, left int64, now time.Time) int64 {
 	if s.Rate > 0 {
 		return s.Rate
@@ -122,7 +118,6 @@ func (s *Scrubber) rate(p *pass, left int64, now time.Time) int64 {
 	return max(MinScrubRate, int64(float64(left)/time.Seconds()))
 }
 
-// list writes the next bodies of all passes to a sorted file.
 func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	began := s.Clock()
 	for _, p := range passes {
@@ -167,7 +162,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	return out.finish()
 }
 
-// compare compares all nodes in parallel, each at its pace. A failed node waits for a later round.
+// A failed node waits for a later round.
 func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
 	errs := make([]error, len(passes))
 	var wg sync.WaitGroup
@@ -186,7 +181,6 @@ func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error 
 	return errors.Join(errs...)
 }
 
-// shown reports reads since the last call.
 func (s *Scrubber) shown(p *pass) {
 	n := p.at.Compared - p.sent
 	p.sent = p.at.Compared
@@ -220,16 +214,14 @@ func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	return errors.Join(err, s.Store.Mark(ctx, marks))
 }
 
-// pacer limits reads to a rate.
 type pacer struct {
 	rate int64
 	now  func() time.Time
 
 	mu   sync.Mutex
-	next time.Time // when the next bytes may be read
+	next time.Time
 }
 
-// wait waits until n more bytes may be read.
 func (p *pacer) wait(ctx context.Context, n int) error {
 	p.mu.Lock()
 	now := p.now()
@@ -245,12 +237,12 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// nearest keeps the bodies with the smallest paths that fit a byte budget.
+// nearest keeps the bodies with the smallest paths within a byte budget.
 type nearest struct {
 	budget int64
 	all    []body // max-heap by path
 	bytes  int64
-	more   bool   // bodies were left out
+	more   bool
 	until  string // last path, if more
 }
 

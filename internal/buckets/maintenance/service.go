@@ -14,7 +14,7 @@ import (
 
 // ServiceOptions configure a Service.
 type ServiceOptions struct {
-	// Options.Folder is shared by all maintenance processes of a data folder. Show and Waiting are not used.
+	// Folder is shared by all maintenance processes of a data folder. Show and Waiting are not used.
 	Options
 	Log *slog.Logger
 	// Whole returns an error while the database is only partly copied.
@@ -22,7 +22,7 @@ type ServiceOptions struct {
 	// ReadOnly is the error of a read-only database. It is not logged.
 	ReadOnly error
 
-	// ScrubEvery and ScrubRate configure the Scrubber, and Scrubbed returns its nodes. An interval of 0 disables it.
+	// ScrubEvery (0: never) and ScrubRate configure the Scrubber. Scrubbed returns its nodes.
 	ScrubEvery time.Duration
 	ScrubRate  int64
 	Scrubbed   func() []string
@@ -33,16 +33,16 @@ type ServiceOptions struct {
 	Changed  func()
 }
 
-// Service keeps copies of bodies good: it records, repairs and scrubs damaged copies, runs audits and drains, and
-// copies bodies for backups. Use one per process.
+// Service records, repairs and scrubs damaged copies, runs audits and drains, and copies bodies for backups. Use one
+// per process.
 type Service struct {
 	o       ServiceOptions
-	id      string // lease holder ID
+	id      string
 	framing framing
 	reports *reporter
 	wake    chan struct{}
 	saying  sync.Mutex
-	said    string // last logged error
+	said    string
 }
 
 // NewService returns a Service.
@@ -50,13 +50,13 @@ func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, id: backgroundHolder + buckets.NewUUID(), reports: newReporter(o.Store, o.Log), wake: make(chan struct{}, 1)}
 }
 
-// Progress shows progress to people.
+// Progress reports progress to people.
 type Progress struct {
-	Show func(step Step, n, total int64) // as in Options
-	Wait func(why string)                // waiting for other work
+	Show func(step Step, n, total int64)
+	Wait func(why string)
 }
 
-// Audit runs an audit exclusively. The caller has locked the folder.
+// Audit runs an audit exclusively, in a folder locked by the caller.
 func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report func(Finding) error) (r Result, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		r, err = Audit(ctx, s.options("work", p), ao, report)
@@ -65,7 +65,7 @@ func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report
 	return r, err
 }
 
-// Drain runs a drain exclusively. The caller has locked the folder.
+// Drain runs a drain exclusively, in a folder locked by the caller.
 func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do DrainOptions) (d Drained, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		d, err = Drain(ctx, s.options("work", p), node, do)
@@ -109,16 +109,16 @@ func (s *Service) Report(f blobs.Finding) {
 	s.reports.note(d)
 }
 
-// StoreReports stores pending reports, as Start does regularly.
+// StoreReports stores pending reports.
 func (s *Service) StoreReports(ctx context.Context) error { return s.reports.flush(ctx) }
 
-// Health is the known state of copies.
+// Health is the state of copies.
 type Health struct {
 	Damages []buckets.DamageCount
 	Scrubs  []buckets.Scrub
 }
 
-// Health reads the damage counts and the scrubber's progress.
+// Health reads damage counts and scrubber progress.
 func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	if h.Damages, err = s.o.Store.CountMarks(ctx); err == nil {
 		h.Scrubs, err = s.o.Store.Scrubs(ctx)
@@ -126,7 +126,7 @@ func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Damages returns the selected damaged copies, in pages of q's limit.
+// Damages returns the selected damaged copies.
 func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[buckets.Damage, error] {
 	return func(yield func(buckets.Damage, error) bool) {
 		for {
@@ -150,7 +150,7 @@ func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[
 // Stored counts the bodies on a node.
 type Stored struct{ Bodies, Bytes int64 }
 
-// Bodies calls fn with every referenced body, from one snapshot, until fn fails.
+// Bodies calls fn with every referenced body, from one snapshot.
 func (s *Service) Bodies(ctx context.Context, fn func(path string, r buckets.Reference) error) error {
 	var failed error
 	err := s.o.Store.References(ctx, func(r buckets.Reference) error {

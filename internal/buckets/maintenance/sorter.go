@@ -19,8 +19,8 @@ const (
 	maxFiles = 128
 )
 
-// sorter is an external merge sort of lines. A line begins with a path and a tab, which is smaller than any path
-// character, so lines sort by path.
+// sorter is an external merge sort. A line begins with a path and a tab, which is smaller than any path character, so
+// lines sort by path.
 type sorter struct {
 	folder, name string
 	runSize      int
@@ -34,7 +34,7 @@ func newSorter(folder, name string) *sorter {
 	return &sorter{folder: folder, name: name, runSize: runSize}
 }
 
-// add adds a line without a line feed.
+// The line must not contain a line feed.
 func (s *sorter) add(line []byte) error {
 	s.lines = append(s.lines, bytes.Clone(line))
 	if s.size += len(line) + 64; s.size < s.runSize {
@@ -43,7 +43,6 @@ func (s *sorter) add(line []byte) error {
 	return s.spill()
 }
 
-// spill writes the lines in memory to a file.
 func (s *sorter) spill() error {
 	slices.SortFunc(s.lines, bytes.Compare)
 	err := s.write(func(w *bufio.Writer) error {
@@ -68,7 +67,6 @@ func writeLine(w *bufio.Writer, line []byte) error {
 	return w.WriteByte('\n')
 }
 
-// write writes a new sorted file.
 func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	s.made++
 	name := filepath.Join(s.folder, fmt.Sprintf("%s.%d", s.name, s.made))
@@ -81,7 +79,6 @@ func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // must survive a power cut
 }
 
-// merge merges all files into one.
 func (s *sorter) merge() error {
 	from := s.runs
 	s.runs = nil
@@ -115,7 +112,6 @@ func (s *sorter) merge() error {
 	return err
 }
 
-// least returns the input with the smallest line, or nil at the end.
 func least(inputs []*lines) (first *lines) {
 	for _, in := range inputs {
 		if !in.ended && (first == nil || bytes.Compare(in.line, first.line) < 0) {
@@ -125,7 +121,6 @@ func least(inputs []*lines) (first *lines) {
 	return first
 }
 
-// finish sorts all lines into the file name.
 func (s *sorter) finish() error {
 	if err := s.spill(); err != nil {
 		return err
@@ -138,12 +133,11 @@ func (s *sorter) finish() error {
 	return durable.Rename(s.runs[0], filepath.Join(s.folder, s.name))
 }
 
-// lines reads a file of lines.
 type lines struct {
 	f      *os.File
 	r      *bufio.Reader
 	line   []byte // valid until the next call
-	offset int64  // of the next line
+	offset int64
 	ended  bool
 }
 
@@ -158,7 +152,6 @@ func openLines(name string, offset int64) (*lines, error) {
 	return &lines{f: f, r: bufio.NewReaderSize(f, 64<<10), offset: offset}, nil
 }
 
-// next reads the next line, or sets ended.
 func (l *lines) next() error {
 	l.line = l.line[:0]
 	for {

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Files in an audit's folder. Sorters add numbered files.
+// Sorters add numbered files.
 const (
 	stateFile    = "audit.json"
 	bodiesFile   = "audit-bodies"
@@ -39,24 +39,23 @@ type state struct {
 	Grace  time.Duration `json:"grace"`
 
 	Began    time.Time            `json:"began"`
-	Listed   bool                 `json:"listed"` // the list of bodies is complete
+	Listed   bool                 `json:"listed"`
 	Bodies   int64                `json:"bodies"`
 	Findings int64                `json:"findings"`
-	Size     int64                `json:"size"` // bytes of findings
+	Size     int64                `json:"size"`
 	Nodes    map[string]*position `json:"nodes"`
 }
 
-// position is the progress on a node.
 type position struct {
 	After    string `json:"after"`
 	Offset   int64  `json:"offset"` // of the next line in the list of bodies
 	Copies   int64  `json:"copies"` // named by rows
 	Compared int64  `json:"compared"`
-	Young    int64  `json:"young"` // unreferenced files within the grace period
+	Young    int64  `json:"young"`
 	Done     bool   `json:"done"`
 }
 
-// load resumes an interrupted audit with the same options, or starts a new one.
+// load resumes an interrupted audit with the same options.
 func (a *audit) load() error {
 	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
 	a.state = &state{folder: a.Folder}
@@ -92,7 +91,7 @@ func (s *state) clear() error {
 	return s.open()
 }
 
-// open opens the findings and truncates them to the saved state.
+// open truncates the findings to the saved state.
 func (s *state) open() error {
 	f, err := os.OpenFile(filepath.Join(s.folder, findingsFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -173,7 +172,6 @@ func (s *state) save() error {
 	return durable.Replace(filepath.Join(s.folder, stateFile), durable.Bytes(text))
 }
 
-// saveEvery saves the state if it is old.
 func (s *state) saveEvery() error {
 	if time.Since(s.saved) < 2*time.Second {
 		return nil

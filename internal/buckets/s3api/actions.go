@@ -6,13 +6,13 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// need lists the actions that a policy must allow for an operation.
+// need lists the actions that a policy must allow.
 type need struct {
 	actions []policy.Action
 	late    bool // the operation calls allow itself, once it knows keys and tags
 }
 
-// actionsOf maps operations to actions by query parameter and method.
+// actionsOf maps query parameters and methods to actions.
 var actionsOf = map[bool]map[string]map[string]need{
 	false: {
 		"": {
@@ -70,7 +70,7 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 }
 
-// readAndPut returns the actions for a configuration. Deleting it needs the put action.
+// Deleting a configuration needs the put action.
 func readAndPut(get, put policy.Action) map[string]need {
 	all := map[string]need{http.MethodGet: {actions: []policy.Action{get}}, http.MethodHead: {actions: []policy.Action{get}}}
 	if put != "" {
@@ -79,7 +79,6 @@ func readAndPut(get, put policy.Action) map[string]need {
 	return all
 }
 
-// needs returns the actions of the selected operation.
 func (x *request) needs() need {
 	of := actionsOf[x.key != ""][x.parameter]
 	n, ok := of[x.in.Method]

@@ -23,18 +23,15 @@ func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
 
-// source is a buckets.Source for a request body.
 type source struct {
 	body   *sigv4.Body
-	prefer string // checksum algorithm to store
+	prefer string
 }
 
 func (s source) Read(p []byte) (int, error) { return bodyErrors.Read(s.body, p) }
 
-// CRC64NVME implements buckets.Summed.
 func (s source) CRC64NVME() (sum uint64, ok bool) { return s.body.CRC64NVME() }
 
-// Sums implements buckets.Source.
 func (s source) Sums() buckets.Sums {
 	r, ok := s.body.Result()
 	if !ok {
@@ -47,7 +44,7 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// choose picks the checksum to store: the preferred algorithm, or else the client's.
+// choose prefers the given algorithm, then the client's.
 func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
@@ -83,7 +80,6 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	return source{body: body}, body.Size(), nil
 }
 
-// readXML reads a request document with the given root element.
 func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxXML
@@ -95,7 +91,7 @@ func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	return x.decode(t, root, v)
 }
 
-// smallBody is a body in blocks. Memory is reserved before it is allocated, and never copied.
+// smallBody is a body in blocks. Memory is reserved before it is allocated.
 type smallBody struct {
 	blocks [][]byte
 	size   int
@@ -149,12 +145,11 @@ const (
 	leastElement = 7       // smallest list element: <Part/>
 	elementBytes = 4 << 10 // minimum for a document without a list
 
-	// decodedElement is the size limit for a decoded list element and its part in the database, for
-	// CompleteMultipartUpload.
+	// decodedElement limits a decoded list element and its database row.
 	decodedElement = 1 << 10
 )
 
-// decode decodes a document and releases its text. It reserves memory for the most elements the text can hold.
+// decode decodes a document and releases its text. It reserves memory for the most elements that the text can hold.
 func (x *request) decode(t *smallBody, root string, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
 	if err := web.ChargeMemory(x.out, x.in, need); err != nil {
@@ -170,7 +165,6 @@ func (x *request) decode(t *smallBody, root string, v any) error {
 	return nil
 }
 
-// mostElements limits the list elements in a document.
 func mostElements(v any) int64 {
 	switch v.(type) {
 	case *deletion:
@@ -181,7 +175,6 @@ func mostElements(v any) int64 {
 	return maxSettings / leastElement
 }
 
-// asTextError converts errors for bodies that are not objects.
 func asTextError(err error) error {
 	if e, ok := errors.AsType[*sigv4.Error](err); ok && e.Kind == sigv4.TooLarge {
 		return errXMLTooLarge

@@ -38,7 +38,6 @@ func (x *request) listBuckets() error {
 	return d.finish()
 }
 
-// writeBuckets writes at most limit buckets and reports whether more follow q.After.
 func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (more bool, err error) {
 	if limit == 0 {
 		return false, nil
@@ -82,8 +81,8 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	return more, err
 }
 
-// refuseOutside rejects creating a bucket. Clients that create buckets before each write learn that the bucket
-// exists, if their key may use it.
+// refuseOutside rejects creating a bucket. If the bucket exists and the key may use it, the answer says so: some
+// clients create buckets before each write.
 func (x *request) refuseOutside() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name || !x.permits(inBucket) {
 		return errAccessDenied
@@ -139,7 +138,7 @@ func (x *request) createBucket() error {
 	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)
 	switch {
 	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1" && (!locked || b.Lock.Enabled):
-		// Amazon's oldest region does the same, so clients may create the bucket before each upload.
+		// As in Amazon's oldest region: clients may create the bucket before each upload.
 	case err != nil:
 		return err
 	default:

@@ -18,7 +18,6 @@ import (
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-// copied is a buckets.Source for a stored object.
 type copied struct {
 	source
 	stored *stored
@@ -38,7 +37,6 @@ func (s *stored) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newCopied returns a source that computes a checksum unless algorithm is "".
 func (x *request) newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
 	o := sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores}
 	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
@@ -70,7 +68,6 @@ func (x *request) parseCopySource() (source, version string, err error) {
 	return strings.TrimPrefix(source, "/"), version, nil
 }
 
-// copySource reads the source object and checks access to it.
 func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	source, version, err := x.parseCopySource()
 	if err != nil {
@@ -187,7 +184,7 @@ func copyResult(o *buckets.Object) *document {
 	return d
 }
 
-// updateItself replaces the metadata of an object copied onto itself, unless the object has changed.
+// updateItself replaces the metadata of an object copied onto itself, if unchanged.
 func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
 	if err := x.ready(); err != nil {
 		return o, err
@@ -200,12 +197,11 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 		Condition: buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}},
 	})
 	if errors.Is(err, buckets.ErrPrecondition) || errors.Is(err, buckets.ErrNoObject) {
-		err = errInProgress // overwritten or deleted meanwhile
+		err = errInProgress
 	}
 	return made, err
 }
 
-// copyBody writes the copy and sends the answer.
 func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) error {
 	if o.Length > maxObject {
 		return invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
@@ -218,7 +214,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 		return err
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{Length: o.Length})
-	defer func() { _ = body.Close() }() // only read
+	defer func() { _ = body.Close() }()
 	src, err := x.newCopied(body, o.Length, algorithm)
 	if err != nil {
 		return err
@@ -233,8 +229,8 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	return k.answer(copyResult(&w.Object), err)
 }
 
-// copyAlgorithm returns the requested checksum algorithm, or else the source's. The checksum is computed again: a
-// copy has no parts, so the source's may be composite.
+// copyAlgorithm returns the requested checksum algorithm, or else the source's. The value is computed again, because
+// the source's may be composite, and a copy has no parts.
 func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	name := x.in.Header.Get("X-Amz-Checksum-Algorithm")
 	if name == "" {
@@ -246,7 +242,6 @@ func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	return name, nil
 }
 
-// directive reports whether to replace metadata or tags.
 func (x *request) directive(name string) (replace bool, err error) {
 	switch x.in.Header.Get(name) {
 	case "", "COPY":
@@ -278,7 +273,7 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 		return err
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{From: start, Length: length})
-	defer func() { _ = body.Close() }() // only read
+	defer func() { _ = body.Close() }()
 	src, err := x.newCopied(body, length, algorithm)
 	if err != nil {
 		return err

@@ -87,7 +87,6 @@ func (x *request) deleteCORS() error {
 	return x.set(buckets.SettingsChange{CORS: new([]buckets.CORSRule)}, http.StatusNoContent)
 }
 
-// matches reports whether text matches pattern, in which one "*" stands for any text.
 func matches(pattern, text string) bool {
 	before, after, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -96,7 +95,7 @@ func matches(pattern, text string) bool {
 	return len(text) >= len(before)+len(after) && strings.HasPrefix(text, before) && strings.HasSuffix(text, after)
 }
 
-// corsRule finds the rule that allows the origin, method and headers (in lower case).
+// corsRule expects headers in lower case.
 func corsRule(rules []buckets.CORSRule, origin, method string, headers []string) *buckets.CORSRule {
 	for i := range rules {
 		r := &rules[i]
@@ -110,7 +109,6 @@ func corsRule(rules []buckets.CORSRule, origin, method string, headers []string)
 	return nil
 }
 
-// preflight answers a CORS preflight, which carries no credentials.
 func (x *request) preflight() error {
 	origin, method := x.in.Header.Get("Origin"), x.in.Header.Get("Access-Control-Request-Method")
 	if origin == "" || method == "" {
@@ -153,7 +151,6 @@ func (x *request) preflight() error {
 	return x.send(http.StatusOK)
 }
 
-// allowOrigin adds CORS headers if a rule allows the origin.
 func (x *request) allowOrigin() {
 	if x.in.Header.Get("Origin") != "" {
 		x.rules.set(x.ruleKey(x.keyID()), x.bucket)

@@ -29,7 +29,7 @@ type deletedKey struct {
 // maxTagText exceeds the length of versions and entity tags.
 const maxTagText = 128
 
-// trim bounds memory. Trimmed keys are still too long, and trimmed versions and tags match nothing.
+// trim bounds memory. Trimmed keys are still too long; trimmed versions and tags match nothing.
 func (k *deletedKey) trim() {
 	if len(k.Key) > buckets.MaxObjectName {
 		k.Key = cut(k.Key, buckets.MaxObjectName)
@@ -39,7 +39,7 @@ func (k *deletedKey) trim() {
 
 type deletedList []deletedKey
 
-// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+// A small document may have many elements.
 func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	if err := appendXML((*[]deletedKey)(l), maxPage, d, start); err != nil {
 		return err
@@ -48,7 +48,6 @@ func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 	return nil
 }
 
-// deleteObjects deletes each object in its own transaction.
 func (x *request) deleteObjects() error {
 	var list deletion
 	if err := x.readXML("Delete", &list, sigv4.BodyOptions{}); err != nil {
@@ -82,7 +81,6 @@ func (x *request) deleteObjects() error {
 	return d.finish()
 }
 
-// deleted writes a key's result.
 func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
 	if done.Err != nil {
 		e := asError(done.Err)
@@ -104,7 +102,6 @@ func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
 	d.end()
 }
 
-// deleteAll returns one result per object.
 func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	var (
 		done = make([]buckets.Deleted, len(list))
@@ -141,7 +138,6 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	return done, nil
 }
 
-// check rejects invalid keys and versions.
 func (k *deletedKey) check() error {
 	if err := buckets.CheckObjectName(k.Key); err != nil {
 		return err

@@ -98,7 +98,6 @@ func invalidRequest(message string) *Error {
 	return refuse(http.StatusBadRequest, "InvalidRequest", message)
 }
 
-// byStore maps errors of package buckets.
 var byStore = []struct {
 	err error
 	is  *Error
@@ -134,7 +133,6 @@ var byStore = []struct {
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
 }
 
-// asError converts any error to an S3 error.
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
@@ -253,11 +251,11 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client may be gone
+		_, _ = w.Write(body)
 	}
 }
 
-// maxRepeated limits the bytes of a path, header or canonical request repeated in an error.
+// maxRepeated limits client text repeated in an error.
 const maxRepeated = 2 << 10
 
 func repeated(s string) string {
@@ -267,7 +265,6 @@ func repeated(s string) string {
 	return s
 }
 
-// errorDocument returns the error as XML. h are the response headers.
 func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	d := &document{b: []byte(xmlHeader)}
 	d.begin("Error")
@@ -281,14 +278,13 @@ func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	return d
 }
 
-// resource returns the request path without the query, which may contain a signature, and without user and host of an
-// absolute URL.
+// resource returns the request path without the query, which may contain a signature.
 func resource(r *http.Request) string {
 	path, _, _ := strings.Cut(sigv4.FromHTTP(r).Target, "?")
 	return path
 }
 
-// isOfObject reports whether a header describes the object and does not belong in an error.
+// isOfObject reports whether a header describes the object, not the error.
 func isOfObject(name string) bool {
 	switch name {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":
@@ -297,7 +293,6 @@ func isOfObject(name string) bool {
 	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, lockHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
 }
 
-// setRequestID adds the request ID under S3's header name.
 func setRequestID(h http.Header) {
 	id := h.Get("X-Request-Id")
 	if id == "" {

@@ -33,7 +33,7 @@ var (
 	errBeforeFile = refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
 )
 
-// postForm is PostObject. The fields, including the signature, precede the file.
+// postForm is PostObject. The fields, with the signature, precede the file.
 func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
@@ -113,7 +113,6 @@ func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, erro
 }
 
 func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4.Policy) error {
-	// Form fields are named like PUT headers.
 	header := x.in.Header
 	x.in.Header = http.Header{}
 	defer func() { x.in.Header = header }()
@@ -160,7 +159,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	return x.sendForm(fields, &w.Object)
 }
 
-// formTags parses the tagging field, a PutObjectTagging document.
+// formTags parses a PutObjectTagging document.
 func formTags(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no tags
@@ -172,7 +171,6 @@ func formTags(text string) (map[string]string, error) {
 	return set.tags(10)
 }
 
-// sendForm sends a redirect or the status that the form requests.
 func (x *request) sendForm(fields map[string]string, o *buckets.Object) error {
 	h := x.out.Header()
 	tag := `"` + o.EntityTag() + `"`

@@ -45,10 +45,10 @@ type Handler struct {
 
 // Keys looks up access keys.
 type Keys interface {
-	// Known is Find without the database; known is false if Find would need it.
+	// Known is Find from the cache; known is false if Find would read the database.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
-	// Find returns a key that is not revoked. It may have expired.
+	// Find returns a key that is not revoked, but may have expired.
 	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
@@ -59,19 +59,19 @@ type request struct {
 	at  web.Address
 	route
 
-	signed  *sigv4.Signed   // nil: anonymous
-	account buckets.Account // the signer
-	expires buckets.Moment  // when the access key expires
+	signed  *sigv4.Signed // nil: anonymous
+	account buckets.Account
+	expires buckets.Moment
 	limits  buckets.KeyLimits
 	owner   buckets.AccountID
 	bucket  buckets.Bucket
 	object  found
 
-	tags          map[string]string // object tags from the body; nil: use the header
-	lock          *buckets.Lock     // lock from the body; nil: use the headers
+	tags          map[string]string // tags in the body; nil: in the header
+	lock          *buckets.Lock     // lock in the body; nil: in the headers
 	originDecided bool              // allowBy was called
 
-	parameter string // query parameter that selects the operation, e.g. acl
+	parameter string // selects the operation, e.g. acl
 }
 
 type found struct {
@@ -165,7 +165,6 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return op.serve(x)
 }
 
-// authenticate verifies the signature, if any.
 func (x *request) authenticate() error {
 	req := sigv4.FromHTTP(x.in)
 	if !req.HasCredentials() {
@@ -190,8 +189,7 @@ var (
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
 )
 
-// admit sets the client of a verified request. It rejects expired keys and client networks that the key does not
-// allow.
+// admit rejects expired keys, and clients in networks that the key does not allow.
 func (x *request) admit() error {
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
@@ -208,7 +206,6 @@ func (x *request) permits(right buckets.Right) bool {
 	return x.permitsIn(right, x.key)
 }
 
-// permitsIn is permits for another object key.
 func (x *request) permitsIn(right buckets.Right, key string) bool {
 	bucket := cmp.Or(x.bucket.Name, x.route.bucket)
 	switch {
@@ -222,8 +219,8 @@ func (x *request) permitsIn(right buckets.Right, key string) bool {
 	return x.limits.Allow(right, bucket, key)
 }
 
-// hoisted copies headers from the query of a presigned URL, where e.g. the JavaScript SDK puts them. It rejects
-// unsupported headers, because ignoring a feature would surprise the signer.
+// hoisted reads headers from a presigned URL's query, where e.g. the JavaScript SDK puts them. It rejects unsupported
+// headers, because ignoring a feature would surprise the signer.
 func (x *request) hoisted() error {
 	all := x.in.Header.Clone()
 	for name, values := range x.query {
@@ -242,7 +239,7 @@ func (x *request) hoisted() error {
 	return checkHeaders(all)
 }
 
-// staysInQuery reports whether a query parameter belongs to the signature or describes the body, and is not a header.
+// staysInQuery reports whether a query parameter is not a header: it belongs to the signature or describes the body.
 // SDKs presign the hash and checksum of an empty body, because the signer does not know the body.
 func staysInQuery(header string) bool {
 	switch header {
@@ -257,8 +254,7 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup is a sigv4.Lookup that remembers the account. The slot is charged to the client address: the signature is
-// not verified yet.
+// lookup remembers the account. The slot is charged to the client address, as the signature is not verified yet.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	c, ok, known := x.Keys.Known(id)
 	if !known {
@@ -271,7 +267,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 	return c.Secret, ok, err
 }
 
-// resolve finds the bucket and checks access. Only clients with access to the bucket learn whether it exists.
+// resolve finds the bucket and checks access. Only clients with access learn whether the bucket exists.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
 	switch {
@@ -283,14 +279,14 @@ func (x *request) resolve(op operation) error {
 	return x.authorize(op)
 }
 
-// namesOwnBucket reports whether only the signer can own the bucket and its settings do not affect the answer.
+// namesOwnBucket reports whether only the signer can own the bucket and its settings do not matter.
 func (x *request) namesOwnBucket() bool {
 	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
 // serveByName lets the write find the bucket by name, which saves a query. After an error it looks up the bucket,
-// because a missing bucket takes precedence over other errors.
+// because a missing bucket takes precedence.
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
 	if !x.permits(op.right) {
@@ -309,7 +305,6 @@ func (x *request) serveByName(op operation) error {
 	return err
 }
 
-// identifyBucket reads the bucket ID if it is unknown.
 func (x *request) identifyBucket() error {
 	if x.bucket.ID != "" {
 		return nil
@@ -317,7 +312,7 @@ func (x *request) identifyBucket() error {
 	return x.withSlot(func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
-// expectOwner rejects the request if its header names another bucket owner.
+// expectOwner rejects requests for another bucket owner.
 func (x *request) expectOwner(header string) error {
 	if owner := x.in.Header.Get(header); owner != "" && owner != string(x.owner) {
 		return errAccessDenied
@@ -379,7 +374,7 @@ func (x *request) bucketOf(account, name string) error {
 	return x.bucketIn(a.ID, name)
 }
 
-// bucketIn reads an account's bucket. Invalid names never reach the database, which may be unable to store them.
+// bucketIn reads an account's bucket. Databases may be unable to store invalid names, so they are not looked up.
 func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.owner = owner
 	if buckets.CheckBucketName(name) != nil {
@@ -397,7 +392,6 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	return err
 }
 
-// stored reads the requested object.
 func (x *request) stored() (o buckets.Object, err error) {
 	if x.object.read {
 		return x.object.Object, nil

@@ -20,14 +20,14 @@ var systemHeaders = []string{
 const (
 	userHeader = "X-Amz-Meta-"
 	userPrefix = "m-" // user metadata, as in Manta
-	maxUser    = 2048 // names and values of user metadata
-	maxHeaders = 8192 // all names and values
+	maxUser    = 2048
+	maxHeaders = 8192
 
 	defaultType = "binary/octet-stream"
 )
 
-// checkHeaders enforces S3's header limit. It rejects repeated S3 headers: a proxy might check one value and the
-// server use another.
+// checkHeaders enforces S3's header limit. It rejects repeated S3 headers: a proxy might check one value, the server
+// use another.
 func checkHeaders(h http.Header) error {
 	size := 0
 	for name, values := range h {
@@ -44,7 +44,6 @@ func checkHeaders(h http.Header) error {
 	return nil
 }
 
-// metadata reads the headers that are stored with an object.
 func (x *request) metadata() (contentType string, headers map[string]string, err error) {
 	contentType = x.in.Header.Get("Content-Type")
 	if contentType == "" {
@@ -75,15 +74,14 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 	return text(contentType), headers, nil
 }
 
-// withoutFraming removes aws-chunked, which frames the request only.
+// withoutFraming removes aws-chunked, which frames only the request.
 func withoutFraming(encoding string) string {
 	parts := strings.Split(encoding, ",")
 	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
-// text converts a header value to UTF-8 from Latin-1, if necessary. Control characters, possible only in forms,
-// become spaces.
+// text converts Latin-1 header values to UTF-8. Control characters, possible only in forms, become spaces.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -107,8 +105,8 @@ func latin1(s string) string {
 	return string(runes)
 }
 
-// checkFeatures rejects headers of unsupported features. Ignoring them could e.g. store an unencrypted object that
-// the client believes to be encrypted.
+// checkFeatures rejects headers of unsupported features, because ignoring them could e.g. store an object
+// unencrypted.
 func (x *request) checkFeatures() error {
 	for name := range x.in.Header {
 		switch {
@@ -129,7 +127,6 @@ func (x *request) checkFeatures() error {
 	return err
 }
 
-// checkGrants rejects ACL headers other than canned ACLs.
 func (x *request) checkGrants() error {
 	for name := range x.in.Header {
 		if strings.HasPrefix(name, "X-Amz-Grant") {
@@ -164,7 +161,6 @@ func errTags(message string) error {
 	return refuse(http.StatusBadRequest, "InvalidTag", message)
 }
 
-// checkTags enforces S3's limits.
 func checkTags(tags map[string]string, most int) error {
 	if len(tags) > most {
 		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(most)+" tags")
@@ -182,7 +178,6 @@ func checkTags(tags map[string]string, most int) error {
 	return nil
 }
 
-// isTag reports whether S3 allows s in tags.
 func isTag(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)

@@ -9,19 +9,19 @@ import (
 	"holdfast/internal/web"
 )
 
-// keepAliveEvery is the default interval. Most clients and proxies time out after 60 seconds.
+// Most clients and proxies time out after 60 seconds.
 const keepAliveEvery = 10 * time.Second
 
-// keepAlive sends status 200 and then spaces during a long operation, as S3 does. A later error is sent as the body,
+// keepAlive sends status 200 and then spaces during a long operation, as S3 does. A later error becomes the body,
 // which SDKs check.
 type keepAlive struct {
 	x       *request
-	begun   bool // status sent
+	begun   bool
 	ending  chan struct{}
 	stopped chan struct{}
 }
 
-// keepAlive starts sending. Until stop returns, only keepAlive may use x.out.
+// Until stop returns, only keepAlive may use x.out.
 func (x *request) keepAlive() *keepAlive {
 	k := &keepAlive{x: x, ending: make(chan struct{}), stopped: make(chan struct{})}
 	go k.run()
@@ -42,7 +42,7 @@ func (k *keepAlive) run() {
 	}
 }
 
-// send sends a space. The first follows the XML declaration, which must come first.
+// The first space follows the XML declaration, which must come first.
 func (k *keepAlive) send() {
 	out, text := k.x.out, " "
 	if !k.begun {
@@ -51,7 +51,7 @@ func (k *keepAlive) send() {
 		out.WriteHeader(http.StatusOK)
 		text = xmlHeader
 	}
-	_, _ = out.Write([]byte(text)) // if the client goes away, the request context ends
+	_, _ = out.Write([]byte(text))
 	_ = http.NewResponseController(out).Flush()
 }
 
@@ -65,20 +65,19 @@ func (k *keepAlive) stop() {
 	<-k.stopped
 }
 
-// ready calls stop, then request.ready.
 func (k *keepAlive) ready() error {
 	k.stop()
 	return k.x.ready()
 }
 
-// writeExpiration sets the header unless the status was already sent.
+// writeExpiration sets the header unless the status was sent.
 func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
 	if k.stop(); !k.begun && err == nil {
 		k.x.writeExpiration(o)
 	}
 }
 
-// answer sends the document or the error. If the status was already sent, it returns a *web.Answered error.
+// answer sends the document or the error. If the status was sent, it returns *web.Answered.
 func (k *keepAlive) answer(d *document, err error) error {
 	k.stop()
 	switch {
@@ -91,6 +90,6 @@ func (k *keepAlive) answer(d *document, err error) error {
 		d = errorDocument(k.x.out.Header(), k.x.in, asError(err))
 		err = &web.Answered{Err: err}
 	}
-	_, _ = k.x.out.Write(d.bytes()[len(xmlHeader):]) // the client may be gone
+	_, _ = k.x.out.Write(d.bytes()[len(xmlHeader):])
 	return err
 }

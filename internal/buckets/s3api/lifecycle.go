@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleConfiguration rejects unknown elements, unlike other documents: an ignored condition would delete objects.
+// lifecycleConfiguration rejects unknown elements: an ignored condition would delete objects.
 type lifecycleConfiguration struct {
 	Rules   lifecycleRules `xml:"Rule"`
 	Unknown []unknown      `xml:",any"`
@@ -60,12 +60,12 @@ type lifecycleConditions struct {
 
 type lifecycleRules []lifecycleRule
 
-// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+// A small document may have many elements.
 func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
 
-// maxLifecycle fits 1,000 rules of typical length.
+// maxLifecycle fits 1,000 typical rules.
 const maxLifecycle = 512 << 10
 
 const (
@@ -211,7 +211,7 @@ func refusedRule(wrong *buckets.LifecycleError) error {
 	return invalidRequest(wrong.Error() + ".")
 }
 
-// rule converts the rule to its stored form. Like S3, it generates a missing ID.
+// Like S3, rule generates a missing ID.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	if err := refuseUnknown(r.Unknown); err != nil {
 		return rule, err
@@ -258,7 +258,6 @@ func refuseUnknown(all []unknown) error {
 	return errMalformedXML
 }
 
-// daysOf rejects days that are not positive.
 func daysOf(member string, days *int64) (int, error) {
 	if days == nil {
 		return 0, nil
@@ -322,7 +321,7 @@ func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
 }
 
-// writeExpiration adds the header that announces the object's expiry to signed clients.
+// writeExpiration announces the object's expiry to signed clients.
 func (x *request) writeExpiration(o *buckets.Object) {
 	if x.signed == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleCache holds lifecycle rules for writes by name, which do not read the bucket's settings. After a change by
-// another process, their expiration headers may be stale for a few seconds.
+// lifecycleCache holds rules for writes by name, which do not read the bucket's settings. Their expiration headers
+// may be stale for a few seconds.
 type lifecycleCache struct {
 	mu    sync.Mutex
 	rules map[lifecycleKey]seenLifecycle
@@ -28,7 +28,7 @@ type seenLifecycle struct {
 
 const lifecycleAge = 10 * time.Second
 
-// get returns the rules of the request's bucket, or none while the database is unavailable.
+// get returns no rules while the database is unavailable.
 func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
 	key, now := lifecycleKey{x.owner, x.route.bucket}, time.Now()
 	c.mu.Lock()
@@ -54,7 +54,6 @@ func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
 	return &seen.lifecycle
 }
 
-// forget drops a bucket's changed rules.
 func (c *lifecycleCache) forget(owner buckets.AccountID, bucket string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,10 +9,9 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// maxPage is S3's limit for entries per page and deletes per request.
+// S3's limit for entries per page and deletes per request.
 const maxPage = 1000
 
-// count parses a number and caps it at most, as S3 does.
 func (x *request) count(name string, most int) (int, error) {
 	return countOf(name, x.query.Get(name), most)
 }
@@ -28,7 +27,6 @@ func countOf(name, text string, most int) (int, error) {
 	return int(min(n, int64(most))), nil
 }
 
-// encoder returns the encoding of keys that the client requests.
 func (x *request) encoder() (func(string) string, error) {
 	switch x.query.Get("encoding-type") {
 	case "":
@@ -39,12 +37,11 @@ func (x *request) encoder() (func(string) string, error) {
 	return nil, invalidArgument("encoding-type", "Invalid Encoding Method specified in Request")
 }
 
-// listing is the state of an object list.
 type listing struct {
 	buckets.Query
 	encode func(string) string
 	limit  int
-	count  int    // entries written
+	count  int
 	last   string // last name or group
 	page   buckets.Page
 }
@@ -108,7 +105,6 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 	})
 }
 
-// listObjects serves both versions of ListObjects.
 func (x *request) listObjects() error {
 	if x.query.Get("list-type") == "2" {
 		return x.listV2()
@@ -138,7 +134,6 @@ func (x *request) listV1() error {
 	return d.finish()
 }
 
-// maxParameter limits each parameter that a list repeats.
 const maxParameter = buckets.MaxObjectName
 
 // repeated limits the bytes that the answer repeats.
@@ -147,7 +142,6 @@ func (x *request) repeated() int {
 	return min(len(x.in.URL.RawQuery), parameters*maxParameter)*maxEscaped + maxFixed
 }
 
-// beginList writes the elements before the entries.
 func (x *request) beginList(d *stream, l *listing) error {
 	if err := d.room(x.repeated()); err != nil {
 		return err

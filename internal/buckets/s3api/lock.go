@@ -108,7 +108,6 @@ func (x *request) putBucketLock() error {
 	return x.send(http.StatusOK)
 }
 
-// lockedVersion reads the version addressed by a lock request.
 func (x *request) lockedVersion() (buckets.Object, error) {
 	if !x.bucket.Lock.Enabled {
 		return buckets.Object{}, errNoLock
@@ -145,7 +144,7 @@ func (x *request) getLegalHold() error {
 	return nil
 }
 
-// putRetention replaces the retention. An empty document removes it.
+// An empty document removes the retention.
 func (x *request) putRetention() error {
 	var c struct {
 		Mode  string `xml:"Mode"`
@@ -207,7 +206,7 @@ func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	return x.send(http.StatusOK)
 }
 
-// bypasses reports whether the request overrides governance. It rejects clients without that right.
+// bypasses reports whether the request overrides governance, and rejects clients without that right.
 func (x *request) bypasses(key, version string) (bool, error) {
 	if !strings.EqualFold(x.in.Header.Get(bypassHeader), "true") {
 		return false, nil
@@ -220,7 +219,7 @@ func (x *request) until(text string) (buckets.Moment, error) {
 	if err != nil {
 		return 0, errUntilFormat
 	}
-	m := buckets.At(t.Truncate(time.Millisecond)) // the precision of answers
+	m := buckets.At(t.Truncate(time.Millisecond))
 	if m <= x.Service.Now() {
 		return 0, errUntilPast
 	}
@@ -230,7 +229,6 @@ func (x *request) until(text string) (buckets.Moment, error) {
 	return m, nil
 }
 
-// hasLockHeaders reports whether a new object is to be locked.
 func (x *request) hasLockHeaders() bool {
 	h := x.in.Header
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
@@ -313,7 +311,6 @@ func (x *request) writeLock(o *buckets.Object) {
 	}
 }
 
-// lockValue returns a condition key's value for the requested lock.
 func (x *request) lockValue(k policy.Key) []string {
 	var l buckets.Lock
 	if x.lock != nil {

@@ -52,7 +52,6 @@ func (x *request) createUpload() error {
 	return nil
 }
 
-// chosenChecksum reads the checksum algorithm and type of an upload.
 func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
 	name, kind := x.in.Header.Get("X-Amz-Checksum-Algorithm"), x.in.Header.Get("X-Amz-Checksum-Type")
 	if name == "" {
@@ -88,7 +87,7 @@ func (x *request) upload() buckets.UploadKey {
 	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
 }
 
-// checkUploadID rejects invalid IDs, because databases accept only UUIDs.
+// Databases accept only UUIDs.
 func (x *request) checkUploadID() error {
 	text := x.query.Get("uploadId")
 	if id, err := buckets.ParseUUID(text); err != nil || id != text {
@@ -155,7 +154,6 @@ func (x *request) putPart() error {
 	return x.send(http.StatusOK)
 }
 
-// partMarker parses a part number marker.
 func partMarker(text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -213,7 +211,7 @@ const (
 	partMemory = 1 << 10
 )
 
-// writeParts writes the parts after a number and returns the last part's number.
+// writeParts returns the last part's number.
 func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
@@ -299,7 +297,7 @@ func (x *request) listUploads() error {
 	return d.finish()
 }
 
-// writeUploads writes uploads and groups. It returns the last page read, which holds the next marker.
+// writeUploads returns the last page read, which holds the next marker.
 func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(string) string) (page buckets.UploadPage, err error) {
 	left := q.Limit
 	if left == 0 {
@@ -371,7 +369,7 @@ type listedPart struct {
 
 type partList []listedPart
 
-// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+// A small document may have many elements.
 func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	if err := appendXML((*[]listedPart)(l), buckets.MaxParts, d, start); err != nil {
 		return err
@@ -428,7 +426,6 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// expected reads the object size and checksums that the client expects.
 func (x *request) expected() (e buckets.Expected) {
 	if text := x.in.Header.Get("X-Amz-Mp-Object-Size"); text != "" {
 		size, err := strconv.ParseInt(text, 10, 64)

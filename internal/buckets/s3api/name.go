@@ -12,10 +12,9 @@ var Operations = []string{
 	"ListParts", "CompleteMultipartUpload", "AbortMultipartUpload", other,
 }
 
-// other covers settings, preflights, and requests that S3 does not define.
+// other covers settings, preflights, and requests unknown to S3.
 const other = "other"
 
-// name returns the S3 operation name.
 func (x *request) name() string {
 	method := x.in.Method
 	switch {
@@ -57,7 +56,6 @@ func (x *request) name() string {
 	return of(method, http.MethodGet, "GetObject", http.MethodHead, "HeadObject", http.MethodPut, put, http.MethodDelete, "DeleteObject")
 }
 
-// of returns the name for a method from pairs of method and name.
 func of(method string, names ...string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if pair[0] == method {

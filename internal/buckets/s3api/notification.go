@@ -41,7 +41,7 @@ type filterRule struct {
 	Value string `xml:"Value"`
 }
 
-// List limits per rule. Longer lists are invalid anyway.
+// Longer lists are invalid anyway.
 const (
 	maxEvents      = 32
 	maxFilterRules = 3
@@ -53,17 +53,15 @@ type (
 	filterRules       []filterRule
 )
 
-// UnmarshalXML implements xml.Unmarshaler.
 func (l *eventList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]string)(l), maxEvents, d, start)
 }
 
-// UnmarshalXML implements xml.Unmarshaler.
 func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]filterRule)(l), maxFilterRules, d, start)
 }
 
-// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+// A small document may have many elements.
 func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
@@ -71,7 +69,7 @@ func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement)
 // maxNotification is in bytes.
 const maxNotification = 512 << 10
 
-// notificationElements are the rule and ARN elements in S3's order.
+// In S3's order.
 var notificationElements = []struct {
 	target       buckets.Target
 	element, arn string
@@ -119,7 +117,6 @@ func writeNameFilters(d *document, r *buckets.NotificationRule) {
 
 var errEventBridge = errNotImplemented("EventBridgeConfiguration; use a TopicConfiguration, QueueConfiguration or CloudFunctionConfiguration with the ARN of a destination of the server")
 
-// putNotification replaces all notifications.
 func (x *request) putNotification() error {
 	var c notificationConfiguration
 	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: maxNotification}); err != nil {
@@ -155,7 +152,7 @@ func (x *request) putNotification() error {
 	return x.send(http.StatusOK)
 }
 
-// rule converts the rule to its stored form. Like S3, it generates a missing ID.
+// Like S3, rule generates a missing ID.
 func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
 	if len(r.Unknown) > 0 {
 		return rule, errMalformedXML

@@ -125,13 +125,11 @@ func (x *request) getObject() error {
 	return body.Send(x.out, x.in, e.Extent, func() { x.out.WriteHeader(e.Status) }, func(n int) { x.Sent.Add(int64(n)) })
 }
 
-// extent is the requested part of an object.
 type extent struct {
 	download.Extent
-	checksum buckets.Checksum // of the extent; zero: unknown
+	checksum buckets.Checksum // zero: unknown
 }
 
-// extent reads the Range header or part number.
 func (x *request) extent(o *buckets.Object) (extent, error) {
 	header := x.in.Header.Get("Range")
 	if number := x.query.Get("partNumber"); number != "" {
@@ -163,8 +161,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		return extent{ofPart(0, o.Length), o.Checksum}, nil
 	}
-	// S3 counts parts from 1, but they keep their upload numbers. Offsets would not distinguish empty parts, so count
-	// them.
+	// S3 counts parts from 1, but they keep their upload numbers. Empty parts share offsets, so count.
 	from := int64(0)
 	for n, after := 0, 0; ; {
 		page, err := x.Service.BodiesOf(x.in.Context(), x.owner, o, after, maxPage)
@@ -187,7 +184,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 }
 
-// ofPart returns a part's extent. Content-Range cannot express an empty part.
+// Content-Range cannot express an empty part.
 func ofPart(from, length int64) download.Extent {
 	if length == 0 {
 		return download.Extent{From: from, Status: http.StatusOK}

@@ -9,22 +9,21 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// operation is a method on a resource.
 type operation struct {
 	serve       func(*request) error
-	right       buckets.Right // required of an access key
-	needsBucket bool          // it must exist, and the client needs access to it
-	public      bool          // anyone may do it in a public bucket
-	reads       bool          // no body: takes its slot at once
-	object      bool          // reads the object together with its bucket
-	byName      bool          // may use the bucket by name alone: see serveByName
-	need        need          // for policies; zero: as in actionsOf
+	right       buckets.Right
+	needsBucket bool // it must exist, and the client needs access
+	public      bool // allowed to anyone in a public bucket
+	reads       bool // no body: takes its slot at once
+	object      bool
+	byName      bool // see serveByName
+	need        need // zero: as in actionsOf
 }
 
 // Every access key for the bucket has this right. Clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
-// ofBucket and ofObject hold operations that a query parameter selects, in lookup order.
+// ofBucket and ofObject are selected by query parameter, in lookup order.
 var ofBucket = []struct {
 	parameter string
 	byMethod  map[string]operation
@@ -76,8 +75,8 @@ type methods = map[string]operation
 type Route struct {
 	Method    string
 	OfObject  bool
-	Parameter string        // query parameter that selects the operation; may be empty
-	Right     buckets.Right // required of an access key; outside buckets.Rights, any key for the bucket
+	Parameter string        // query parameter; may be empty
+	Right     buckets.Right // outside buckets.Rights, any key for the bucket
 	Actions   []policy.Action
 }
 
@@ -96,7 +95,7 @@ func Routes() (all []Route) {
 	}
 	add(false, "", bucketMethods)
 	add(true, "", objectMethods)
-	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, actionsOf[false][""][http.MethodPost].actions}) // form upload
+	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, actionsOf[false][""][http.MethodPost].actions})
 }
 
 func read(right buckets.Right, serve func(*request) error) operation {
@@ -111,7 +110,7 @@ func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
 }
 
-// absent answers probes for a configuration that is not supported here. change is the right to change it.
+// absent answers probes for an unsupported configuration. change is the right to change it.
 func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{
@@ -177,7 +176,6 @@ var objectMethods = methods{
 	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true},
 }
 
-// byMethod selects among a query parameter's operations.
 func (x *request) byMethod(all methods, parameter string) (operation, error) {
 	method := x.in.Method
 	x.parameter = parameter

@@ -16,16 +16,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// access is the requested access.
 type access struct {
-	right   buckets.Right // required of the access key
-	public  bool          // allowed by a public bucket
-	key     string        // "": the bucket
-	version string        // "": current
+	right   buckets.Right
+	public  bool
+	key     string
+	version string // "": current
 	actions []policy.Action
 }
 
-// authorize rejects operations that the client may not perform in the bucket.
 func (x *request) authorize(op operation) error {
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy(op)
@@ -111,7 +109,7 @@ func (x *request) allowTagging(tags map[string]string) error {
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObjectTagging}})
 }
 
-// allowTags checks permission to copy an object's tags; x is the request for the source.
+// allowTags checks permission to copy tags; x is the request for the source.
 func (x *request) allowTags(o *buckets.Object) error {
 	if len(o.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -119,7 +117,7 @@ func (x *request) allowTags(o *buckets.Object) error {
 	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
-// allowPut authorizes a form upload. sent are the client's headers; the form fields serve as request headers.
+// allowPut authorizes a form upload. Its fields serve as request headers; sent are the client's.
 func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	for _, name := range []string{"User-Agent", "Referer"} {
 		x.in.Header[name] = sent[name]
@@ -160,16 +158,14 @@ func (x *request) sharedBucket() error {
 	return nil
 }
 
-// conditionValues is the policy.Context for an action on a key.
 type conditionValues struct {
 	*request
 	key, version string
 
-	looked bool // the object was looked up
+	looked bool
 	object *buckets.Object
 }
 
-// Value implements policy.Context.
 func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
 	switch k {
 	case policy.ExistingObjectTag:
@@ -262,7 +258,7 @@ func (x *request) parameterValue(name string) []string {
 	return []string{x.query.Get(name)}
 }
 
-// namedSource returns the copy source as BUCKET/KEY.
+// namedSource returns BUCKET/KEY.
 func (x *request) namedSource() string {
 	source, _, err := x.parseCopySource()
 	if err != nil {
@@ -271,7 +267,7 @@ func (x *request) namedSource() string {
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing returns the object or requested version, or nil.
+// existing may return nil.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil
@@ -334,7 +330,7 @@ func (x *request) getPolicy() error {
 	return err
 }
 
-// parsedPolicy limits the memory per policy byte during parsing.
+// parsedPolicy limits memory per policy byte.
 const parsedPolicy = 64
 
 func (x *request) putPolicy() error {

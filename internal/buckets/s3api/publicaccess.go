@@ -13,7 +13,6 @@ var (
 	errOwnerEnforced = refuse(http.StatusBadRequest, "InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
 )
 
-// checkPublicACL rejects public-read if the bucket blocks public ACLs.
 func (x *request) checkPublicACL() error {
 	switch s := &x.bucket.Settings; {
 	case s.PublicAccessBlock.BlockACLs:
@@ -63,7 +62,7 @@ func (x *request) deletePublicAccess() error {
 
 const ownerEnforced = "BucketOwnerEnforced"
 
-// objectOwnership parses an ownership mode. Only one is supported: objects always belong to the bucket owner.
+// Only one ownership mode is supported: objects always belong to the bucket owner.
 func objectOwnership(name string) (enforced bool, err error) {
 	switch name {
 	case "":

@@ -21,8 +21,7 @@ func (x *request) allowRefused(cause error) {
 	x.allowBy(x.rulesOfRefused(cause))
 }
 
-// rulesOfRefused reads the bucket's CORS rules with a slot at lower priority. Without a slot or database it uses the
-// rules last seen.
+// rulesOfRefused uses a slot at lower priority. Without a slot or database it uses the rules last seen.
 func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
 		b, err := x.bucketOfRefused()
@@ -48,7 +47,7 @@ func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	other.object = found{}
 	if x.signed == nil {
 		if id := x.keyID(); id != "" && x.account.ID == "" {
-			c, _, _ := x.Keys.Find(x.in.Context(), id) // without a key, the bucket name decides
+			c, _, _ := x.Keys.Find(x.in.Context(), id)
 			other.account = c.Account
 		}
 		if other.account.ID != "" {
@@ -63,7 +62,7 @@ func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	return other.bucket, err
 }
 
-// keyID returns the claimed access key, even if the signature is wrong, or "".
+// keyID returns the claimed access key, even if the signature is wrong.
 func (x *request) keyID() string {
 	if x.signed != nil {
 		return x.signed.AccessKeyID
@@ -81,8 +80,8 @@ func (x *request) ruleKey(keyID string) ruleKey {
 	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
 }
 
-// ruleCache holds the CORS rules last seen. Entries do not expire: they serve only rejections while the database is
-// unavailable.
+// ruleCache holds the CORS rules last seen. Entries do not expire, because they serve only rejections while the
+// database is unavailable.
 type ruleCache struct {
 	mu    sync.Mutex
 	rules map[ruleKey]seenRules
@@ -107,7 +106,6 @@ func (c *ruleCache) get(k ruleKey) ([]buckets.CORSRule, bool) {
 	return seen.rules, ok
 }
 
-// set stores the rules of a bucket just read.
 func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
 	seen := seenRules{b.ID, b.Settings.CORS, sizeOfRules(b.Settings.CORS)}
 	c.mu.Lock()
@@ -124,7 +122,6 @@ func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
 	c.size += seen.size
 }
 
-// forget drops a bucket's changed rules.
 func (c *ruleCache) forget(id buckets.BucketID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,9 +133,8 @@ func (c *ruleCache) forget(id buckets.BucketID) {
 	}
 }
 
-// sizeOfRules estimates memory in bytes.
 func sizeOfRules(rules []buckets.CORSRule) (n int) {
-	const header = 16 // string header
+	const header = 16
 	for i := range rules {
 		r := &rules[i]
 		n += 8*header + len(r.ID)

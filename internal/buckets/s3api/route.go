@@ -10,10 +10,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// route is the bucket or object that a request addresses.
 type route struct {
-	account string     // from ACCOUNT:BUCKET, or ""
-	hosted  bool       // bucket is from the host, and may be BUCKET.ACCOUNT
+	account string     // from ACCOUNT:BUCKET
+	hosted  bool       // from the host, perhaps BUCKET.ACCOUNT
 	bucket  string     // "": the bucket list
 	key     string     // "": the bucket
 	query   url.Values // nil: malformed
@@ -70,7 +69,6 @@ func bucketOfHost(host, domain string) (labels string, ok bool) {
 	return strings.CutSuffix(strings.ToLower(host), "."+strings.ToLower(domain))
 }
 
-// has reports whether the query has a parameter, even without a value.
 func (rt *route) has(name string) bool { return rt.query.Has(name) }
 
 // Label names a path's route for metrics.

@@ -14,13 +14,12 @@ const (
 	maxEscaped = 6
 )
 
-// stream is a document that is sent in blocks.
+// stream is a document sent in blocks.
 type stream struct {
-	*document // b is the current block
+	*document
 	*web.Blocks
 }
 
-// newStream begins a document with its root element.
 func (x *request) newStream(root string) *stream {
 	s := &stream{document: &document{b: make([]byte, 0, web.FirstBlock)}, Blocks: web.NewBlocks(x.out, x.in, http.StatusOK, "application/xml")}
 	s.start(root)
@@ -33,7 +32,6 @@ func (s *stream) room(n int) (err error) {
 	return err
 }
 
-// finish closes all elements and sends the rest.
 func (s *stream) finish() error {
 	if err := s.room(maxFixed); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// cannedACL parses a canned ACL: private or public-read. Some clients send private with each upload.
+// cannedACL accepts private and public-read. Some clients send private with each upload.
 func cannedACL(name string) (public bool, err error) {
 	switch name {
 	case "", "private", "bucket-owner-full-control", "bucket-owner-read", "aws-exec-read":
@@ -24,7 +24,6 @@ func cannedACL(name string) (public bool, err error) {
 	return false, invalidArgument("x-amz-acl", "The canned ACL is not one of private, public-read, bucket-owner-read and bucket-owner-full-control")
 }
 
-// maxSettings limits a settings document.
 const maxSettings = 64 << 10
 
 const (
@@ -137,7 +136,6 @@ func (x *request) putObjectACL() error {
 	return x.send(http.StatusOK)
 }
 
-// set changes bucket settings.
 func (x *request) set(c buckets.SettingsChange, status int) error {
 	defer x.rules.forget(x.bucket.ID) // even if the result is unknown
 	if err := x.Service.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
@@ -146,7 +144,6 @@ func (x *request) set(c buckets.SettingsChange, status int) error {
 	return x.send(status)
 }
 
-// tagSet is the body of PutObjectTagging and PutBucketTagging.
 type tagSet struct {
 	Tags []struct {
 		Key   string `xml:"Key"`
@@ -297,7 +294,7 @@ func (x *request) getAttributes() error {
 	return d.finish()
 }
 
-// objectParts writes a page of an object's parts, numbered as in partExtent.
+// objectParts numbers parts as partExtent does.
 func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {
@@ -323,7 +320,7 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	return nil
 }
 
-// objectPartsAfter writes at most limit parts after a marker and returns the last number.
+// objectPartsAfter returns the last number.
 func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit int) (next int, err error) {
 	next = marker
 	n, after := 0, 0

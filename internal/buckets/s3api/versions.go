@@ -15,7 +15,7 @@ var (
 
 var versioningStates = map[buckets.Versioning]string{buckets.VersioningEnabled: "Enabled", buckets.VersioningSuspended: "Suspended"}
 
-// getVersioning omits the status until versioning was enabled.
+// The status is omitted until versioning was enabled.
 func (x *request) getVersioning() error {
 	d := newDocument("VersioningConfiguration")
 	d.optional("Status", versioningStates[x.bucket.Versioning])
@@ -53,14 +53,13 @@ func (x *request) versionID() (buckets.VersionID, error) {
 	return buckets.ParseVersionID(x.query.Get("versionId"))
 }
 
-// versionHeader sets the version header if the bucket has versions.
 func (x *request) versionHeader(v buckets.VersionID) {
 	if v != "" {
 		x.out.Header().Set("X-Amz-Version-Id", string(v))
 	}
 }
 
-// readVersion reads the object or the requested version. If a delete marker is current, it returns the marker.
+// readVersion reads the object or the requested version, perhaps a delete marker.
 func (x *request) readVersion() (v buckets.Version, err error) {
 	id, err := x.versionID()
 	if err != nil {
@@ -134,7 +133,7 @@ func (x *request) listVersions() error {
 	return d.finish()
 }
 
-// versions writes the page in slices and moves the query behind it.
+// versions writes the page in slices and advances the query.
 func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more bool, err error) {
 	if l.limit == 0 {
 		return false, nil

@@ -8,7 +8,7 @@ import (
 )
 
 // userText decodes a user metadata value. S3 accepts encoded words (RFC 2047) from clients that can only send ASCII.
-// Text that is not a valid word stays unchanged.
+// Invalid words stay unchanged.
 func userText(s string) string {
 	s = text(s)
 	if !strings.Contains(s, "=?") {
@@ -22,8 +22,7 @@ func userText(s string) string {
 }
 
 // encodeWords encodes user metadata as S3 does: ASCII unchanged, other text as encoded words, with Q encoding if most
-// of it is ASCII. Raw UTF-8 would break clients: boto3 reads headers as Latin-1. ASCII that looks like an encoded
-// word is encoded.
+// of it is ASCII. boto3 would read raw UTF-8 as Latin-1. ASCII that looks like an encoded word is encoded.
 func encodeWords(s string) string {
 	ascii, total := 0, 0
 	for _, r := range s {
@@ -43,7 +42,7 @@ func encodeWords(s string) string {
 // maxWord bytes fit an encoded word of 75 characters.
 const maxWord = 45
 
-// base64Words encodes text with B encoding, without splitting characters.
+// Characters must not be split between words.
 func base64Words(s string) string {
 	var out strings.Builder
 	for s != "" {

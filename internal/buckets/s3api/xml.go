@@ -21,8 +21,8 @@ const (
 	xmlTime      = "2006-01-02T15:04:05.000Z"
 )
 
-// document builds an XML document. Keys may contain control characters: encoding/xml would replace them, S3 writes
-// character references.
+// document builds an XML document. encoding/xml would replace the control characters in keys; S3 writes character
+// references.
 type document struct {
 	b    []byte
 	open []string
@@ -73,7 +73,6 @@ func (d *document) etag(o *buckets.Object) {
 	d.b = append(d.b, "&quot;</ETag>"...)
 }
 
-// optional adds a text element unless value is empty.
 func (d *document) optional(name, value string) {
 	if value != "" {
 		d.text(name, value)
@@ -90,7 +89,6 @@ func (d *document) moment(name string, m buckets.Moment) {
 	d.close(name)
 }
 
-// bytes closes all elements and returns the document.
 func (d *document) bytes() []byte {
 	d.closeAll()
 	return d.b
@@ -102,7 +100,6 @@ func (d *document) closeAll() {
 	}
 }
 
-// cut shortens client text for an answer.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -153,7 +150,7 @@ func sendXML(w http.ResponseWriter, status int, d *document) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body)
 }
 
 // urlEncoded encodes a key for encoding-type=url. Spaces become %20, which all clients decode; slashes stay.
@@ -173,7 +170,6 @@ func urlEncoded(s string) string {
 
 func httpTime(m buckets.Moment) string { return m.Time().UTC().Format(http.TimeFormat) }
 
-// appendXML decodes a list element. It rejects lists that are too long.
 func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElement) error {
 	if len(*list) == most {
 		return errMalformedXML
@@ -203,7 +199,7 @@ var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "Noncur
 func decodeXML(document io.Reader, root string, v any) error {
 	in := bufio.NewReader(document)
 	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
-		_, _ = in.Discard(len(b)) // already buffered
+		_, _ = in.Discard(len(b))
 	}
 	t := &tokens{raw: xml.NewDecoder(&bounded{Reader: in}), root: root}
 	d := xml.NewTokenDecoder(t)
@@ -225,7 +221,7 @@ type bounded struct {
 	n     int // bytes in the current tag or text
 }
 
-// ReadByte implements io.ByteReader, the only method that encoding/xml uses.
+// encoding/xml uses only this method.
 func (r *bounded) ReadByte() (byte, error) {
 	c, err := r.Reader.ReadByte()
 	if err != nil {
@@ -250,13 +246,11 @@ type tokens struct {
 	open  []level
 }
 
-// level is an open element.
 type level struct {
 	children []string // names that may occur only once
 	mixed    [2]bool  // has text, has children: never both
 }
 
-// Token implements xml.TokenReader.
 func (t *tokens) Token() (xml.Token, error) {
 	for {
 		token, err := t.raw.RawToken()
