@@ -32,17 +32,17 @@ type body struct {
 	ctx    context.Context //nolint:containedctx // a reader has no parameter for it
 	source *Source
 	bucket string
-	from   Listed // entity tag and size come from the answer
+	from   Listed // with the answer's entity tag and size
 
 	in       io.ReadCloser // nil: the next read requests a range
-	n        int64         // bytes read
-	failures int           // since the last byte
+	n        int64
+	failures int // since the last byte
 
 	md5        hash.Hash
 	hasMD5Tag  bool
 	layouts    []*partSums // possible part layouts of the entity tag
-	isKnown    bool        // the layout is known
-	sum        hash.Hash   // for algorithm; may be nil
+	isKnown    bool
+	sum        hash.Hash
 	algorithm  checksum.Algorithm
 	want       buckets.Checksum
 	isVerified bool // more than the length was verified
@@ -82,7 +82,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return 0, b.err
 }
 
-// read reads once. After a failure it requests the rest of the object.
+// After a failure, read requests the rest of the object.
 func (b *body) read(p []byte) (int, error) {
 	if b.in == nil {
 		if b.n == b.from.Size {
@@ -139,7 +139,7 @@ func (b *body) failed(err error) error {
 	}
 }
 
-// verify checks the whole body against everything the source reported. It returns io.EOF on success.
+// verify checks the whole body against everything the source reported, and returns io.EOF.
 func (b *body) verify() error {
 	if b.hasMD5Tag {
 		if hex.EncodeToString(b.md5.Sum(nil)) != b.from.ETag {
@@ -175,7 +175,7 @@ func (b *body) Sums() buckets.Sums {
 
 func (b *body) Close() {
 	if b.in != nil {
-		_ = b.in.Close() // only read
+		_ = b.in.Close()
 		b.in = nil
 	}
 }

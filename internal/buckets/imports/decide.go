@@ -6,15 +6,15 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Listed is an object or version in a source listing.
+// Listed is a listed object or version of the source.
 type Listed struct {
 	Key      string
-	Version  string // "": the object
+	Version  string
 	ETag     string // without quotes
 	Size     int64
 	Modified buckets.Moment // source clock
 	Marker   bool
-	Latest   bool // current version
+	Latest   bool
 }
 
 // Action is what an import does with a name.
@@ -33,8 +33,8 @@ const (
 // Decide compares a name at the source with the object here; either may be nil. behind is how far the source's clock
 // is behind.
 //
-// Objects that no client has touched here follow the source. An object that a client wrote or changed here is
-// replaced only by a later change at the source, and never deleted.
+// Objects that no client touched here follow the source. An object that a client wrote or changed here is replaced
+// only by a later change at the source, and never deleted.
 func Decide(from *Listed, here *buckets.Object, behind time.Duration) Action {
 	if here == nil {
 		return Take

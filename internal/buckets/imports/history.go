@@ -10,9 +10,9 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Plan is what an import does with the versions of a name.
+// Plan is what to do with the versions of a name.
 type Plan struct {
-	Take   []Listed           // oldest first; each becomes current in turn
+	Take   []Listed           // oldest first
 	Delete []*buckets.Version // imported, unchanged here, and gone at the source
 	Same   []Pair             // on both sides
 	Absent int                // older than a version here, so they cannot be added: deleted here, or rejected by an earlier import
@@ -37,7 +37,7 @@ func PlanVersions(from []Listed, here []buckets.Version, behind time.Duration) (
 		k := from[i].identity()
 		places[k] = append(places[k], i)
 	}
-	next := 0 // index into from
+	next := 0
 	for i := range here {
 		v := &here[i]
 		at := slices.IndexFunc(places[identityOf(v)], func(n int) bool { return n >= next })
@@ -108,7 +108,7 @@ func inOrder(newestFirst []Listed) []Listed {
 	return newestFirst
 }
 
-// isULID reports whether an ID sorts by time.
+// ULIDs sort by time.
 func isULID(id string) bool {
 	return len(id) == 26 && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }

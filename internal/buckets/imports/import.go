@@ -20,28 +20,28 @@ type Options struct {
 
 	Bucket, Prefix string // at the source; "": all
 	To             string // target bucket; "": same name
-	Parallel       int    // objects at once
-	DryRun         bool   // only compare
-	CurrentOnly    bool   // skip noncurrent versions
-	IgnoreTags     bool   // on otherwise equal objects
-	Final          bool   // the source has no more writers: compare again at the end
+	Parallel       int
+	DryRun         bool
+	CurrentOnly    bool // skip noncurrent versions
+	IgnoreTags     bool // of otherwise equal objects
+	Final          bool // the source has no more writers: compare again at the end
 
-	Report   func(Problem)  // called per problem, from one goroutine at a time
+	Report   func(Problem)  // called from one goroutine at a time
 	Progress func(Progress) // likewise
 }
 
-// Problem is an object (a bucket if Key is "") that was not fully imported.
+// Problem is an object, or a bucket if Key is "", that was not fully imported.
 type Problem struct {
-	Bucket string // at the source
+	Bucket string
 	Key    string
 	Reason string
-	Failed bool // something is missing here; otherwise only a note
+	Failed bool // something is missing here
 }
 
 // Progress is an import's progress.
 type Progress struct {
-	Done, Total int64 // objects; total 0: not known yet
-	Bytes       int64 // bytes read
+	Done, Total int64 // objects; total 0: unknown
+	Bytes       int64
 }
 
 // Result counts the work that an import did, or would do.
@@ -49,15 +49,15 @@ type Result struct {
 	Buckets    int64
 	Objects    int64 // listed by the source
 	Imported   int64
-	Bytes      int64 // imported
-	Skipped    int64 // equal on both sides
+	Bytes      int64
+	Skipped    int64
 	Deleted    int64
 	Kept       int64 // changed here by clients later than at the source
 	Failed     int64
-	Unverified int64 // only the length was verified
-	Retagged   int64 // only tags imported
+	Unverified int64
+	Retagged   int64
 	Absent     int64 // older versions that can no longer be added
-	Left       int64 // still different at the end of a final import
+	Left       int64 // differing at the end of a final import
 }
 
 type imports struct {
@@ -68,18 +68,17 @@ type imports struct {
 	result Result
 	total  int64
 	bytes  int64
-	inARow int // consecutive failures
+	inARow int
 }
 
-// pair is a source bucket and its target.
 type pair struct {
 	from, to string
-	bucket   buckets.Bucket // target; without an ID it would be created
+	bucket   buckets.Bucket // without an ID it would be created
 
-	versioning types.BucketVersioningStatus // at the source; "": import only current objects
-	lock       *buckets.BucketLock          // at the source; nil: do not import version locks
+	versioning types.BucketVersioningStatus // "": import only current objects
+	lock       *buckets.BucketLock          // nil: do not import version locks
 
-	keepsVersions func(context.Context) error // enables versioning and object lock at the target, once
+	keepsVersions func(context.Context) error // enables versioning and object lock once
 }
 
 // Run imports and returns the result, even with an error. It can be repeated.
@@ -169,7 +168,7 @@ func (i *imports) count(ctx context.Context) {
 			err = i.Source.list(ctx, p.from, i.Prefix, func(page []Listed) error { n += int64(len(page)); return nil })
 		}
 		if err != nil {
-			return // the pass reports it
+			return
 		}
 	}
 	i.mu.Lock()
@@ -177,7 +176,7 @@ func (i *imports) count(ctx context.Context) {
 	i.total = n
 }
 
-// compare compares again after the last pass, when the source has no writers.
+// compare compares again after the last pass.
 func (i *imports) compare(ctx context.Context) error {
 	again := &imports{Options: i.Options, pairs: i.pairs}
 	again.DryRun = true
@@ -200,7 +199,7 @@ func (i *imports) problem(p Problem) {
 	i.Report(p)
 }
 
-// change updates the result and shows the progress.
+// change updates the result and reports progress.
 func (i *imports) change(fn func(*Result)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

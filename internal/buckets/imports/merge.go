@@ -11,11 +11,10 @@ import (
 
 const pageSize = 1000
 
-// here reads the target's objects in order.
 type here struct {
 	service *buckets.Service
 	owner   buckets.AccountID
-	bucket  buckets.BucketID // "": no bucket
+	bucket  buckets.BucketID
 	query   buckets.Query
 	page    []buckets.Entry
 	isLast  bool
@@ -44,14 +43,14 @@ func (h *here) head(ctx context.Context) (*buckets.Object, error) {
 
 func (h *here) skip() { h.page = h.page[1:] }
 
-// merge compares the two lists. Source names out of order are looked up one by one: some servers list a folder before
-// names that sort before its slash.
+// merge compares the two lists. Source names out of order are looked up: some servers list a folder before names that
+// sort before its slash.
 type merge struct {
 	*imports
 	*pair
 	here *here
 	send func(task) error
-	last string // greatest key so far
+	last string
 }
 
 func (m *merge) run(ctx context.Context) error {
@@ -97,7 +96,6 @@ func (m *merge) add(ctx context.Context, from *Listed) error {
 	}
 }
 
-// lookUp compares an object that the source lists out of order.
 func (m *merge) lookUp(ctx context.Context, from *Listed) error {
 	if m.bucket.ID == "" {
 		return m.decide(from, nil)
@@ -132,7 +130,6 @@ func (m *merge) rest(ctx context.Context) error {
 	}
 }
 
-// decide sends a task, or counts an unchanged object.
 func (m *merge) decide(from *Listed, here *buckets.Object) error {
 	switch action := Decide(from, here, m.behind()); {
 	case action == Take:

@@ -17,9 +17,9 @@ import (
 
 // Metadata limits. S3 allows less, other servers more.
 const (
-	maxHeaders = 8 << 10 // names and values
+	maxHeaders = 8 << 10
 	maxTags    = 10
-	maxTagText = 1 << 10 // name and value
+	maxTagText = 1 << 10
 	maxETag    = 256
 
 	defaultType = "binary/octet-stream"
@@ -32,7 +32,7 @@ var (
 	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or one of more than 256 bytes")
 )
 
-// objectOf returns an object without its body and tags.
+// objectOf omits body and tags.
 func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	o := buckets.Object{Name: from.Key, ContentType: text(aws.ToString(out.ContentType)), Headers: map[string]string{}}
 	if o.ContentType == "" {
@@ -88,7 +88,6 @@ func withoutFraming(encoding string) string {
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
-// text converts a header value to UTF-8 without control characters.
 func text(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -99,7 +98,7 @@ func text(s string) string {
 	}, s))
 }
 
-// userText decodes RFC 2047 encoded words, which S3 returns for user metadata.
+// userText decodes RFC 2047 encoded words.
 func userText(s string) string {
 	if s = text(s); strings.Contains(s, "=?") {
 		if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil {
@@ -109,12 +108,12 @@ func userText(s string) string {
 	return s
 }
 
-// isEncrypted reports whether encryption keys make the entity tag differ from the MD5.
+// An encryption key makes the entity tag differ from the MD5.
 func isEncrypted(out *s3.GetObjectOutput) bool {
 	return out.SSECustomerAlgorithm != nil || out.ServerSideEncryption == types.ServerSideEncryptionAwsKms || out.ServerSideEncryption == types.ServerSideEncryptionAwsKmsDsse
 }
 
-// checksumOf returns the source's checksum, or zero if its algorithm is unknown.
+// checksumOf returns zero for an unknown algorithm.
 func checksumOf(out *s3.GetObjectOutput) buckets.Checksum {
 	for algorithm, value := range map[checksum.Algorithm]*string{
 		checksum.CRC32: out.ChecksumCRC32, checksum.CRC32C: out.ChecksumCRC32C, checksum.CRC64NVME: out.ChecksumCRC64NVME,

@@ -33,11 +33,11 @@ func partsOf(etag string) int {
 
 // partSums computes the entity tag of a multipart body.
 type partSums struct {
-	sizes []int64 // of the parts; the last size is repeated
+	sizes []int64 // the last size is repeated
 	part  hash.Hash
 	all   hash.Hash
-	n     int   // parts that have begun
-	left  int64 // of the current part
+	n     int
+	left  int64
 }
 
 func newPartSums(sizes ...int64) *partSums {
@@ -109,7 +109,7 @@ func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all 
 	return []*partSums{newPartSums(sizes...)}, sum == from.Size
 }
 
-// partSize asks for the size of a part and the number of parts. Without an answer, both are 0.
+// partSize asks for the size of a part and the number of parts, 0 without an answer.
 func (s *Source) partSize(ctx context.Context, bucket string, from *Listed, number int32) (size int64, count int) {
 	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from), PartNumber: &number, IfMatch: aws.String(`"` + from.ETag + `"`)})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// task is a name that differs.
 type task struct {
 	action Action
 	from   Listed
@@ -93,7 +92,7 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
-// confirm asks the source about an apparent delete, because lists are not always sorted.
+// Lists are not always sorted: confirm an apparent delete.
 func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, err error) {
 	switch {
 	case t.action == Delete:
@@ -122,10 +121,9 @@ func (r *Result) would(t *task) {
 	}
 }
 
-// tries limits retries for an object that changes meanwhile or is damaged.
 const tries = 3
 
-// again rereads a target object that a client changed, and decides again.
+// again decides again after a client changed the target object.
 func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
 	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
@@ -145,7 +143,6 @@ func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	return true, nil
 }
 
-// keep counts an object that stays as it is.
 func (i *imports) keep(p *pair, key string) {
 	i.change(func(r *Result) { r.Kept++ })
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
@@ -161,7 +158,7 @@ func unchanged(o *buckets.Object) (c buckets.Condition) {
 	return c
 }
 
-// take copies an object from the source and replaces t.here.
+// take copies an object and replaces t.here.
 func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	out, err := i.Source.get(ctx, p.from, &t.from, "", "")
 	if isGone(err) {

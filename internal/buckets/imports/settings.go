@@ -45,7 +45,6 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 	return i.Target.SetBucket(ctx, i.Account.ID, p.bucket.BucketRef, c)
 }
 
-// isMissing reports whether the source lacks or does not know the setting.
 func isMissing(err error) bool {
 	code := codeOf(err)
 	return strings.HasPrefix(code, "NoSuch") && code != "NoSuchBucket" ||
@@ -81,7 +80,7 @@ func (i *imports) bucketTags(ctx context.Context, p *pair, c *buckets.SettingsCh
 	return "", nil
 }
 
-// policy imports the policy. The accounts it names are this server's.
+// The accounts in the policy are this server's.
 func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: &p.from})
 	if err != nil || aws.ToString(out.Policy) == "" || !p.bucket.Settings.Policy.IsZero() {
@@ -140,8 +139,8 @@ func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) 
 	return note, nil
 }
 
-// keepVersions enables versioning and object lock, so that imported versions replace nothing. It leaves the default
-// retention to setVersions, because that would lock versions that are not locked at the source.
+// keepVersions enables versioning and object lock, so that imported versions replace nothing. The default retention
+// follows in setVersions, because it would lock versions that are not locked at the source.
 func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
 	if err == nil && b.Versioning != buckets.VersioningEnabled {
@@ -153,7 +152,7 @@ func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
-// setVersions copies the versioning state and default retention after the versions were imported.
+// setVersions copies the versioning state and default retention after the versions.
 func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
 		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,
@@ -168,7 +167,7 @@ func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
-// lifecycle imports the lifecycle rules, all or none.
+// All rules are imported, or none.
 func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &p.from})
 	if err != nil || len(out.Rules) == 0 || len(p.bucket.Settings.Lifecycle.Rules) > 0 {

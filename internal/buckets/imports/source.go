@@ -33,20 +33,19 @@ type SourceOptions struct {
 	Endpoint    string // URL; "": AWS_ENDPOINT_URL, or Amazon S3
 	Region      string // "": from the profile, or us-east-1
 	Profile     string // AWS profile; "": AWS_PROFILE
-	VirtualHost bool   // put the bucket into the host name, even with an endpoint
-	Anonymous   bool   // do not sign requests
+	VirtualHost bool   // even with an endpoint
+	Anonymous   bool
 
 	AccessKey, SecretKey string // "": from the environment or the profile
 
-	Parallel int // concurrent requests
+	Parallel int
 }
 
-// Timeouts and retries for source requests.
 const (
 	attempts      = 8
-	longestWait   = 20 * time.Second // between attempts
-	answerWithin  = time.Minute      // for a response header
-	stallsAfter   = time.Minute      // without a body byte
+	longestWait   = 20 * time.Second
+	answerWithin  = time.Minute // for a response header
+	stallsAfter   = time.Minute // without a body byte
 	defaultRegion = "us-east-1"
 )
 
@@ -56,7 +55,7 @@ type Source struct {
 	behind atomic.Int64 // nanoseconds that the source's clock is behind
 }
 
-// NewSource returns a source after finding its credentials.
+// NewSource finds the source's credentials.
 func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	if err := CheckEndpoint(o.Endpoint); err != nil {
 		return nil, err
@@ -172,10 +171,9 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 	}
 }
 
-// bare strips the quotes from an entity tag.
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
-// get requests an object or version from an offset. With etag, the object must be unchanged.
+// With etag, the object must be unchanged.
 func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, bytes string) (*s3.GetObjectOutput, error) {
 	in := &s3.GetObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if etag != "" {
@@ -195,7 +193,7 @@ func versionOrNil(from *Listed) *string {
 	return &from.Version
 }
 
-// has reports whether the source has an object. HEAD would not distinguish a missing bucket from a missing object.
+// HEAD would not distinguish a missing bucket from a missing object.
 func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	out, err := s.get(ctx, bucket, &Listed{Key: key}, "", "bytes=0-0")
 	switch {
@@ -245,7 +243,6 @@ func codeOf(err error) string {
 	return ""
 }
 
-// isGone reports whether an object or version does not exist.
 func isGone(err error) bool {
 	code := codeOf(err)
 	return code == "NoSuchKey" || code == "NoSuchVersion"
@@ -262,7 +259,7 @@ var hints = map[string]string{
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 
-// readable describes an error for people, without library text. Errors of a single request are Unavailable.
+// readable describes an error without library text. Errors of a single request are Unavailable.
 func readable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
 		return err

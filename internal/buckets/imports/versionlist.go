@@ -21,13 +21,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// listVersions calls fn with each name's versions, oldest first.
+// listVersions passes each name's versions, oldest first.
 func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn func(key string, versions []Listed) error) error {
 	in := &s3.ListObjectVersionsInput{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
 		in.Prefix = &prefix
 	}
-	var rest []Listed // of the page's last name
+	var rest []Listed
 	for {
 		page, out, err := s.versionPage(ctx, in)
 		if err != nil {
@@ -59,7 +59,7 @@ func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn fun
 	}
 }
 
-// lastOf returns the index of the name that continues on the next page: the longest name that the marker begins with
+// lastOf returns the index of the name that continues on the next page: the longest name that begins the marker
 // (MinIO appends a position), or else the last name.
 func lastOf(names []string, marker string) int {
 	last := len(names) - 1
@@ -72,7 +72,7 @@ func lastOf(names []string, marker string) int {
 	return last
 }
 
-// group groups versions by name in order of appearance.
+// group keeps the order of names.
 func group(all []Listed) (names []string, byName map[string][]Listed) {
 	byName = map[string][]Listed{}
 	for _, l := range all {
@@ -87,8 +87,7 @@ func group(all []Listed) (names []string, byName map[string][]Listed) {
 	return names, byName
 }
 
-// versionsOf returns a name's versions, oldest first. The name sorts before longer names with the same prefix, but
-// not every list is sorted.
+// versionsOf returns a name's versions, oldest first. Not every list is sorted.
 func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Listed, err error) {
 	others := 0
 	err = s.listVersions(ctx, bucket, key, func(name string, versions []Listed) error {
@@ -118,8 +117,7 @@ func decoded(key string, encoding types.EncodingType) (string, error) {
 	return key, nil
 }
 
-// versionPage reads a page of versions and delete markers in the order sent, which the SDK's client does not
-// preserve.
+// versionPage keeps the order in which versions and delete markers were sent; the SDK's client does not.
 func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput) (page []Listed, out *s3.ListObjectVersionsOutput, err error) {
 	var document []byte
 	out, err = s.client.ListObjectVersions(ctx, in, s3.WithAPIOptions(func(stack *middleware.Stack) error {
@@ -128,7 +126,7 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 			if r, ok := out.RawResponse.(*smithyhttp.Response); ok && err == nil {
 				body := r.Body
 				document, err = io.ReadAll(body)
-				_ = body.Close() // only read
+				_ = body.Close()
 				r.Body = io.NopCloser(bytes.NewReader(document))
 			}
 			return out, metadata, err
@@ -142,7 +140,6 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 	return page, out, err
 }
 
-// listedVersion is a version or delete marker in a list.
 type listedVersion struct {
 	Key          string    `xml:"Key"`
 	VersionID    string    `xml:"VersionId"`

@@ -8,11 +8,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// versionsHere reads the target's versions in order.
 type versionsHere struct {
 	service *buckets.Service
 	owner   buckets.AccountID
-	bucket  buckets.BucketID // "": no bucket
+	bucket  buckets.BucketID
 	query   buckets.VersionQuery
 	page    []buckets.Version
 	isLast  bool
@@ -70,7 +69,6 @@ func (i *imports) ofName(ctx context.Context, p *pair, name string) ([]buckets.V
 	return all, err
 }
 
-// mergeVersions compares version lists, as merge does objects.
 type mergeVersions struct {
 	*merge
 	here *versionsHere

@@ -12,12 +12,11 @@ const (
 	distrust = 24 * time.Hour
 )
 
-// guard detects jumps of the database clock, using this process's monotonic clock. A wrong clock would expire young
-// objects.
+// guard detects jumps of the database clock, which would expire young objects.
 type guard struct {
-	moment buckets.Moment // last check
-	at     time.Time      // monotonic
-	until  time.Time      // end of distrust; zero: trusted
+	moment buckets.Moment
+	at     time.Time // monotonic
+	until  time.Time // end of distrust; zero: trusted
 }
 
 var errJumped = errcode.New(errcode.Unavailable,

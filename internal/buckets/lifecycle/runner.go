@@ -27,7 +27,7 @@ const (
 	leasePoll   = 100 * time.Millisecond
 
 	sliceTime  = time.Second
-	endTime    = 5 * time.Second // for storing progress, even at shutdown
+	endTime    = 5 * time.Second
 	dueBuckets = 100
 	retryAfter = 15 * time.Minute // after a failed step
 )
@@ -65,17 +65,17 @@ type Runner struct {
 
 	mu     sync.Mutex // held during a slice
 	after  buckets.BucketKey
-	leased time.Time // last extension; zero: not held
+	leased time.Time
 }
 
 // New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
-// Sweep applies due rules until limit objects and uploads are deleted, and returns their number. A smaller number
-// means that no bucket is due, or that another process works.
+// Sweep applies due rules until limit objects and uploads are deleted, and returns their number. Fewer mean that no
+// bucket is due, or that another process works.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
-		if ctx.Err() != nil { // on shutdown, other processes need not wait for the lease to expire
+		if ctx.Err() != nil { // or other processes would wait until the lease expires
 			err = errors.Join(err, r.releaseAtEnd(ctx))
 		}
 	}()
@@ -106,7 +106,7 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// Run applies a bucket's rules from the start, due or not. It calls progress after each slice.
+// Run applies a bucket's rules, due or not. It calls progress after each slice.
 func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (_ buckets.LifecycleRun, err error) {
 	if err := r.await(ctx, wait); err != nil {
 		return buckets.LifecycleRun{}, err

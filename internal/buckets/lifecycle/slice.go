@@ -12,25 +12,23 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// slice limits a bucket's turn.
 type slice struct {
 	at    buckets.Moment
 	limit int  // objects and uploads to delete, at least 1
 	anew  bool // begin a run even if not due
 }
 
-// step is a running slice.
 type step struct {
 	*Runner
 	slice
 	bucket *buckets.Bucket
 	rules  *buckets.Lifecycle
 	run    buckets.LifecycleRun
-	done   buckets.LifecycleResult // this slice only
+	done   buckets.LifecycleResult
 }
 
-// slice continues or begins a bucket's run for sliceTime and returns the number of deleted objects and uploads. A
-// failed bucket is retried later, so that others get their turn.
+// slice continues or begins a bucket's run and returns the number of deleted objects and uploads. A failed bucket is
+// retried later, so that others get their turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +47,6 @@ func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int,
 	return int(s.done.Deleted.Objects + s.done.Aborted), s.end(ctx, err)
 }
 
-// begin begins a run unless one continues.
 func (s *step) begin() {
 	if s.run.Rules == s.rules.Changed && s.run.Began != 0 && s.run.Ended == 0 && !s.anew {
 		s.run.Error = ""

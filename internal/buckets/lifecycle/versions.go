@@ -57,7 +57,6 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// judged is why a version has expired.
 type judged struct {
 	rule       string
 	noncurrent bool

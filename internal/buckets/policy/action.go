@@ -9,7 +9,7 @@ import (
 // Action is an S3 action, e.g. s3:GetObject.
 type Action string
 
-// Actions that the server refers to by name. The table below lists the others.
+// Actions that the server refers to by name.
 const (
 	GetObject          Action = "s3:GetObject"
 	PutObject          Action = "s3:PutObject"
@@ -27,7 +27,6 @@ const (
 	BypassGovernance   Action = "s3:BypassGovernanceRetention"
 )
 
-// resourceKind is an action's kind of resource.
 type resourceKind uint8
 
 const (
@@ -64,10 +63,10 @@ var known = func() map[Action]resourceKind {
 
 var inOrder = slices.Sorted(maps.Keys(known))
 
-// KnownActions returns all actions allowed in a policy, in order.
+// KnownActions returns all actions allowed in a policy.
 func KnownActions() []Action { return slices.Clone(inOrder) }
 
-// OfVersion returns the action required when the request names a version.
+// OfVersion returns the action for a request that names a version.
 func OfVersion(a Action) Action {
 	switch a {
 	case GetObject, DeleteObject, "s3:GetObjectAcl", "s3:GetObjectAttributes", "s3:GetObjectTagging", "s3:PutObjectAcl", "s3:PutObjectTagging", "s3:DeleteObjectTagging":
@@ -77,7 +76,7 @@ func OfVersion(a Action) Action {
 	return a
 }
 
-// matchActions returns the known actions that a pattern matches, ignoring case.
+// matchActions returns the known actions matching a pattern, ignoring case.
 func matchActions(p string) (all []Action) {
 	glob := literalGlob(strings.ToLower(p))
 	for _, a := range inOrder {

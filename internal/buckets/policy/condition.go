@@ -38,7 +38,7 @@ type value struct {
 	number  float64
 	network netip.Prefix
 	flag    bool
-	broad   bool // contains a wildcard or variable
+	broad   bool
 }
 
 // baseOperator is an operator without prefix and suffix.
@@ -115,7 +115,7 @@ func parseNumber(s string) (float64, bool) {
 	return n, err == nil
 }
 
-// parseDate parses ISO 8601 or Unix seconds and returns seconds.
+// parseDate accepts ISO 8601 or Unix seconds.
 func parseDate(s string) (float64, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -243,7 +243,7 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return n, err == nil && !n.Addr().Is4In6()
 }
 
-// holds evaluates the condition. A nil have means that the request lacks the key.
+// A nil have means that the request lacks the key.
 func (c *condition) holds(have []string, vars func(variable) (string, bool)) bool {
 	if c.null {
 		for i := range c.values {
@@ -267,7 +267,7 @@ func (c *condition) holds(have []string, vars func(variable) (string, bool)) boo
 	return c.set == forAll
 }
 
-// matches compares a request value with all policy values. For a negated operator, all must differ.
+// For a negated operator, all values must differ.
 func (c *condition) matches(have string, vars func(variable) (string, bool)) bool {
 	for i := range c.values {
 		if c.test(&c.values[i], have, vars) {

@@ -14,11 +14,9 @@ type member struct {
 	value any
 }
 
-// maxDepth exceeds the nesting of valid policies.
 const maxDepth = 8
 
-// readJSON returns the members of a JSON object in order. encoding/json would accept duplicate names, and ignore
-// case.
+// encoding/json would accept duplicate names, and ignore case.
 func readJSON(document []byte) ([]member, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("the document is not UTF-8")

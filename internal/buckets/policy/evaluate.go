@@ -73,7 +73,7 @@ func (s *statement) hasPrincipal(account buckets.AccountID) bool {
 type evaluation struct {
 	Request
 	resource string
-	err      error // of the context
+	err      error
 }
 
 func (e *evaluation) hasResource(s *statement) bool {

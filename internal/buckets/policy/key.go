@@ -62,7 +62,6 @@ func (k Key) Header() string {
 	return ""
 }
 
-// kind is the type of a key's values.
 type kind uint8
 
 const (
@@ -77,7 +76,7 @@ const (
 type key struct {
 	name  Key
 	kind  kind
-	multi bool // has several values
+	multi bool
 	named bool // needs a name after a slash
 	of    func(Action) bool
 }
@@ -98,7 +97,6 @@ func actionsIn(all ...Action) func(Action) bool {
 	return func(a Action) bool { return slices.Contains(all, a) }
 }
 
-// keys are all condition keys allowed in a policy.
 var keys = func() map[string]key {
 	all := map[string]key{}
 	add := func(kind kind, of func(Action) bool, names ...Key) {
@@ -134,7 +132,7 @@ var keys = func() map[string]key {
 	return all
 }()
 
-// KnownKeys returns all condition keys allowed in a policy, in order.
+// KnownKeys returns all condition keys allowed in a policy.
 func KnownKeys() (all []Key) {
 	for _, k := range keys {
 		all = append(all, k.name)
@@ -143,7 +141,7 @@ func KnownKeys() (all []Key) {
 	return all
 }
 
-// findKey splits text at the slash. It ignores case in the key, but not in the name.
+// findKey ignores case in the key, but not in the name after the slash.
 func findKey(text string) (k key, name string, ok bool) {
 	text, name, slash := strings.Cut(text, "/")
 	k, ok = keys[strings.ToLower(text)]

@@ -30,7 +30,7 @@ type Policy struct {
 type statement struct {
 	allow      bool
 	everybody  bool
-	accounts   []string // names and IDs as in the document
+	accounts   []string // names and IDs
 	ids        []buckets.AccountID
 	actions    map[Action]bool
 	resources  []glob // without arn:aws:s3:::
@@ -125,7 +125,6 @@ func (p *Policy) parseStatement(members []member) (s statement, reason string) {
 	return s, s.check(seen)
 }
 
-// check validates combinations of members.
 func (s *statement) check(seen map[string]bool) (reason string) {
 	switch {
 	case !seen["Effect"]:
@@ -203,7 +202,6 @@ func (s *statement) parsePrincipal(v any) (reason string) {
 	return ""
 }
 
-// addAccount adds an AWS principal.
 func (s *statement) addAccount(text string) (reason string) {
 	if text == "*" {
 		s.everybody = true
@@ -269,7 +267,6 @@ func (p *Policy) parseResources(s *statement, name string, v any) (reason string
 	return ""
 }
 
-// joined returns the pattern prefixed with text.
 func joined(text string, g glob) glob {
 	if len(g) > 0 && g[0].kind == literal {
 		g[0].literal = text + g[0].literal

@@ -52,7 +52,7 @@ func literalGlob(s string) (g glob) {
 	return g
 }
 
-// parseGlob parses a pattern. Without wild, * and ? are literal; without vars, ${…} is.
+// Without wild, * and ? are literal; without vars, ${…} is.
 func parseGlob(s string, wild, vars bool) (g glob, reason string) {
 	for {
 		before, rest, ok := s, "", false
@@ -129,7 +129,6 @@ func (g glob) hasVariable() bool {
 	return false
 }
 
-// isFixed reports whether the pattern matches only one text.
 func (g glob) isFixed() bool {
 	for i := range g {
 		if g[i].kind != literal {
@@ -139,7 +138,7 @@ func (g glob) isFixed() bool {
 	return true
 }
 
-// match matches the whole text, in time at most the product of both lengths.
+// match takes time at most proportional to the product of both lengths.
 func (g glob) match(s string, values func(variable) (string, bool)) bool {
 	if g.hasVariable() {
 		concrete := make(glob, len(g))

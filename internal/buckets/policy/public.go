@@ -1,7 +1,7 @@
 package policy
 
-// IsPublic reports whether the policy is public as S3 defines it: a statement allows everybody, without a condition
-// that limits it to fixed accounts or networks.
+// IsPublic reports whether the policy is public as S3 defines it: a statement allows everybody, not limited to fixed
+// accounts or networks.
 func (p *Policy) IsPublic() bool {
 	for i := range p.statements {
 		s := &p.statements[i]
@@ -12,7 +12,6 @@ func (p *Policy) IsPublic() bool {
 	return false
 }
 
-// isLimited reports whether a condition limits who may use the statement.
 func (s *statement) isLimited() bool {
 	for i := range s.conditions {
 		if s.conditions[i].limits() {

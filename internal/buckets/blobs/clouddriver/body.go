@@ -53,7 +53,7 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	return 0, d.fail(ctx, bucket, "write object", "", err)
 }
 
-// fill is io.ReadFull, but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF too.
+// fill is io.ReadFull but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF, too.
 func fill(buffer []byte, r io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int
@@ -69,8 +69,8 @@ type upload struct {
 	path   string
 	size   int64
 	begin  []byte
-	rest   io.Reader // nil if begin is the whole body
-	md5    []byte    // whole body, or nil
+	rest   io.Reader
+	md5    []byte
 }
 
 type written struct {
@@ -78,7 +78,7 @@ type written struct {
 	md5  [md5.Size]byte
 }
 
-// write uploads the body. It becomes visible when the writer is closed, unless its context was canceled before.
+// The body becomes visible when the writer is closed, unless its context was canceled.
 func (u upload) write() (written, error) {
 	if u.rest == nil {
 		if err := blobs.CheckSize(int64(len(u.begin)), u.size); err != nil {
@@ -137,7 +137,7 @@ func (u upload) copyTo(w io.Writer) (written, error) {
 
 var errUpload = errors.New("the object differs from what was uploaded")
 
-// confirm compares the stored object with the upload. The MD5 of a multipart object is unknown.
+// The MD5 of a multipart object is unknown.
 func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, want written) error {
 	got, err := bucket.Attributes(ctx, path)
 	switch {
@@ -193,7 +193,6 @@ func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 func (empty) Close() error             { return nil }
 func (empty) Size() int64              { return 0 }
 
-// Read adds codes to provider errors.
 func (r *reader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err

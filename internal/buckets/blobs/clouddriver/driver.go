@@ -25,12 +25,12 @@ type Driver struct {
 
 	mu     sync.Mutex
 	closed bool
-	bucket *blob.Bucket // nil if not open
+	bucket *blob.Bucket
 }
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// New returns a driver for a bucket prepared by Init. An in-memory node needs no Init and starts empty.
+// New returns a driver for a bucket prepared by Init. In-memory nodes need no Init.
 func New(address, id string) (*Driver, error) {
 	u, err := url.Parse(address)
 	if err != nil || !cloudbucket.IsScheme(u.Scheme) {
@@ -39,7 +39,7 @@ func New(address, id string) (*Driver, error) {
 	return &Driver{id: id, url: u}, nil
 }
 
-// Init writes the marker with the node's ID. It rejects buckets with other objects and other nodes.
+// Init writes the marker. It rejects buckets with other objects and other nodes.
 func Init(ctx context.Context, address, id string) error {
 	d, err := New(address, id)
 	if err != nil {
@@ -120,7 +120,6 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	return d.keep(bucket), nil
 }
 
-// keep stores the open bucket unless another call was faster.
 func (d *Driver) keep(bucket *blob.Bucket) *blob.Bucket {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,7 +147,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail adds a code to a provider's error. path is the body that may not exist.
+// path is the body that may not exist.
 func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path string, err error) error {
 	switch {
 	case ctx.Err() != nil:

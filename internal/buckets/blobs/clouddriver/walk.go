@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// Walk implements blobs.Driver. Azure lists all objects from the first; S3 and Google
-// begin where the walk does. There are no temporary files: providers keep unfinished
-// uploads apart.
+// Walk implements blobs.Driver. Azure lists all objects from the first. There are no temporary files: providers keep
+// unfinished uploads apart.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		bucket, err := d.open(ctx)
@@ -48,8 +47,7 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 	}
 }
 
-// beginAfter tells the provider where to begin a list. The path is relative to the prefix
-// of the node.
+// The path is relative to the node's prefix.
 func beginAfter(as func(any) bool, after string) {
 	if after == "" {
 		return

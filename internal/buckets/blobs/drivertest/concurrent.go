@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// onePath: of several writers to one path one wins, whole, and readers never see a part.
+// onePath writes to one path concurrently. One write wins, and readers see only whole bodies.
 func onePath(t *testing.T, d blobs.Driver) {
 	const writers, rounds = 8, 10
 	bodies := map[string]bool{}
@@ -41,7 +41,7 @@ func onePath(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", "v2/f/x")
 }
 
-// putDelete: folders come and go while others write to them.
+// putDelete creates and removes folders while others write to them.
 func putDelete(t *testing.T, d blobs.Driver) {
 	const workers, rounds = 8, 30
 	var wg sync.WaitGroup

@@ -17,10 +17,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open returns the driver of a new, empty node.
+// Open returns an empty node's driver.
 type Open func(t testing.TB) blobs.Driver
 
-// Run checks that a driver keeps the contract of blobs.Driver.
+// Run tests a driver.
 func Run(t *testing.T, open Open) {
 	for _, c := range []struct {
 		name string
@@ -57,7 +57,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// content returns bytes that differ at every position and by seed.
+// content differs at every position and by seed.
 func content(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(seed, uint64(size)))
@@ -67,7 +67,7 @@ func content(seed uint64, size int) []byte {
 	return b
 }
 
-// unsized hides everything of a reader but Read, and returns few bytes at a time.
+// unsized hides all methods but Read, and returns few bytes at a time.
 func unsized(b []byte) io.Reader { return iotest.HalfReader(bytes.NewReader(b)) }
 
 func put(t testing.TB, d blobs.Driver, path string, b []byte) {
@@ -87,7 +87,6 @@ func read(ctx context.Context, d blobs.Driver, path string, offset, length int64
 	return b, errors.Join(err, r.Close())
 }
 
-// wantSize checks that a reader of a part knows the size of the body.
 func wantSize(t testing.TB, d blobs.Driver, path string, offset, length, want int64) {
 	t.Helper()
 	r, err := d.Get(t.Context(), path, offset, length)
@@ -121,7 +120,6 @@ func wantCode(t testing.TB, what string, err error, code errcode.Code) {
 	}
 }
 
-// wantFiles checks which files a node has, temporary ones included.
 func wantFiles(t testing.TB, d blobs.Driver, after string, want ...string) {
 	t.Helper()
 	got := []string{}
@@ -190,7 +188,7 @@ func replace(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", "v2/x")
 }
 
-// broken are bodies that fail after some bytes.
+// brokenSizes are the sizes of bodies that fail.
 var brokenSizes = []int{0, 1, 5000, 700 << 10, 3 << 20}
 
 func wrongSize(t *testing.T, d blobs.Driver) {
@@ -236,7 +234,7 @@ type panicReader struct{}
 
 func (panicReader) Read([]byte) (int, error) { panic("body") }
 
-// sourcePanics: net/http aborts a request with a panic.
+// net/http aborts a request with a panic.
 func sourcePanics(t *testing.T, d blobs.Driver) {
 	for _, size := range brokenSizes {
 		func() {
@@ -337,7 +335,7 @@ func paths(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", longest)
 }
 
-// names in byte order, where it differs from the order of folders by name.
+// names are in byte order, where it differs from the order of folders by name.
 var names = []string{
 	"v2/A/x", "v2/a,b/x", "v2/a-b/x", "v2/a.b/x", "v2/a/,", "v2/a/-", "v2/a/0", "v2/a/a/z", "v2/a/a0", "v2/a/b", "v2/a0/x", "v2/a_b/x", "v2/aa/x", "v2/b", "v3",
 }
@@ -403,7 +401,7 @@ func copies(t *testing.T, d blobs.Driver) {
 		wantBody(t, d, to, b)
 	}
 	wantFiles(t, d, "", "v2/a/from", "v2/b/to", "v2/other")
-	put(t, d, "v2/other", []byte("new")) // must not change the others
+	put(t, d, "v2/other", []byte("new"))
 	if err := d.Delete(t.Context(), "v2/a/from"); err != nil {
 		t.Fatal(err)
 	}

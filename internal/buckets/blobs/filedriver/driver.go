@@ -21,14 +21,13 @@ import (
 // later.
 type Driver struct {
 	id, dir string
-	process string // "": unknown
+	process string
 
 	mu     sync.Mutex
 	closed bool
-	disk   *disk // nil if not open
+	disk   *disk
 }
 
-// disk is an open folder with a valid marker.
 type disk struct {
 	root    *os.Root
 	folders *folders
@@ -36,8 +35,7 @@ type disk struct {
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// Init creates the folder if needed and writes the marker with the node's ID. It rejects folders with other files and
-// other nodes.
+// Init creates the folder if needed and writes the marker. It rejects folders with other files and other nodes.
 func Init(dir, id string) error {
 	if err := makeFolder(dir); err != nil {
 		return cannotCreate(dir, err)
@@ -56,7 +54,7 @@ func Init(dir, id string) error {
 	return nil
 }
 
-// CheckInit predicts whether Init would fail, without writing.
+// CheckInit predicts whether Init would fail.
 func CheckInit(dir, id string) error {
 	root, err := os.OpenRoot(dir)
 	switch {
@@ -94,7 +92,7 @@ func cannotCreate(dir string, err error) error {
 	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
-// checkFolder reports whether the folder is empty. It rejects other nodes and folders with files.
+// checkFolder rejects other nodes and folders with files.
 func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -119,8 +117,7 @@ func makeFolder(dir string) error {
 	return durable.SyncIn(parent, ".")
 }
 
-// checkEmpty rejects a folder with files, except lost+found and temporary files, which may be the marker of a killed
-// Init.
+// checkEmpty accepts lost+found and temporary files, which may be the marker of a killed Init.
 func checkEmpty(root *os.Root, dir string) error {
 	entries, err := readFolder(root, ".")
 	if err != nil {
@@ -154,7 +151,6 @@ func writeMarker(root *os.Root, id string) error {
 	return durable.SyncIn(root, ".")
 }
 
-// checkMarker returns an error unless the folder holds the node's marker.
 func checkMarker(root *os.Root, dir, id string) error {
 	marker, err := root.ReadFile(blobs.MarkerName)
 	switch {
@@ -179,7 +175,7 @@ func (d *Driver) Of(process string) *Driver {
 	return d
 }
 
-// TemporaryOf returns the name prefix of a process's temporary files.
+// TemporaryOf returns the prefix of a process's temporary files.
 func TemporaryOf(process string) string {
 	if process == "" {
 		return blobs.TemporaryPrefix
@@ -208,7 +204,7 @@ func (d *Driver) open() (*disk, error) {
 	return d.disk, nil
 }
 
-// verify checks that the open folder is still in place with its marker, and otherwise reopens it.
+// verify reopens the folder unless it is still in place with its marker.
 func (d *Driver) verify() (*disk, error) {
 	now, err := d.open()
 	if err != nil {
@@ -241,7 +237,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// fail adds an error code. name is the path that may not exist.
+// name is the path that may not exist.
 func (d *Driver) fail(what, name string, err error) error {
 	switch {
 	case isFull(err):

@@ -14,16 +14,15 @@ import (
 	"holdfast/internal/durable"
 )
 
-// durableFolders limits the cache, at about 200 bytes per folder: 64 buckets with 256 folders.
+// About 200 bytes per folder: 64 buckets with 256 folders.
 const durableFolders = 16 << 10
 
-// folders creates and syncs a node's folders, and removes empty ones.
-//
-// A folder is durable once its parent is synced. The cache holds durable folders. A folder is removed only while no
-// goroutine is between finding it in the cache and adding a file.
+// folders creates and syncs folders, and removes empty ones. A folder is durable once its parent is synced. The cache
+// holds durable folders. A folder is removed only while no goroutine is between finding it in the cache and adding a
+// file.
 type folders struct {
 	root     *os.Root
-	prefix   string // for temporary files
+	prefix   string
 	removing sync.RWMutex
 	durable  *lru.Cache[string, struct{}]
 
@@ -39,7 +38,6 @@ func newFolders(root *os.Root, prefix string) *folders {
 	return &folders{root: root, prefix: prefix, durable: durable, syncs: map[string]*syncGroup{}}
 }
 
-// create makes a temporary file, and its folder if needed.
 func (f *folders) create(folder string) (*temporary, error) {
 	var t *temporary
 	opened, err := f.in(folder, func(opened *os.Root) error {
@@ -54,7 +52,7 @@ func (f *folders) create(folder string) (*temporary, error) {
 	return t, nil
 }
 
-// attempts limits retries when another process removes the new folder because it is still empty.
+// attempts limits retries when another process removes the new folder because it is empty.
 const attempts = 10
 
 // in opens or makes a folder, in which add creates a file.
@@ -71,12 +69,11 @@ func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		f.forget(folder) // another process or a person removed it or a parent
+		f.forget(folder) // another process or a person removed it
 	}
 	return nil, err
 }
 
-// openFolder opens a folder, and makes it unless known to exist.
 func (f *folders) openFolder(folder string) (*os.Root, error) {
 	if err := f.ensure(folder); err != nil {
 		return nil, err
@@ -107,14 +104,12 @@ func (f *folders) ensure(folder string) error {
 	return nil
 }
 
-// forget removes a folder and its parents from the cache.
 func (f *folders) forget(folder string) {
 	for ; folder != "."; folder = path.Dir(folder) {
 		f.durable.Remove(folder)
 	}
 }
 
-// removeEmpty removes a folder and its parents while they are empty.
 func (f *folders) removeEmpty(folder string) {
 	for ; folder != "." && f.isEmpty(folder); folder = path.Dir(folder) {
 		f.removing.Lock()
@@ -148,7 +143,7 @@ type syncBatch struct {
 	err   error
 }
 
-// sync makes the names in a folder durable. One fsync serves all callers that arrived before it began.
+// One fsync serves all callers that arrived before it began.
 func (f *folders) sync(folder string, opened *os.Root) error {
 	return f.group(folder, func() error { return durable.SyncIn(opened, ".") })
 }
@@ -182,7 +177,7 @@ func (f *folders) group(folder string, sync func() error) error {
 	return batch.err
 }
 
-// finish starts the next sync of a folder if callers wait.
+// finish starts the next sync if callers wait.
 func (f *folders) finish(folder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

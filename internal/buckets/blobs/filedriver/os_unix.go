@@ -11,12 +11,11 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// isFull reports whether a file did not fit. EFBIG is a limit for one file, of the file system or the process.
+// EFBIG is a limit for one file, of the file system or the process.
 func isFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
 
-// isNoLink reports whether a file cannot have another link.
 func isNoLink(err error) bool {
 	return errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EXDEV)
 }
@@ -33,7 +32,7 @@ func freeSpace(folder *os.File) (blobs.Space, error) {
 	}
 }
 
-// isWritable reports whether files may be created in a folder. Read-only mounts also reject root.
+// Read-only mounts also reject root.
 func isWritable(folder *os.File) bool {
 	err := unix.Faccessat(int(folder.Fd()), ".", unix.W_OK, unix.AT_EACCESS)
 	return !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM)

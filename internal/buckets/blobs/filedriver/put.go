@@ -17,13 +17,12 @@ import (
 
 const bufferSize = 128 << 10
 
-// window is how many bytes are written before writeback starts, so that the final sync of a large body is short.
+// Writing back every window keeps the final sync of a large body short.
 const window = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// Put implements blobs.Driver. It computes no checksum: the body reports its end only after its MD5 was verified, and
-// readers verify again.
+// Put implements blobs.Driver. It computes no checksum, because the source verifies the MD5 and readers verify again.
 func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int64) (int64, error) {
 	if err := blobs.CheckPath(name); err != nil {
 		return 0, err
@@ -84,7 +83,7 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 	return w.total, to.Sync()
 }
 
-// writer writes a body of size bytes. It separates its own error from the reader's.
+// writer separates its own error from the reader's.
 type writer struct {
 	ctx         context.Context //nolint:containedctx // of the request
 	file        *os.File
@@ -111,7 +110,6 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// temporary is an unfinished file and its folder.
 type temporary struct {
 	folder *os.Root
 	file   *os.File
@@ -124,7 +122,7 @@ func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {
 	return f, name, err
 }
 
-// commit renames the file. It closes the file first, because some file systems report failed writes only then.
+// Some file systems report failed writes only on close, so commit closes the file before renaming it.
 func (t *temporary) commit(name string) error {
 	file := t.file
 	t.file = nil
@@ -179,7 +177,6 @@ func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// replaceLink creates a link over an existing file.
 func replaceLink(root *os.Root, from, to string) error {
 	a, err1 := root.Lstat(from)
 	b, err2 := root.Lstat(to)
@@ -200,7 +197,6 @@ func replaceLink(root *os.Root, from, to string) error {
 	return nil
 }
 
-// link creates a hard link and returns the open folder of the new name.
 func (f *folders) link(from, to string) (*os.Root, error) {
 	return f.in(path.Dir(to), func(*os.Root) error {
 		err := f.root.Link(from, to)

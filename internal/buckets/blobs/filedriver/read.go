@@ -50,7 +50,7 @@ type reader struct {
 	ctx     context.Context //nolint:containedctx // of the request
 	driver  *Driver
 	file    *os.File
-	size    int64 // of the file
+	size    int64
 	section *io.SectionReader
 }
 
@@ -109,8 +109,7 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// remove durably removes a file. A missing file may have been removed just before the process was killed, so its
-// folder is synced too.
+// A missing file may have been removed just before the process was killed, so its folder is synced too.
 func (at *disk) remove(name string) error {
 	folder := path.Dir(name)
 	info, missing := at.root.Lstat(name)
@@ -149,7 +148,6 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 	}
 }
 
-// errStopped ends a walk when the caller stops.
 var errStopped = errors.New("stopped")
 
 type walk struct {
