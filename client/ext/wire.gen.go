@@ -181,10 +181,10 @@ func (e WarningWhat) Valid() bool {
 	}
 }
 
-// BatchOp One operation of a batch.
+// BatchOp An operation in a batch.
 type BatchOp = Op
 
-// BatchOpResult The result of one operation.
+// BatchOpResult The result of an operation.
 type BatchOpResult = OpResult
 
 // BatchRequest defines model for BatchRequest.
@@ -193,7 +193,7 @@ type BatchRequest struct {
 	Ops []BatchOp `json:"ops"`
 }
 
-// BatchResult The results in the order of the request.
+// BatchResult The results, in request order.
 type BatchResult struct {
 	Results []BatchOpResult `json:"results"`
 }
@@ -203,22 +203,22 @@ type BulkPutItem struct {
 	// Created Whether the record was created.
 	Created bool `json:"created"`
 
-	// CreatedAt A time in UTC, to the millisecond.
+	// CreatedAt UTC time to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+	// Etag Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
 	Etag ETag `json:"etag"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 
 	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
-	// UpdatedAt A time in UTC, to the millisecond.
+	// UpdatedAt UTC time to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 }
 
@@ -228,58 +228,58 @@ type BulkPutRequest struct {
 	Items []PutItem `json:"items"`
 }
 
-// BulkPutResult The records in the order of the request.
+// BulkPutResult The records, in request order.
 type BulkPutResult struct {
 	Items []BulkPutItem `json:"items"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 }
 
-// Change One change of a record.
+// Change A change to a record.
 type Change struct {
-	// At A time in UTC, to the millisecond.
+	// At UTC time to the millisecond.
 	At Time `json:"at"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 
-	// Op What happened; expire means that an expired record was removed, some time after it expired.
+	// Op The kind of change. expire: an expired record was removed, some time after it expired.
 	Op ChangeOp `json:"op"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 
 	// Seq The change's number in the install, from 1, without gaps.
 	Seq int64 `json:"seq"`
 }
 
-// ChangeOp What happened; expire means that an expired record was removed, some time after it expired.
+// ChangeOp The kind of change. expire: an expired record was removed, some time after it expired.
 type ChangeOp string
 
 // ChangeList Changes in order.
 type ChangeList struct {
 	Changes []Change `json:"changes"`
 
-	// NextSince The since of the next request. It may be greater than the last seq in the list.
+	// NextSince since for the next request. It may exceed the last seq in the list.
 	NextSince int64 `json:"nextSince"`
 }
 
-// Compatibility The differences from the active schema and their worst effect.
+// Compatibility Differences from the active schema, and their worst effect.
 type Compatibility struct {
 	Changes []SchemaChange `json:"changes"`
 
-	// Effect What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
+	// Effect The effect of a change on values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
 	Effect SchemaEffect `json:"effect"`
 }
 
 // Decimal A number with its exact decimal value.
 type Decimal = json.Number
 
-// DryRun Result of validating the stored records that were reached in time.
+// DryRun Result of validating the stored records, as far as time allowed.
 type DryRun struct {
 	Checked       int64           `json:"checked"`
 	Failed        int64           `json:"failed"`
@@ -289,54 +289,54 @@ type DryRun struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ETag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+// ETag Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
 type ETag = string
 
-// EntityTags Entity tags, one of which the record must have, as in the header If-Match; * means that the record must exist.
+// EntityTags As in the If-Match header: the record must match one of these entity tags; * means that the record must exist.
 type EntityTags = string
 
-// ErrorBody The body of every error.
+// ErrorBody Error response body.
 type ErrorBody struct {
-	// Error What is wrong.
+	// Error The error.
 	Error ErrorDetail `json:"error"`
 }
 
 // ErrorCode defines model for ErrorCode.
 type ErrorCode string
 
-// ErrorDetail What is wrong.
+// ErrorDetail The error.
 type ErrorDetail struct {
 	Cause *ErrorCode `json:"cause,omitempty"`
 	Code  ErrorCode  `json:"code"`
 
-	// CurrentRevision The current revision of the record whose precondition failed; 0 if it does not exist.
+	// CurrentRevision Current revision of the record whose precondition failed; 0 if it does not exist.
 	CurrentRevision *int64 `json:"currentRevision,omitempty"`
 
-	// Failures All failures of a value that the schema rejects, in order of location. pointer and message are those of the first.
+	// Failures All schema failures in a value, ordered by location. pointer and message describe the first.
 	Failures []SchemaFailure `json:"failures,omitempty"`
 
 	// Imported Result of an import.
 	Imported *ImportResult `json:"imported,omitempty"`
 
-	// Index The index (from 0) of the item, operation or line that failed.
+	// Index Index (from 0) of the failed item, operation or line.
 	Index *int64 `json:"index,omitempty"`
 
 	// Limit The maximum for LIMIT_EXCEEDED and QUOTA_EXCEEDED, in the unit that the message names.
 	Limit *int64 `json:"limit,omitempty"`
 
-	// Message What is wrong and what was expected, for people.
+	// Message The error and the expected input, for people.
 	Message string `json:"message"`
 
-	// Pointer The place in the request: a JSON pointer into the body, or / and the name of a parameter or header.
+	// Pointer The place in the request: a JSON pointer into the body, or / and a parameter or header name.
 	Pointer *string `json:"pointer,omitempty"`
 
-	// RequestID As in the header X-Request-Id.
+	// RequestID As in the X-Request-Id header.
 	RequestID string `json:"requestId"`
 
-	// Retryable Whether the same request may succeed later, without any change.
+	// Retryable Whether the same request may succeed later.
 	Retryable bool `json:"retryable"`
 
-	// Size The size that exceeds limit: of what was sent, or the usage after the write. Absent if not known.
+	// Size The size that exceeds limit: the size sent, or the usage after the write. Absent if unknown.
 	Size *int64 `json:"size,omitempty"`
 }
 
@@ -348,7 +348,7 @@ type ExpiresAt = time.Time
 
 // ExportHeader The first line of an export that does not continue from a cursor.
 type ExportHeader struct {
-	// Export The version of the format.
+	// Export Format version.
 	Export ExportHeaderExport `json:"export"`
 
 	// LastChange Number of the last change when the export begins.
@@ -358,7 +358,7 @@ type ExportHeader struct {
 	Records int64 `json:"records"`
 }
 
-// ExportHeaderExport The version of the format.
+// ExportHeaderExport Format version.
 type ExportHeaderExport int
 
 // ImportResult Result of an import.
@@ -367,32 +367,32 @@ type ImportResult struct {
 	Expired int64 `json:"expired"`
 	Lines   int64 `json:"lines"`
 
-	// Records Record lines read. After a failure not all of them were imported.
+	// Records Record lines read. After a failure, some of them were not imported.
 	Records int64 `json:"records"`
 
 	// Schemas Schema lines read.
 	Schemas int64 `json:"schemas"`
 
-	// Unchanged Records that were skipped because the record here is the same.
+	// Unchanged Records that were skipped because the stored record is the same.
 	Unchanged int64 `json:"unchanged"`
 
-	// Written Records that were written.
+	// Written Written records.
 	Written int64 `json:"written"`
 }
 
-// ImportSchema A schema line of an import. createdAt, updatedAt and createdBy are not restored.
+// ImportSchema A schema line in an import. createdAt, updatedAt and createdBy are not restored.
 type ImportSchema struct {
 	// CreatedAt An RFC 3339 time.
 	CreatedAt *ImportTime `json:"createdAt,omitempty"`
 	CreatedBy *string     `json:"createdBy,omitempty"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 
-	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
+	// Schema A JSON Schema (Draft 2020-12) of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema"`
 
-	// Status The status of a schema. At most one schema of a namespace is active, and it validates all writes.
+	// Status Schema status. At most one schema per namespace is active, and it validates all writes.
 	Status SchemaStatus `json:"status"`
 
 	// UpdatedAt An RFC 3339 time.
@@ -426,19 +426,19 @@ type IncrementRequest struct {
 
 // IncrementResult The record after the increment.
 type IncrementResult struct {
-	// CreatedAt A time in UTC, to the millisecond.
+	// CreatedAt UTC time to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+	// Etag Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
 	Etag ETag `json:"etag"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 
 	// Sum The number after the increment.
@@ -447,11 +447,11 @@ type IncrementResult struct {
 	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
-	// UpdatedAt A time in UTC, to the millisecond.
+	// UpdatedAt UTC time to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 }
 
-// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 type Key = string
 
 // KeyQuota defines model for KeyQuota.
@@ -462,35 +462,35 @@ type KeyQuota struct {
 
 // ListItem A record in a list, with value and metadata if requested.
 type ListItem struct {
-	// CreatedAt A time in UTC, to the millisecond.
+	// CreatedAt UTC time to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+	// Etag Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
 	Etag ETag `json:"etag"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
 	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 
 	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
-	// UpdatedAt A time in UTC, to the millisecond.
+	// UpdatedAt UTC time to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308. Number notation and member order may change.
 	Value Value `json:"value,omitempty"`
 }
 
 // Metadata A JSON object: at most 4,096 bytes in canonical form.
 type Metadata = json.RawMessage
 
-// Namespace The name of a namespace.
+// Namespace Namespace name.
 type Namespace = string
 
 // NamespaceList The namespaces with records that the token grants access to.
@@ -498,37 +498,37 @@ type NamespaceList struct {
 	Namespaces []NamespaceUsage `json:"namespaces"`
 }
 
-// NamespaceUsage Usage of a namespace, without expired records.
+// NamespaceUsage Namespace usage, without expired records.
 type NamespaceUsage struct {
 	// Bytes Bytes of values and metadata in canonical form.
 	Bytes int64 `json:"bytes"`
 	Keys  int64 `json:"keys"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 }
 
-// PutItem One put of several.
+// PutItem A put in a list.
 type PutItem struct {
-	// IfMatch Entity tags, one of which the record must have, as in the header If-Match; * means that the record must exist.
+	// IfMatch As in the If-Match header: the record must match one of these entity tags; * means that the record must exist.
 	IfMatch *EntityTags `json:"ifMatch,omitempty"`
 
 	// IfRevision The expected revision; 0 means that the record must not exist.
 	IfRevision *ExpectedRevision `json:"ifRevision,omitempty"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
 	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// SchemaVersion The number of a schema in its namespace, from 1.
+	// SchemaVersion Schema number in its namespace, from 1.
 	SchemaVersion *SchemaVersion `json:"schemaVersion,omitempty"`
 
-	// TTLSeconds Seconds from now until the record expires. Without it the record does not expire.
+	// TTLSeconds Seconds from now until the record expires. If absent, the record does not expire.
 	TTLSeconds *TTLSeconds `json:"ttlSeconds,omitempty"`
 
-	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308. Number notation and member order may change.
 	Value Value `json:"value"`
 }
 
@@ -540,13 +540,13 @@ type PutRequest struct {
 	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// SchemaVersion The number of a schema in its namespace, from 1.
+	// SchemaVersion Schema number in its namespace, from 1.
 	SchemaVersion *SchemaVersion `json:"schemaVersion,omitempty"`
 
-	// TTLSeconds Seconds from now until the record expires. Without it the record does not expire.
+	// TTLSeconds Seconds from now until the record expires. If absent, the record does not expire.
 	TTLSeconds *TTLSeconds `json:"ttlSeconds,omitempty"`
 
-	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308. Number notation and member order may change.
 	Value Value `json:"value"`
 }
 
@@ -558,109 +558,109 @@ type Quota struct {
 
 // Record A record.
 type Record struct {
-	// CreatedAt A time in UTC, to the millisecond.
+	// CreatedAt UTC time to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+	// Etag Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
 	Etag ETag `json:"etag"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
 	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 
 	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
-	// UpdatedAt A time in UTC, to the millisecond.
+	// UpdatedAt UTC time to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308. Number notation and member order may change.
 	Value Value `json:"value"`
 }
 
 // RecordFailure A record that the schema rejects.
 type RecordFailure struct {
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
 	// Pointer The place in the value.
 	Pointer string `json:"pointer"`
 	Reason  string `json:"reason"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 }
 
-// RecordList A page of a namespace in key order.
+// RecordList A page in key order.
 type RecordList struct {
 	Items []ListItem `json:"items"`
 
-	// NextCursor Cursor of the next page; null on the last page.
+	// NextCursor Cursor for the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RecordMeta A record without its value and metadata.
+// RecordMeta A record without value and metadata.
 type RecordMeta struct {
-	// CreatedAt A time in UTC, to the millisecond.
+	// CreatedAt UTC time to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+	// Etag Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
 	Etag ETag `json:"etag"`
 
-	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+	// Key 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
 	Key Key `json:"key"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 
-	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+	// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 	Revision Revision `json:"revision"`
 
 	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
-	// UpdatedAt A time in UTC, to the millisecond.
+	// UpdatedAt UTC time to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 }
 
 // RegisterSchemaRequest defines model for RegisterSchemaRequest.
 type RegisterSchemaRequest struct {
-	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
+	// Schema A JSON Schema (Draft 2020-12) of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema"`
 }
 
-// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+// Revision Counts writes from 1. A record that was deleted or expired starts again at 1.
 type Revision = int64
 
 // Schema A registered schema.
 type Schema struct {
-	// CreatedAt A time in UTC, to the millisecond.
+	// CreatedAt UTC time to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// CreatedBy The sub claim of the token, if it was a UUID.
+	// CreatedBy The token's sub claim, if it was a UUID.
 	CreatedBy *string `json:"createdBy"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace Namespace `json:"namespace"`
 
-	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
+	// Schema A JSON Schema (Draft 2020-12) of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema"`
 
-	// Status The status of a schema. At most one schema of a namespace is active, and it validates all writes.
+	// Status Schema status. At most one schema per namespace is active, and it validates all writes.
 	Status SchemaStatus `json:"status"`
 
-	// UpdatedAt A time in UTC, to the millisecond.
+	// UpdatedAt UTC time to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Version The number of a schema in its namespace, from 1.
+	// Version Schema number in its namespace, from 1.
 	Version SchemaVersion `json:"version"`
 }
 
@@ -669,34 +669,34 @@ type SchemaChange struct {
 	// Change Description of the change.
 	Change string `json:"change"`
 
-	// Effect What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
+	// Effect The effect of a change on values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
 	Effect SchemaEffect `json:"effect"`
 
-	// Pointer The place in the new document or, if something was removed, in the active one.
+	// Pointer The place in the new document, or in the active document if something was removed.
 	Pointer string `json:"pointer"`
 }
 
-// SchemaCheckRequest Either a schema document or the version of a registered one.
+// SchemaCheckRequest Either a schema document or the version of a registered schema.
 type SchemaCheckRequest struct {
-	// Cursor The nextCursor of a previous report on the same document, to check the records after it.
+	// Cursor nextCursor from a previous report on the same document, to check the following records.
 	Cursor *string `json:"cursor,omitempty"`
 
-	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
+	// Schema A JSON Schema (Draft 2020-12) of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema,omitempty"`
 
-	// Version The number of a schema in its namespace, from 1.
+	// Version Schema number in its namespace, from 1.
 	Version *SchemaVersion `json:"version,omitempty"`
 }
 
-// SchemaDocument A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
+// SchemaDocument A JSON Schema (Draft 2020-12) of at most 65,536 bytes, without references to other documents.
 type SchemaDocument = json.RawMessage
 
-// SchemaEffect What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
+// SchemaEffect The effect of a change on values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
 type SchemaEffect string
 
 // SchemaFailure A place in a value that the schema rejects.
 type SchemaFailure struct {
-	// Bound The value of the keyword; absent if it is a schema or long.
+	// Bound The keyword's value; absent if it is a schema or long.
 	Bound json.RawMessage `json:"bound,omitempty"`
 
 	// Keyword The schema keyword that failed.
@@ -705,33 +705,33 @@ type SchemaFailure struct {
 	// Location JSON pointer into the value as it would be stored.
 	Location string `json:"location"`
 
-	// Message What is wrong.
+	// Message The error.
 	Message string `json:"message"`
 
-	// Pointer JSON pointer into the body of the request.
+	// Pointer JSON pointer into the request body.
 	Pointer string `json:"pointer"`
 }
 
-// SchemaList A page of the schemas of a namespace, the newest first.
+// SchemaList A page of a namespace's schemas, newest first.
 type SchemaList struct {
-	// NextCursor Cursor of the next page; null on the last page.
+	// NextCursor Cursor for the next page; null on the last page.
 	NextCursor *string  `json:"nextCursor"`
 	Schemas    []Schema `json:"schemas"`
 }
 
 // SchemaReport Result of checking a schema before it is activated.
 type SchemaReport struct {
-	// ActiveVersion The active version it was compared with; null if there is none.
+	// ActiveVersion The active version that was compared; null if no schema is active.
 	ActiveVersion *int32 `json:"activeVersion"`
 
-	// Compatibility The differences from the active schema and their worst effect.
+	// Compatibility Differences from the active schema, and their worst effect.
 	Compatibility Compatibility `json:"compatibility"`
 
-	// Records Result of validating the stored records that were reached in time.
+	// Records Result of validating the stored records, as far as time allowed.
 	Records DryRun `json:"records"`
 }
 
-// SchemaStatus The status of a schema. At most one schema of a namespace is active, and it validates all writes.
+// SchemaStatus Schema status. At most one schema per namespace is active, and it validates all writes.
 type SchemaStatus string
 
 // SchemaStatusRequest defines model for SchemaStatusRequest.
@@ -739,13 +739,13 @@ type SchemaStatusRequest struct {
 	Status SchemaStatus `json:"status"`
 }
 
-// SchemaVersion The number of a schema in its namespace, from 1.
+// SchemaVersion Schema number in its namespace, from 1.
 type SchemaVersion = int32
 
-// TTLSeconds Seconds from now until the record expires. Without it the record does not expire.
+// TTLSeconds Seconds from now until the record expires. If absent, the record does not expire.
 type TTLSeconds = int64
 
-// Time A time in UTC, to the millisecond.
+// Time UTC time to the millisecond.
 type Time = time.Time
 
 // Usage Usage and limits of the install. Expired records do not count.
@@ -758,17 +758,17 @@ type Usage struct {
 	Warnings    []Warning        `json:"warnings"`
 }
 
-// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
+// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308. Number notation and member order may change.
 type Value = json.RawMessage
 
 // Warning A quota that is nearly used up.
 type Warning struct {
 	Limit int64 `json:"limit"`
 
-	// Namespace The name of a namespace.
+	// Namespace Namespace name.
 	Namespace *Namespace `json:"namespace,omitempty"`
 
-	// Percent The share of the limit that is used, rounded down. It may be above 100 when the limit was lowered.
+	// Percent Usage in percent of the limit, rounded down. It may exceed 100 after the limit was lowered.
 	Percent int64       `json:"percent"`
 	Used    int64       `json:"used"`
 	What    WarningWhat `json:"what"`

@@ -43,13 +43,13 @@ export interface paths {
         get: operations["getRecord"];
         /**
          * Write a record
-         * @description Replaces the record's value, metadata and time to live. The value is validated by the active schema of the namespace, if there is one.
+         * @description Replaces the record's value, metadata and time to live. The namespace's active schema, if any, validates the value.
          */
         put: operations["putRecord"];
         post?: never;
         /**
          * Delete a record
-         * @description Without a precondition, deleting a missing record succeeds. With one, the record must exist.
+         * @description Without a precondition, deleting a missing record succeeds. With a precondition, the record must exist.
          */
         delete: operations["deleteRecord"];
         options?: never;
@@ -57,7 +57,7 @@ export interface paths {
         head: operations["headRecord"];
         /**
          * Merge into a record
-         * @description Merges the patch into the value (RFC 7396). Metadata and time to live are kept. The result is validated by the active schema.
+         * @description Merges the patch into the value (RFC 7396). Metadata and time to live are kept. The active schema validates the result.
          */
         patch: operations["patchRecord"];
         trace?: never;
@@ -106,7 +106,7 @@ export interface paths {
         };
         /**
          * List records
-         * @description Pages are linked by nextCursor. A record that exists throughout is listed exactly once. A page has at most 1 MiB of values and metadata, so it may have fewer records than the limit.
+         * @description Pages are linked by nextCursor. A record that exists throughout is listed exactly once. A page contains at most 1 MiB of values and metadata, so it may contain fewer records than the limit.
          */
         get: operations["listRecords"];
         put?: never;
@@ -138,7 +138,7 @@ export interface paths {
         };
         /**
          * List schemas
-         * @description Pages are linked by nextCursor. A page has at most 1 MiB of schemas, so it may have fewer than the limit.
+         * @description Pages are linked by nextCursor. A page contains at most 1 MiB of schemas, so it may contain fewer than the limit.
          */
         get: operations["listSchemas"];
         put?: never;
@@ -165,7 +165,7 @@ export interface paths {
                 install: components["parameters"]["InstallPath"];
                 /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The version of a schema. */
+                /** @description The schema version. */
                 version: components["parameters"]["VersionPath"];
             };
             cookie?: never;
@@ -203,7 +203,7 @@ export interface paths {
         put?: never;
         /**
          * Try a schema
-         * @description Compares the schema with the active one and validates stored records by it, in key order, for a limited time. Changes nothing.
+         * @description Compares the schema with the active schema and validates stored records against it, in key order, for a limited time. Changes nothing.
          */
         post: operations["checkSchema"];
         delete?: never;
@@ -229,7 +229,7 @@ export interface paths {
         put?: never;
         /**
          * Run several operations
-         * @description Puts, deletes, checks and increments in any namespaces of one install, all or nothing. On failure, index is the first operation that failed, and cause is its error code.
+         * @description Puts, deletes, checks and increments in any of the install's namespaces, all or nothing. On failure, index is the first operation that failed, and cause is its error code.
          */
         post: operations["batch"];
         delete?: never;
@@ -253,7 +253,7 @@ export interface paths {
         };
         /**
          * Read changes
-         * @description Returns changes in the namespaces that the token may read, oldest first, and waits for one if there is none. Changes are kept for 7 days.
+         * @description Returns changes in the namespaces that the token may read, oldest first, and waits if there are no changes. Changes are kept for 7 days.
          */
         get: operations["listChanges"];
         put?: never;
@@ -325,7 +325,7 @@ export interface paths {
         };
         /**
          * Export all records and schemas
-         * @description Returns a header line, one line for each schema and record that the token may read, a line with a cursor after each page, and a last line with complete.
+         * @description Returns a header line, a line for each schema and record that the token may read, a cursor line after each page, and a last line with complete.
          */
         get: operations["exportInstall"];
         put?: never;
@@ -353,7 +353,7 @@ export interface paths {
         put?: never;
         /**
          * Import records and schemas
-         * @description Imports the lines of an export in steps of at most 20 records or one schema; each step is all or nothing. Schemas keep their versions, and values are not validated by a schema that the import itself activates. On failure, index is the line (from 0), imported counts what was done before it, and that is kept: send the same lines again to resume. The last line must be that of an export and count the records before it, otherwise the code is IMPORT_INCOMPLETE.
+         * @description Imports an export's lines in steps of at most 20 records or a single schema. Each step is all or nothing. Schemas keep their versions, and values are not validated by a schema that the import itself activates. On failure, index is the failed line (from 0), and imported counts the lines that were imported before it. Those are kept: send the same lines again to resume. The last line must be an export's last line and count the records before it, otherwise the code is IMPORT_INCOMPLETE.
          */
         post: operations["importInstall"];
         delete?: never;
@@ -366,23 +366,23 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change. */
+        /** @description Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308. Number notation and member order may change. */
         Value: unknown;
         /** @description A JSON object: at most 4,096 bytes in canonical form. */
         Metadata: Record<string, unknown>;
         /**
-         * @description The name of a namespace.
+         * @description Namespace name.
          * @example settings
          */
         Namespace: string;
         /**
-         * @description A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
+         * @description 1 to 128 characters without / and control characters. Keys are compared and ordered by their UTF-8 bytes.
          * @example theme
          */
         Key: string;
         /**
          * Format: int64
-         * @description The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
+         * @description Counts writes from 1. A record that was deleted or expired starts again at 1.
          */
         Revision: number;
         /**
@@ -391,23 +391,23 @@ export interface components {
          */
         ExpectedRevision: number;
         /**
-         * @description The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
+         * @description Entity tag, with its quotes. It is never reused, not even after the record is deleted and created again.
          * @example "17"
          */
         ETag: string;
         /**
-         * @description Entity tags, one of which the record must have, as in the header If-Match; * means that the record must exist.
+         * @description As in the If-Match header: the record must match one of these entity tags; * means that the record must exist.
          * @example "17"
          */
         EntityTags: string;
         /**
          * Format: int64
-         * @description Seconds from now until the record expires. Without it the record does not expire.
+         * @description Seconds from now until the record expires. If absent, the record does not expire.
          */
         TTLSeconds: number;
         /**
          * Format: date-time
-         * @description A time in UTC, to the millisecond.
+         * @description UTC time to the millisecond.
          * @example 2026-11-21T15:04:05.123Z
          */
         Time: string;
@@ -421,12 +421,12 @@ export interface components {
         Decimal: number;
         /**
          * Format: int32
-         * @description The number of a schema in its namespace, from 1.
+         * @description Schema number in its namespace, from 1.
          */
         SchemaVersion: number;
-        /** @description A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents. */
+        /** @description A JSON Schema (Draft 2020-12) of at most 65,536 bytes, without references to other documents. */
         SchemaDocument: Record<string, unknown> | boolean;
-        /** @description A record without its value and metadata. */
+        /** @description A record without value and metadata. */
         RecordMeta: {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
@@ -496,13 +496,13 @@ export interface components {
             value?: components["schemas"]["Value"];
             metadata?: components["schemas"]["Metadata"];
         };
-        /** @description A page of a namespace in key order. */
+        /** @description A page in key order. */
         RecordList: {
             items: components["schemas"]["ListItem"][];
-            /** @description Cursor of the next page; null on the last page. */
+            /** @description Cursor for the next page; null on the last page. */
             nextCursor: string | null;
         };
-        /** @description One put of several. */
+        /** @description A put in a list. */
         PutItem: {
             key: components["schemas"]["Key"];
             value: components["schemas"]["Value"];
@@ -526,7 +526,7 @@ export interface components {
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
         };
-        /** @description The records in the order of the request. */
+        /** @description The records, in request order. */
         BulkPutResult: {
             namespace: components["schemas"]["Namespace"];
             items: components["schemas"]["BulkPutItem"][];
@@ -557,7 +557,7 @@ export interface components {
             ifRevision?: components["schemas"]["ExpectedRevision"];
             ifMatch?: components["schemas"]["EntityTags"];
         };
-        /** @description Verifies a precondition, which is required, and changes nothing. */
+        /** @description Checks a precondition, which is required, and changes nothing. */
         CheckOp: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -593,7 +593,7 @@ export interface components {
             ifRevision?: components["schemas"]["ExpectedRevision"];
             ifMatch?: components["schemas"]["EntityTags"];
         };
-        /** @description One operation of a batch. */
+        /** @description An operation in a batch. */
         BatchOp: components["schemas"]["PutOp"] | components["schemas"]["DeleteOp"] | components["schemas"]["CheckOp"] | components["schemas"]["IncrementOp"];
         BatchRequest: {
             /** @description At most 524,288 bytes of values and metadata together. Operations run in this order. */
@@ -660,13 +660,13 @@ export interface components {
             /** @description The number after the increment. */
             sum: number;
         };
-        /** @description The result of one operation. */
+        /** @description The result of an operation. */
         BatchOpResult: components["schemas"]["PutOpResult"] | components["schemas"]["DeleteOpResult"] | components["schemas"]["CheckOpResult"] | components["schemas"]["IncrementOpResult"];
-        /** @description The results in the order of the request. */
+        /** @description The results, in request order. */
         BatchResult: {
             results: components["schemas"]["BatchOpResult"][];
         };
-        /** @description One change of a record. */
+        /** @description A change to a record. */
         Change: {
             /**
              * Format: int64
@@ -674,7 +674,7 @@ export interface components {
              */
             seq: number;
             /**
-             * @description What happened; expire means that an expired record was removed, some time after it expired.
+             * @description The kind of change. expire: an expired record was removed, some time after it expired.
              * @enum {string}
              */
             op: "put" | "delete" | "expire";
@@ -688,7 +688,7 @@ export interface components {
             changes: components["schemas"]["Change"][];
             /**
              * Format: int64
-             * @description The since of the next request. It may be greater than the last seq in the list.
+             * @description since for the next request. It may exceed the last seq in the list.
              */
             nextSince: number;
         };
@@ -704,7 +704,7 @@ export interface components {
             /** Format: int64 */
             limitPerNamespace: number;
         };
-        /** @description Usage of a namespace, without expired records. */
+        /** @description Namespace usage, without expired records. */
         NamespaceUsage: {
             namespace: components["schemas"]["Namespace"];
             /** Format: int64 */
@@ -726,7 +726,7 @@ export interface components {
             limit: number;
             /**
              * Format: int64
-             * @description The share of the limit that is used, rounded down. It may be above 100 when the limit was lowered.
+             * @description Usage in percent of the limit, rounded down. It may exceed 100 after the limit was lowered.
              */
             percent: number;
         };
@@ -744,7 +744,7 @@ export interface components {
             namespaces: components["schemas"]["NamespaceUsage"][];
         };
         /**
-         * @description The status of a schema. At most one schema of a namespace is active, and it validates all writes.
+         * @description Schema status. At most one schema per namespace is active, and it validates all writes.
          * @enum {string}
          */
         SchemaStatus: "draft" | "active" | "deprecated";
@@ -756,13 +756,13 @@ export interface components {
             schema: components["schemas"]["SchemaDocument"];
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
-            /** @description The sub claim of the token, if it was a UUID. */
+            /** @description The token's sub claim, if it was a UUID. */
             createdBy: string | null;
         };
-        /** @description A page of the schemas of a namespace, the newest first. */
+        /** @description A page of a namespace's schemas, newest first. */
         SchemaList: {
             schemas: components["schemas"]["Schema"][];
-            /** @description Cursor of the next page; null on the last page. */
+            /** @description Cursor for the next page; null on the last page. */
             nextCursor: string | null;
         };
         RegisterSchemaRequest: {
@@ -772,26 +772,26 @@ export interface components {
             /** @enum {string} */
             status: "active" | "deprecated";
         };
-        /** @description Either a schema document or the version of a registered one. */
+        /** @description Either a schema document or the version of a registered schema. */
         SchemaCheckRequest: {
             schema?: components["schemas"]["SchemaDocument"];
             version?: components["schemas"]["SchemaVersion"];
-            /** @description The nextCursor of a previous report on the same document, to check the records after it. */
+            /** @description nextCursor from a previous report on the same document, to check the following records. */
             cursor?: string;
         };
         /**
-         * @description What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
+         * @description The effect of a change on values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
          * @enum {string}
          */
         SchemaEffect: "harmless" | "unknown" | "breaking";
         SchemaChange: {
-            /** @description The place in the new document or, if something was removed, in the active one. */
+            /** @description The place in the new document, or in the active document if something was removed. */
             pointer: string;
             /** @description Description of the change. */
             change: string;
             effect: components["schemas"]["SchemaEffect"];
         };
-        /** @description The differences from the active schema and their worst effect. */
+        /** @description Differences from the active schema, and their worst effect. */
         Compatibility: {
             effect: components["schemas"]["SchemaEffect"];
             changes: components["schemas"]["SchemaChange"][];
@@ -804,7 +804,7 @@ export interface components {
             pointer: string;
             reason: string;
         };
-        /** @description Result of validating the stored records that were reached in time. */
+        /** @description Result of validating the stored records, as far as time allowed. */
         DryRun: {
             /** Format: int64 */
             checked: number;
@@ -818,7 +818,7 @@ export interface components {
         SchemaReport: {
             /**
              * Format: int32
-             * @description The active version it was compared with; null if there is none.
+             * @description The active version that was compared; null if no schema is active.
              */
             activeVersion: number | null;
             compatibility: components["schemas"]["Compatibility"];
@@ -834,7 +834,7 @@ export interface components {
             complete: true;
             /**
              * Format: int64
-             * @description Records in the whole export, including the parts before a cursor.
+             * @description Records in the whole export, including those before a cursor.
              */
             records: number;
             /**
@@ -846,7 +846,7 @@ export interface components {
         /** @description The first line of an export that does not continue from a cursor. */
         ExportHeader: {
             /**
-             * @description The version of the format.
+             * @description Format version.
              * @constant
              */
             export: 1;
@@ -861,14 +861,14 @@ export interface components {
              */
             lastChange: number;
         };
-        /** @description One line of an export: the header, schemas by namespace and version, records by namespace and key, cursors in between, and the last line. */
+        /** @description A line in an export: the header, schemas by namespace and version, records by namespace and key, cursors in between, and the last line. */
         ExportLine: components["schemas"]["ExportHeader"] | components["schemas"]["Schema"] | components["schemas"]["Record"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /**
          * @description An RFC 3339 time.
          * @example 2026-11-21T15:04:05.123Z
          */
         ImportTime: string;
-        /** @description A schema line of an import. createdAt, updatedAt and createdBy are not restored. */
+        /** @description A schema line in an import. createdAt, updatedAt and createdBy are not restored. */
         ImportSchema: {
             namespace: components["schemas"]["Namespace"];
             /** Format: int32 */
@@ -879,7 +879,7 @@ export interface components {
             updatedAt?: components["schemas"]["ImportTime"];
             createdBy?: string | null;
         };
-        /** @description A record line of an import. ttlExpiresAt is at most 30 days in the future. revision, etag, createdAt and updatedAt are not restored. */
+        /** @description A record line in an import. ttlExpiresAt is at most 30 days in the future. revision, etag, createdAt and updatedAt are not restored. */
         ImportRecord: {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
@@ -892,7 +892,7 @@ export interface components {
             createdAt?: components["schemas"]["ImportTime"];
             updatedAt?: components["schemas"]["ImportTime"];
         };
-        /** @description One line of an import. The last one is that of an export and counts the records before it. */
+        /** @description A line in an import. The last line is an export's last line, and counts the records before it. */
         ImportLine: {
             /** @constant */
             export: 1;
@@ -907,17 +907,17 @@ export interface components {
             lines: number;
             /**
              * Format: int64
-             * @description Record lines read. After a failure not all of them were imported.
+             * @description Record lines read. After a failure, some of them were not imported.
              */
             records: number;
             /**
              * Format: int64
-             * @description Records that were written.
+             * @description Written records.
              */
             written: number;
             /**
              * Format: int64
-             * @description Records that were skipped because the record here is the same.
+             * @description Records that were skipped because the stored record is the same.
              */
             unchanged: number;
             /**
@@ -933,19 +933,19 @@ export interface components {
         };
         /** @enum {string} */
         ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "INSTALL_DELETED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "SCHEMA_CONFLICT" | "BOUND_REACHED" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
-        /** @description What is wrong. */
+        /** @description The error. */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
-            /** @description What is wrong and what was expected, for people. */
+            /** @description The error and the expected input, for people. */
             message: string;
-            /** @description Whether the same request may succeed later, without any change. */
+            /** @description Whether the same request may succeed later. */
             retryable: boolean;
             /**
              * Format: int64
-             * @description The current revision of the record whose precondition failed; 0 if it does not exist.
+             * @description Current revision of the record whose precondition failed; 0 if it does not exist.
              */
             currentRevision?: number;
-            /** @description The place in the request: a JSON pointer into the body, or / and the name of a parameter or header. */
+            /** @description The place in the request: a JSON pointer into the body, or / and a parameter or header name. */
             pointer?: string;
             /**
              * Format: int64
@@ -954,35 +954,35 @@ export interface components {
             limit?: number;
             /**
              * Format: int64
-             * @description The size that exceeds limit: of what was sent, or the usage after the write. Absent if not known.
+             * @description The size that exceeds limit: the size sent, or the usage after the write. Absent if unknown.
              */
             size?: number;
-            /** @description All failures of a value that the schema rejects, in order of location. pointer and message are those of the first. */
+            /** @description All schema failures in a value, ordered by location. pointer and message describe the first. */
             failures?: components["schemas"]["SchemaFailure"][];
             /**
              * Format: int64
-             * @description The index (from 0) of the item, operation or line that failed.
+             * @description Index (from 0) of the failed item, operation or line.
              */
             index?: number;
             cause?: components["schemas"]["ErrorCode"];
             imported?: components["schemas"]["ImportResult"];
-            /** @description As in the header X-Request-Id. */
+            /** @description As in the X-Request-Id header. */
             requestId: string;
         };
         /** @description A place in a value that the schema rejects. */
         SchemaFailure: {
-            /** @description JSON pointer into the body of the request. */
+            /** @description JSON pointer into the request body. */
             pointer: string;
             /** @description JSON pointer into the value as it would be stored. */
             location: string;
             /** @description The schema keyword that failed. */
             keyword?: string;
-            /** @description The value of the keyword; absent if it is a schema or long. */
+            /** @description The keyword's value; absent if it is a schema or long. */
             bound?: unknown;
-            /** @description What is wrong. */
+            /** @description The error. */
             message: string;
         };
-        /** @description The body of every error. */
+        /** @description Error response body. */
         ErrorBody: {
             error: components["schemas"]["ErrorDetail"];
         };
@@ -1033,7 +1033,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The token does not allow the request or is for another install, or access to the install has been revoked, or the install was deleted. */
+        /** @description The token does not allow the request or belongs to another install, or the install was deleted or its access revoked. */
         Denied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1156,7 +1156,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The record does not have the revision in ifRevision or If-Revision-Match, or the sum of an increment would exceed min or max. */
+        /** @description The record's revision differs from ifRevision or If-Revision-Match, or the sum of an increment would exceed min or max. */
         RevisionConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1253,7 +1253,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The content type of the body is not supported. */
+        /** @description The body's content type is not supported. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1346,7 +1346,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The server cannot answer now. A write may or may not have been done. */
+        /** @description The server cannot answer now. A write may have been applied. */
         Unavailable: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfterRequired"];
@@ -1384,7 +1384,7 @@ export interface components {
             };
             content?: never;
         };
-        /** @description What web pages of any origin may send and read (OPTIONS on every path). */
+        /** @description The headers and methods that web pages from any origin may use (OPTIONS on every path). */
         Preflight: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1403,17 +1403,17 @@ export interface components {
         NamespacePath: components["schemas"]["Namespace"];
         /** @description The record's key, percent-encoded. %2F is rejected. */
         KeyPath: components["schemas"]["Key"];
-        /** @description The version of a schema. */
+        /** @description The schema version. */
         VersionPath: components["schemas"]["SchemaVersion"];
         /** @description The expected revision; 0 means that the record must not exist. A mismatch is answered with 409. */
         IfRevisionQuery: components["schemas"]["ExpectedRevision"];
         /**
-         * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+         * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
          * @example "17"
          */
         IfMatchHeader: string;
         /**
-         * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+         * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
          * @example *
          */
         IfNoneMatchHeader: string;
@@ -1427,13 +1427,13 @@ export interface components {
     };
     requestBodies: never;
     headers: {
-        /** @description The request's ID in the server log: the client's X-Request-Id if it is valid, else a new one. */
+        /** @description The request ID in the server log: the client's X-Request-Id if valid, else a new ID. */
         RequestId: string;
         /** @description The record's entity tag. */
         ETag: components["schemas"]["ETag"];
-        /** @description The path of the created resource. */
+        /** @description Path of the created resource. */
         Location: string;
-        /** @description Size of the burst. The RateLimit fields are present when rate limits are on and the token is valid. */
+        /** @description Burst size. The RateLimit fields are present if rate limits are enabled and the token is valid. */
         RateLimitLimit: number;
         /** @description Requests left in the burst. */
         RateLimitRemaining: number;
@@ -1443,7 +1443,7 @@ export interface components {
         RetryAfter: number;
         /** @description Seconds to wait before retrying. */
         RetryAfterRequired: number;
-        /** @description The request was done before, and this is its first response. */
+        /** @description This is the first response to an earlier request with the same key. */
         IdempotencyReplayed: "true";
         /** @description How to authenticate. */
         WWWAuthenticate: string;
@@ -1503,12 +1503,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+                 * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+                 * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
@@ -1590,12 +1590,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+                 * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+                 * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
@@ -1703,12 +1703,12 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+                 * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+                 * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
@@ -1728,7 +1728,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The record does not exist any more. */
+            /** @description The record no longer exists. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1754,12 +1754,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+                 * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+                 * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
@@ -1824,12 +1824,12 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+                 * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+                 * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
@@ -1903,12 +1903,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
+                 * @description The record must match one of these entity tags; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
+                 * @description The record must match none of these entity tags; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
@@ -2020,11 +2020,11 @@ export interface operations {
             query?: {
                 /** @description List only keys with this prefix. */
                 prefix?: string;
-                /** @description The nextCursor of the previous page, for the same namespace, prefix and direction. */
+                /** @description nextCursor from the previous page, for the same namespace, prefix and direction. */
                 cursor?: string;
-                /** @description Maximum number of records in the page. */
+                /** @description Maximum records per page. */
                 limit?: number;
-                /** @description List in descending order of keys. */
+                /** @description List in descending key order. */
                 reverse?: boolean;
                 /** @description Include values. */
                 values?: boolean;
@@ -2165,9 +2165,9 @@ export interface operations {
     listSchemas: {
         parameters: {
             query?: {
-                /** @description The nextCursor of the previous page, for the same namespace. */
+                /** @description nextCursor from the previous page, for the same namespace. */
                 cursor?: string;
-                /** @description Maximum number of schemas in the page. */
+                /** @description Maximum schemas per page. */
                 limit?: number;
             };
             header?: never;
@@ -2184,7 +2184,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page, the newest first. */
+            /** @description A page, newest first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2315,7 +2315,7 @@ export interface operations {
                 install: components["parameters"]["InstallPath"];
                 /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The version of a schema. */
+                /** @description The schema version. */
                 version: components["parameters"]["VersionPath"];
             };
             cookie?: never;
@@ -2372,7 +2372,7 @@ export interface operations {
                 install: components["parameters"]["InstallPath"];
                 /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The version of a schema. */
+                /** @description The schema version. */
                 version: components["parameters"]["VersionPath"];
             };
             cookie?: never;
@@ -2552,7 +2552,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All operations were done. */
+            /** @description All operations were applied. */
             200: {
                 headers: {
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
@@ -2608,11 +2608,11 @@ export interface operations {
     listChanges: {
         parameters: {
             query?: {
-                /** @description The nextSince of the previous response; 0 starts with the first change. */
+                /** @description nextSince from the previous response; 0 starts with the first change. */
                 since?: number;
                 /** @description Seconds to wait for a change. */
                 wait?: number;
-                /** @description Maximum number of changes; 0 returns only nextSince, the number to start from before reading all records. */
+                /** @description Maximum number of changes. 0 returns only nextSince: request it before you read all records, then continue from it. */
                 limit?: number;
             };
             header?: never;
@@ -2747,7 +2747,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The namespaces that have records. */
+            /** @description The namespaces with records. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2782,7 +2782,7 @@ export interface operations {
     exportInstall: {
         parameters: {
             query?: {
-                /** @description The last cursor of an interrupted export. */
+                /** @description The last cursor in an interrupted export. */
                 cursor?: string;
             };
             header?: never;
@@ -2841,7 +2841,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was imported. */
+            /** @description The imported lines. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
