@@ -85,7 +85,7 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 	return nil
 }
 
-// memoryGoal is on top of an idle server.
+// memoryGoal excludes an idle server's memory.
 const memoryGoal = 64 << 20
 
 func bucketsMemoryHead(_ *options, out io.Writer) {
@@ -165,7 +165,7 @@ func bucketsKeysHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
 }
 
-// Statements that fill a bucket. Parameters: bucket name, number of keys.
+// Statements that fill a bucket. Parameters: bucket name, key count.
 var (
 	liteGrowBucket = []string{`
 		WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < %[2]d - 1)
@@ -236,7 +236,6 @@ func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, ou
 	})
 }
 
-// comparePages lists the buckets in alternating windows, after a warm-up.
 func comparePages(ctx context.Context, o *options, s *server, lines []*line, query, of string) error {
 	window, runs := o.brief()
 	page := operation{do: func(ctx context.Context, c *caller, _ int) error {

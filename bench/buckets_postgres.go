@@ -82,7 +82,6 @@ func (l *bucketsPostgres) put(ctx context.Context, name string, body []byte) err
 	return err
 }
 
-// read decodes nothing.
 func (l *bucketsPostgres) read(ctx context.Context, sql string, want int, args ...any) error {
 	rows, err := l.pool.Query(ctx, sql, args...)
 	if err != nil {

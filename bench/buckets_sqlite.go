@@ -13,7 +13,7 @@ import (
 	store "holdfast/internal/buckets/sqlite"
 )
 
-// Copies of the service's statements; see TestStatements.
+// Copied from the service; see TestStatements.
 const (
 	bucketsColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
 	bucketsSums    = `content_crc32c, content_crc64nvme, content_frames`

@@ -18,7 +18,7 @@ const (
 	// driver's pool, at no cost to the budgets.
 	budgetCallers = 8
 	budgetGoal    = 0.03
-	budgetSamples = 1000 // with none in the budgets, the files have moved
+	budgetSamples = 1000 // if none is in the budgets, the files were moved
 )
 
 func budgetsHead(o *options, out io.Writer) {

@@ -17,14 +17,14 @@ type credentials struct {
 	Endpoint string
 	sign     func(*http.Request) error
 
-	// retries limits retries after a 503. Servers with timestamps in hundredths of a second refuse a second write to
-	// a collection in the same hundredth.
+	// retries limits retries after a 503. Servers with timestamps in hundredths of a second refuse another write to a
+	// collection in the same hundredth.
 	retries int
 }
 
 const patience = 2 * time.Minute
 
-// caller is a data owner on one persistent connection. An http.Client would use more CPU than the server, on the same
+// caller is a data owner on a persistent connection. An http.Client would use more CPU than the server, on the same
 // cores.
 type caller struct {
 	credentials
@@ -74,7 +74,7 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 
 const retryPause = 5 * time.Millisecond
 
-// send returns the response body, valid until the next call. It fails on an error status or another number of
+// send returns the response body, valid until the next call. It fails on an error status or an unexpected number of
 // records.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
@@ -122,7 +122,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if sendErr == nil {
 		sendErr = c.out.Flush()
 	}
-	// A server may refuse a request before reading all of it.
+	// A server may refuse a request early.
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
 		return fmt.Errorf("%s %s: no response: %w", method, path, errors.Join(sendErr, err))

@@ -130,7 +130,6 @@ func newCitus(ctx context.Context, base, name string) (string, error) {
 	return withDatabase(base, name), execOn(ctx, withDatabase(base, name), joins...)
 }
 
-// measure copies twice: idle, and during writes.
 func (c *copied) measure(ctx context.Context, o *options, from *engine, to copyTarget, out io.Writer) error {
 	return onServer(ctx, o, from, c.settings(from), func(s *server) error {
 		owners := max(1, c.records/o.size.manyRecords)
@@ -221,7 +220,6 @@ func (s *server) command(ctx context.Context, args ...string) (r copyRun, err er
 	}
 }
 
-// underWrites copies while clients overwrite records until the service is read-only.
 func (c *copied) underWrites(ctx context.Context, o *options, s *server, owners int, target string) (r copyRun, rate float64, err error) {
 	var all []credentials
 	for _, n := range spread(1, owners, 1000) {

@@ -28,7 +28,7 @@ func diskHead(o *options, out io.Writer) {
 type diskWork struct {
 	name    string
 	of      string
-	share   int // writes every n-th record only: fewer large ones
+	share   int // writes every n-th record: fewer large records
 	batch   int
 	content func(i int) string
 }

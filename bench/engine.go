@@ -50,7 +50,7 @@ func (e *engine) close() {
 	}
 }
 
-// spannerCallers limits connections to the emulator, which runs one read-write transaction at a time. Batches use one
+// spannerCallers limits connections to the emulator, which serializes read-write transactions. Batches use a single
 // connection, which takes a minute.
 const spannerCallers = 4
 
@@ -65,7 +65,7 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// url returns a service's PostgreSQL setting. On other engines the service has its own file.
+// url returns a service's PostgreSQL setting. On other engines the service uses its own file.
 func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil

@@ -39,7 +39,7 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst precedes the number of the first install: 12 digits, like the end of a UUID.
+// extFirst precedes the first install's number: 12 digits, like a UUID's end.
 const extFirst = 100_000_000_000
 
 const (

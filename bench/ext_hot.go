@@ -13,7 +13,7 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// hotGoal is the minimum ratio of increments and patches to puts on one record.
+// hotGoal is the minimum ratio of increments and patches to puts on a hot record.
 const hotGoal = 0.50
 
 type hotWork struct {
@@ -57,8 +57,8 @@ type hotSample struct {
 	p95 time.Duration
 }
 
-// measureHot measures many clients writing one record: puts, which only wait for each other, and writes that depend
-// on the stored value.
+// measureHot measures many clients writing the same record: puts, which only wait for each other, and writes that
+// depend on the stored value.
 func (w *extLoad) measureHot(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		servers := []*server{s}

@@ -18,7 +18,7 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures how long audit events take to reach the file: the last event of current writes, and events
+// measureOutbox measures how long audit events take to reach the file: the last event from current writes, and events
 // pending at a server start.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {

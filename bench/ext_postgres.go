@@ -139,7 +139,7 @@ func (l *extPostgres) window(ctx context.Context, operation string, callers int,
 	return rate(ctx, callers, lasting(d), l.get)
 }
 
-// Copies of the service's statements; see TestStatements.
+// Copied from the service; see TestStatements.
 const (
 	extPgHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 	extPgGet    = `SELECT ` + extPgHeader + `, value::text, coalesce(metadata::text, '')
@@ -154,7 +154,7 @@ const (
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > @now)
 		ORDER BY `
 
-	extPageShare = 1 << 20 / extKeys // bytes of a value sent together
+	extPageShare = 1 << 20 / extKeys // bytes per value that are sent together
 )
 
 var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid", "@namespace", "$3::text", "@after", "$4::text", "@from", "$5::text",

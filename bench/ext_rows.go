@@ -39,7 +39,6 @@ func (w *extLoad) rows() *rows {
 	}
 }
 
-// measureKeys measures puts by keys per namespace, with an install per connection.
 func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		var lines []*line
@@ -59,7 +58,6 @@ func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// measureRows measures puts for growing tables, and finally for many more installs.
 func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		r := w.rows()
@@ -72,8 +70,8 @@ func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// Statements that fill the tables like a server. Parameters: first install, installs, keys of each, bytes per value,
-// namespace, value, time.
+// Statements that fill the tables like a server. Parameters: first install, installs, keys per install, bytes per
+// value, namespace, value, time.
 var (
 	liteGrowExt = []string{`
 		WITH RECURSIVE o (n) AS (SELECT %[1]d UNION ALL SELECT n + 1 FROM o WHERE n < %[1]d + %[2]d - 1)
@@ -112,7 +110,7 @@ var (
 	}
 )
 
-// grow dates all changes today, because the sweep would remove older ones.
+// grow dates all changes today, because the sweep removes old changes.
 func (w *extLoad) grow(ctx context.Context, s *server, first, installs, keys, bytes int) error {
 	at := time.Now().Add(-24 * time.Hour).UnixMilli()
 	args := []any{extFirst + first, installs, keys, bytes, extPutNamespace, extText(bytes), at}

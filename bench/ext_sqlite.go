@@ -14,7 +14,7 @@ import (
 	store "holdfast/internal/extstorage/sqlite"
 )
 
-// Copies of the service's statements; see TestStatements.
+// Copied from the service; see TestStatements.
 const (
 	extOf     = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 	extHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
@@ -52,7 +52,6 @@ const (
 		VALUES (?, ?, ?, 1, 'active', 0, 0, ?)`
 )
 
-// extSQLite runs the service's statements in order, in the group-commit writer or on a snapshot.
 type extSQLite struct{ liteFile }
 
 func extFile(data string) string { return filepath.Join(data, "extstorage.db") }
@@ -108,7 +107,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 	})
 }
 
-// apply does both parts of a service write, for existing records or, with extInsert, for new ones.
+// apply does both parts of a service write, for existing records or, with extInsert, for new records.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()

@@ -20,7 +20,7 @@ const (
 	workExtIncrement = "ext increment"
 )
 
-// Namespaces. Those for puts, counters and lists have extKeys records each.
+// Namespaces. Those for puts, counters and lists contain extKeys records each.
 const (
 	extPutNamespace     = "settings"
 	extSchemaNamespace  = "checked"
@@ -34,7 +34,7 @@ const (
 	extBulk = 20
 )
 
-// extValue is a canonical JSON object of 500 bytes; extSchema is a 1 KB schema that accepts it.
+// extValue is a canonical JSON object with 500 bytes; extSchema is a 1 KB schema that accepts it.
 var (
 	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 
@@ -66,7 +66,7 @@ type extOp struct {
 	value  string
 	schema int
 	match  string // If-Match; may be ""
-	counts bool   // result of an increment
+	counts bool   // an increment's result
 }
 
 const (
@@ -82,8 +82,8 @@ type extWork struct {
 	finds  int // expected records with revisions
 	goals  map[string]goal
 
-	// The limit's work: operations (with turn, one operation on each key in turn), a list page, or a record. An
-	// increment is the last operation, after its record is read.
+	// The limit's work: operations (with turn, an operation on each key in turn), a list page, or a record. An
+	// increment comes last, after its record is read.
 	ops    []extOp
 	turn   bool
 	reads  *extOp

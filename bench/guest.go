@@ -23,11 +23,11 @@ import (
 
 const (
 	guestRate    = 200 // requests per second
-	guestWarm    = 4   // the warm-up is a fourth of a window
+	guestWarm    = 4   // window divided by warm-up
 	guestCallers = 16
 
 	guestRelayGoal  = 5000 // events per second
-	guestRatioGoal  = 0.6  // of a bare handler with the same Redis commands
+	guestRatioGoal  = 0.6  // compared with a bare handler sending the same Redis commands
 	guestMemoryGoal = 1 << 30
 	guestDelayGoal  = 250 * time.Millisecond // from commit to broker
 )
@@ -73,7 +73,7 @@ type guestBench struct {
 	out      io.Writer
 	s        *server
 	internal string
-	token    string // of the booking site
+	token    string // for the booking site
 	keys     int
 }
 
@@ -87,7 +87,7 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 	settings := append(e.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_GUEST__EVENTS="+g.broker.url(), "HOLDFAST_BUCKETS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // on one database
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32),
 		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests look alike
 	if g.hot.url != "" {
 		settings = append(settings, "HOLDFAST_GUEST__HOT="+g.hot.url)

@@ -193,7 +193,7 @@ func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error 
 	return err
 }
 
-// Events like the service's, for 1,000 sessions. Parameters: two digits of their IDs, and their number.
+// Events like the service's, for 1,000 sessions. Parameters: two digits for their IDs, and their number.
 const (
 	guestEventColumns = `(id, topic, ordering_key, subject, payload, headers, retention_class, created_at)`
 	guestEventData    = `{"pageViewId":"mpv_01M84AYJ8Q59937Z2B96HPJ3J1","sessionId":"gms_01M84AYJ8Q59937Z2B96HPJ3J1","page":"home"}`

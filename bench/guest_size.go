@@ -226,7 +226,6 @@ func openRedis(ctx context.Context) (hot backend.Hot, used func() (int64, error)
 	}, func() { db.Close(); server.Remove() }, nil
 }
 
-// guestHotSize measures sessions with preferences, then with recently viewed properties.
 func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error {
 	open := openMemory
 	if where == "Redis" {

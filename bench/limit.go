@@ -26,7 +26,8 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// liteFile is a SQLite file with only the group-commit writer. It is not the server's, because a file has one writer.
+// liteFile is a SQLite file with only the group-commit writer. It is not the server's, because a file has a single
+// writer.
 type liteFile struct {
 	dir, path string
 	db        *sqlitedb.DB

@@ -2,7 +2,7 @@
 // without HTTP, signatures, JSON and service rules. It prints Markdown tables, and writes them into a document
 // between markers that name its parts.
 //
-// \tmake bench
+//	make bench
 //
 // The ratio counts, because absolute figures depend on the machine and its load. Therefore server and limit are
 // measured in alternating windows.
@@ -65,7 +65,7 @@ type size struct {
 	downloads     int           // concurrent readers
 	download      int           // 10 kB records per reader
 	users         int           // most users for PUTs in a large table
-	ofOne         int           // records of the user with many
+	ofOne         int           // records of the single large user
 	rowsCallers   int
 	manyRecords   int   // other users' records in that table
 	rowsPayload   int   // bytes
@@ -74,10 +74,9 @@ type size struct {
 	extNamespaces []int // keys per namespace
 	extSpread     int   // installs in that table's last row
 	events        int
-	hotCallers    []int // connections writing one record
+	hotCallers    []int // connections writing the same record
 	diskRecords   int   // for disk usage
 
-	// Buckets.
 	reads      int // small objects to read
 	large      int
 	listKeys   int   // objects in the listed bucket; a multiple of 1,000
@@ -85,7 +84,6 @@ type size struct {
 	huge       int64 // object bytes for memory
 	bucketKeys []int // keys per bucket
 
-	// Guests.
 	guests    int // sessions for memory
 	guestRows int // per table
 	browsers  int // sessions that publish events
@@ -93,7 +91,7 @@ type size struct {
 	consoleRows int
 }
 
-// records returns the batch size. On Spanner a batch must fit into one commit.
+// records returns the batch size. On Spanner a batch must fit into a single commit.
 func (s *size) records(e *engine) int {
 	if e.spanner != nil {
 		return min(s.batch, budget.Records)
@@ -214,7 +212,6 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// numbers parses e.g. 1,16 or 1e4,1e5.
 func numbers(name, list string, most float64) (all []int, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseFloat(text, 64)
@@ -240,7 +237,7 @@ func choice(name, list string, of []string) ([]string, error) {
 }
 
 // part is a measurement, in run order, with an empty engine and a new server. Some parts make no sense on the Spanner
-// emulator, which scans whole tables and has smaller batches.
+// emulator, which scans whole tables and limits batches.
 type part struct {
 	name    string
 	slow    bool // only if named
@@ -338,7 +335,6 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 	return errors.Join(fn(s), s.remove())
 }
 
-// onFilled runs fn with a new server and n owners with data.
 func onFilled(ctx context.Context, o *options, e *engine, of service, n int, fn func(s *server, owners []credentials) error) error {
 	own, err := enabled(of)
 	if err != nil {

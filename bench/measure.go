@@ -20,8 +20,8 @@ func measureHead(o *options, out io.Writer) {
 
 type place func(fn func(s *server, l limit, owners []credentials) error) error
 
-// measure uses one server and limit for all windows. The Spanner emulator scans all rows a table ever had, so there
-// each window has new ones.
+// measure uses the same server and limit for all windows. The Spanner emulator scans all rows a table ever had, so
+// there each window has new rows.
 func (b *entry) measure(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	connections := e.connections(o.connections)
 	t := &table{out: out}

@@ -60,7 +60,6 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer
 	return nil
 }
 
-// measure alternates windows without and with the attack.
 func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners []credentials, a *attack, out io.Writer) error {
 	var alone, beside []sample
 	var busy int64
@@ -217,7 +216,7 @@ func ended(ctx context.Context, err error) error {
 	}
 }
 
-// syncNeighbours attacks with one user's lists, POSTs and held bodies, while another writes single records.
+// syncNeighbours attacks with a user's lists, POSTs and held bodies, while another writes single records.
 func syncNeighbours(of service) neighbours {
 	ops := of.operations()
 	return neighbours{service: of, title: "sync", works: ops[0], attacks: []attack{
@@ -227,7 +226,7 @@ func syncNeighbours(of service) neighbours {
 	}}
 }
 
-// extNeighbours attacks with one install's lists, bulk puts and held bodies, while another puts single records.
+// extNeighbours attacks with an install's lists, bulk puts and held bodies, while another puts single records.
 func extNeighbours(of service) neighbours {
 	ops := of.operations()
 	return neighbours{service: of, title: "extension storage", works: ops[0], attacks: []attack{

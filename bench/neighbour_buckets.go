@@ -14,7 +14,7 @@ const (
 	s3Neighbour = "/neighbour"
 	// s3LongKeys are the attacker's keys. Escaping in lists makes them six times as long.
 	s3LongKeys = 1000
-	// s3Listers is the number of attacking connections: a list takes as long as a hundred other requests.
+	// s3Listers is the number of attackers: a list takes as long as a hundred other requests.
 	s3Listers = 48
 )
 
@@ -60,7 +60,7 @@ func (w neighbourBuckets) fill(ctx context.Context, _ *engine, owners []credenti
 	return neighbour.exchange(ctx, http.MethodPut, s3Neighbour+"/small", w.body(s3Small), "", io.Discard)
 }
 
-// bucketsNeighbours attacks with one account's lists of long keys, while another reads an object.
+// bucketsNeighbours attacks with an account's lists of long keys, while another reads an object.
 func bucketsNeighbours(of service) neighbours {
 	if e, ok := of.(*entry); ok {
 		of = e.service

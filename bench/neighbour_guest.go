@@ -23,7 +23,7 @@ func (neighbourGuest) settings(*engine) []string { return nil }
 func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see service.go
 	return append(w.on.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // on one database
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32),
 		"HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_BUCKETS__ENABLED=false"), nil
 }
 
@@ -46,10 +46,10 @@ func (neighbourGuest) operations() []operation { return nil }
 // The catalogue is built in, and sessions begin empty.
 func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
 
-// Neighbours have no limit.
+// Without a limit.
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }
 
-// guestNeighbours attacks with one guest's searches, while another reads the wishlist.
+// guestNeighbours attacks with a guest's searches, while another reads the wishlist.
 func guestNeighbours(e *engine) neighbours {
 	works := operation{name: "wishlist", do: func(ctx context.Context, c *caller, _ int) error {
 		return c.exchange(ctx, http.MethodGet, load.API+"/wishlist", nil, "", io.Discard)

@@ -10,8 +10,6 @@ import (
 	"slices"
 )
 
-// measurePeers compares Sync with a running server, extension storage with PocketBase, and buckets with MinIO and
-// versitygw.
 func measurePeers(ctx context.Context, o *options, r *report) error {
 	var all []error
 	if o.peer != "" {

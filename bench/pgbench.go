@@ -44,7 +44,7 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 // during rounds up to seconds.
 func during(d time.Duration) []string { return []string{"-T", strconv.Itoa(wholeSeconds(d))} }
 
-// findPgbench also looks outside of PATH, because of Debian.
+// findPgbench also looks where Debian installs it, outside PATH.
 func findPgbench() (string, error) {
 	if path, err := exec.LookPath("pgbench"); err == nil {
 		return path, nil

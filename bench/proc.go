@@ -25,7 +25,7 @@ func (w worked) since(then worked) (sum time.Duration) {
 	return sum
 }
 
-// cpu reads every thread's schedstat, in nanoseconds; stat covers a process, but in units of 10 ms.
+// cpu reads every thread's schedstat, in nanoseconds; stat counts only in steps of 10 ms.
 func cpu(pids ...int) (worked, error) {
 	all := worked{}
 	for _, pid := range pids {

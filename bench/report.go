@@ -18,7 +18,6 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// report writes results to the terminal and, part by part, into a document.
 type report struct {
 	terminal io.Writer
 	document string // path; may be ""
@@ -122,7 +121,7 @@ func sqliteVersion() (version string, err error) {
 	return version, err
 }
 
-// syncRate measures 8 kB syncs per second of a file in the temporary folder: the commit rate.
+// syncRate measures 8 kB file syncs per second in the temporary folder: the commit rate.
 func syncRate() (int, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {

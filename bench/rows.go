@@ -13,12 +13,11 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// rows lets a service measure writes by table size.
 type rows struct {
 	service
 
-	// grow adds so many records to each owner, directly in the database of the stopped server. Through the server it
-	// would take hours.
+	// grow adds so many records to each owner, directly in the stopped server's database. Through the server it would
+	// take hours.
 	grow    func(ctx context.Context, s *server, first, owners, records, bytes int) error
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
 	// check fails if writes created records instead of overwriting them.
@@ -131,7 +130,6 @@ func (w *rows) checkOwner(ctx context.Context, owner credentials, records int) e
 	return w.check(ctx, c, records)
 }
 
-// past fills the tables of the stopped server with a script for PostgreSQL or the SQLite file.
 func (s *server) past(ctx context.Context, file string, lite, postgres []string) error {
 	s.stop()
 	var err error

@@ -49,7 +49,7 @@ const (
 	s3Fillers   = 64
 )
 
-// s3Load is an S3 load. All connections use one account (some servers have only one) and the same buckets.
+// s3Load is an S3 load. All connections share an account (some servers have only one) and buckets.
 type s3Load struct {
 	size *size
 	data func() []byte
@@ -140,7 +140,6 @@ func (n *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listPage reads the next page of a connection's walk, which begins at a random key.
 func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 	query := "list-type=2&max-keys=" + strconv.Itoa(s3Page)
 	switch {

@@ -83,7 +83,7 @@ func mixedSize(operation string) int {
 
 type mixedRow func(ctx context.Context, method, key string) error
 
-// mix is a mixed work's limit: a row per request, and a file for GET and PUT. Files of deleted objects stay, like on
+// mix is a mixed work's limit: a row per request, and a file for GET and PUT. Deleted objects' files stay, like on
 // the server until it collects garbage.
 func (f *bucketsFiles) mix(size int, row mixedRow) step {
 	return func(ctx context.Context, _, _ int) error {

@@ -30,7 +30,7 @@ type server struct {
 	cmd    *exec.Cmd
 	ended  chan struct{}
 	next   int
-	theirs []int // of a server started elsewhere
+	theirs []int // started elsewhere
 	access *credentials
 }
 
@@ -223,7 +223,6 @@ type phase struct {
 	serverCPU, engines time.Duration
 }
 
-// measured includes the work that settle waits for.
 func (s *server) measured(ctx context.Context, callers int, more more, step step, settle func(context.Context, *server) error) (p phase, err error) {
 	before, err := s.spent()
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 type service interface {
 	settings(e *engine) []string
 
-	// owner returns the n-th data owner's credentials, from 1.
 	owner(s *server, n int) (credentials, error)
 
 	operations() []operation
@@ -44,7 +43,7 @@ type entry struct {
 	parts   []part
 }
 
-// services returns all measured services. A new service is one entry.
+// services returns all measured services. A new service is a new entry.
 func services(n *size) []entry {
 	sync, ext, buckets := newSync(), newExt(), newBuckets(n)
 	return []entry{

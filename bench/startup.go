@@ -32,7 +32,6 @@ func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) err
 	})
 }
 
-// restarts returns each start's time until ready, and the idle memory.
 func (s *server) restarts(ctx context.Context, o *options, start func(context.Context) error) (ready []time.Duration, memory []int64, err error) {
 	for range o.size.starts {
 		s.stop()

@@ -38,7 +38,7 @@ var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "
 
 type syncLoad struct{ secret string }
 
-// ownSecret is shared by all servers, which use one database in turn.
+// ownSecret is shared by all servers, which use the same database in turn.
 var ownSecret = rand.Text() + rand.Text()
 
 func newSync() *syncLoad { return &syncLoad{secret: ownSecret} }
@@ -117,7 +117,7 @@ func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) err
 	return nil
 }
 
-// fillUser opens its own connection: servers close idle ones after a few seconds.
+// fillUser opens its own connection: servers close idle connections after a few seconds.
 func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) error {
 	c, err := dial(ctx, user)
 	if err != nil {
@@ -145,7 +145,7 @@ type batchLimit interface {
 	settle(ctx context.Context) error
 }
 
-// limit numbers users from 1. Users of batches have higher numbers.
+// limit numbers users from 1. Batches use higher numbers.
 func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
 	batch := o.size.records(e)
 	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}

@@ -26,8 +26,8 @@ func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at
 
 // measureBatch measures appends and commits separately: each caller uploads a batch for a new user, then all commit,
 // with as many open batches as callers. The limit does as many rounds as the server. Each phase starts after a
-// checkpoint, because SQLite otherwise runs one in the commit that makes the log long enough, maybe the same in every
-// round.
+// checkpoint, because SQLite otherwise runs a checkpoint in the commit that makes the log long enough, maybe the same
+// in every round.
 func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at place, callers int, t *table) error {
 	n, want := o.size.records(e), goal{ratio: commitGoal}
 	appends := row{work: workAppend, engine: e.name, connections: callers}

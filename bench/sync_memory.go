@@ -18,8 +18,6 @@ func memoryHead(_ *options, out io.Writer) {
 	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took | 503s |\n|---|---|--:|--:|--:|--:|\n")
 }
 
-// measureMemory measures the server's memory for growing batches and for many concurrent clients, each on a new
-// server.
 func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, n := range o.size.batches {
 		// Larger batches than the default limit.

@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/postgres"
 )
 
-// Statements of POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
+// Statements for POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
 const (
 	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	pgUpsert        = `
@@ -130,7 +130,7 @@ func (l *syncPostgres) info(ctx context.Context, caller, _ int) error {
 
 func (l *syncPostgres) stage(ctx context.Context, user int64, i int) error {
 	coll, staged := collectionIDs[batchCollection], l.ids[i*100:min(i*100+100, l.batch)]
-	var b pgx.Batch // one message and transaction
+	var b pgx.Batch // single message and transaction
 	if i == 0 {
 		b.Queue(pgAddCollection, user, coll, time.Unix(0, 0).UTC())
 		b.Queue(pgAddBatch, user, coll)

@@ -35,7 +35,7 @@ func (w *syncLoad) rows() *rows {
 	}
 }
 
-// measureRows measures PUTs for growing tables: first to any user's records, then to users of whom one has many more
+// measureRows measures PUTs for growing tables: first to any user's records, then including a user with many more
 // records.
 func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
@@ -55,8 +55,8 @@ func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out i
 	})
 }
 
-// Statements that fill the tables like a server, ordered by ID. Parameters: first user, users, records of each, bytes
-// per payload, collection, payload.
+// Statements that fill the tables like a server, ordered by ID. Parameters: first user, users, records per user,
+// bytes per payload, collection, payload.
 var (
 	liteGrow = []string{`
 		WITH RECURSIVE u (id) AS (SELECT %[1]d UNION ALL SELECT id + 1 FROM u WHERE id < %[1]d + %[2]d - 1)

@@ -49,8 +49,7 @@ const (
 	spUnstage = `DELETE FROM batches` + spOpen // also deletes its records
 )
 
-// syncSpanner is the bare client on its own database, with one read-write transaction at a time, the emulator's
-// limit.
+// syncSpanner is the bare client on its own database. It serializes read-write transactions, the emulator's limit.
 type syncSpanner struct {
 	syncLimit
 	client  *spanner.Client
@@ -118,7 +117,6 @@ func spKey(user int64) (uid, kid string) {
 	return fmt.Sprintf("%032x", user), "0000001700000-" + accountKeys
 }
 
-// transaction runs the query, which must find least rows, then write.
 func (l *syncSpanner) transaction(ctx context.Context, query string, p map[string]any, least int, write func(context.Context, *spanner.ReadWriteTransaction) error) error {
 	l.alone.Lock()
 	defer l.alone.Unlock()
@@ -145,7 +143,7 @@ func (l *syncSpanner) transaction(ctx context.Context, query string, p map[strin
 	return err
 }
 
-// never returns the expiry of permanent records.
+// never returns a permanent record's expiry.
 func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
 
 func (l *syncSpanner) write(ctx context.Context, user, coll int64, ids []string, least int) error {

@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/sqlite"
 )
 
-// Copies of the service's statements; see TestStatements.
+// Copied from the service; see TestStatements.
 const (
 	liteCounters      = `SELECT modified, count, total_bytes, collection_id, quota FROM user_collections WHERE user_id = ?`
 	liteHeader        = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
@@ -44,7 +44,6 @@ const (
 	liteUnstage = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
 )
 
-// syncSQLite runs statements in the group-commit writer or on a snapshot.
 type syncSQLite struct {
 	syncLimit
 	liteFile

@@ -19,7 +19,6 @@ func lasting(window time.Duration) more {
 
 func times(n int) more { return func(i int, _ time.Duration) bool { return i < n } }
 
-// drive repeats a step concurrently and returns each step's time and the total.
 func drive(ctx context.Context, callers int, more more, step step) (took []time.Duration, all time.Duration, err error) {
 	each := make([][]time.Duration, callers)
 	start := time.Now()

@@ -69,7 +69,7 @@ type call struct {
 	idempotent bool
 }
 
-// send sends a request, retries it if safe, and decodes the response into into if not nil.
+// send sends a request, retries it if safe, and decodes the response unless into is nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)

@@ -1,8 +1,9 @@
 // Package ext is a client for Holdfast's extension storage: JSON records by install, namespace and key.
 //
-// \tclient, err := ext.New("https://holdfast.example.org", ext.StaticToken(token)) \tinstall :=
-// client.Install(installID) \tsettings := install.Records("settings") \tmeta, err := settings.Put(ctx, "theme",
-// ext.Put{Value: map[string]any{"dark": true}})
+//	client, err := ext.New("https://holdfast.example.org", ext.StaticToken(token))
+//	install := client.Install(installID)
+//	settings := install.Records("settings")
+//	meta, err := settings.Put(ctx, "theme", ext.Put{Value: map[string]any{"dark": true}})
 //
 // Server errors are an *Error. errors.Is(err, ext.CodeNotFound) matches the code, or the cause if one of several
 // items failed.

@@ -11,7 +11,7 @@
 //
 // A Ring token has four fields, joined by dots:
 //
-// \tbh1.KEY.PAYLOAD.MAC
+//	bh1.KEY.PAYLOAD.MAC
 //
 // KEY is the key ID: 1 to 32 characters from A-Z, a-z, 0-9, "_" and "-". PAYLOAD and MAC are base64url without
 // padding. MAC is the HMAC-SHA256 of "bh1.KEY.PAYLOAD" under the key's secret. PAYLOAD contains the Claims fields in

@@ -51,7 +51,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// MainOfWaiting is Main for tests that mostly wait: up to n run in parallel on any number of cores.
+// MainOfWaiting is Main for tests that mostly wait: up to n run in parallel.
 func MainOfWaiting(m *testing.M, n int) int {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
@@ -161,5 +161,5 @@ func run(t *testing.T, ctx context.Context, cmd *exec.Cmd, env []string) Result 
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// Bound limits every wait. On a busy machine, each step of a start may take seconds.
+// Bound limits every wait. On a busy machine, each step at a start may take seconds.
 const Bound = 2 * time.Minute

@@ -30,7 +30,7 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// Await returns re's groups once it matches, or nil when the process has ended or after Bound.
+// Await returns re's groups once it matches, or nil when the process ended or after Bound.
 func (o *Output) Await(re *regexp.Regexp, ended <-chan struct{}) []string {
 	timeout := time.NewTimer(Bound)
 	defer timeout.Stop()

@@ -24,7 +24,7 @@ type Server struct {
 	Cmd    *exec.Cmd
 	Env    []string // for commands
 	Data   string
-	URL    string // main listener, without the name and prefix of a public URL
+	URL    string // main listener, without a public URL's name and prefix
 	Admin  string
 	Output *Output
 	Ended  chan struct{}
@@ -38,7 +38,7 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
-// Migrate migrates the databases of these settings.
+// Migrate migrates the databases in these settings.
 func Migrate(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	if r := Run(t, Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
@@ -64,7 +64,7 @@ func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
 	return LaunchProgram(t, path, data, vars...)
 }
 
-// LaunchProgram is Launch with a program that has the same command line.
+// LaunchProgram is Launch with a program with the same command line.
 func LaunchProgram(t *testing.T, program, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, exec.Command(program, "serve"), data, vars)

@@ -32,7 +32,7 @@ type Browser struct {
 	context string // from Target.createBrowserContext; "": the profile's
 }
 
-// NoCookies is a name of this machine for which the browser refuses cookies.
+// NoCookies is a local host name for which the browser refuses cookies.
 const NoCookies = "localhost"
 
 // Content settings take precedence over flags.
@@ -172,7 +172,7 @@ const until = fn => new Promise((done, fail) => {
 });
 `
 
-// Run runs the body of an async function in the page, with args in `arguments`, and returns its result. $ and all are
+// Run runs an async function's body in the page, with args in `arguments`, and returns its result. $ and all are
 // querySelector and querySelectorAll; until(fn) waits for and returns a truthy result.
 func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 	t.Helper()
@@ -181,7 +181,7 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 		t.Fatal(err)
 	}
 	var answer struct {
-		Result           struct{ Value json.RawMessage } // also of an error
+		Result           struct{ Value json.RawMessage } // even for an error
 		ExceptionDetails *exception
 	}
 	err = p.conn.call(p.session, "Runtime.evaluate", map[string]any{
@@ -233,7 +233,7 @@ func (p *Page) Press(t *testing.T, selector, key string) {
 	p.press(t, key)
 }
 
-// TabTo waits until a matching element is visible, and presses Tab until it has focus.
+// TabTo waits until a matching element is visible, and presses Tab until it is focused.
 func (p *Page) TabTo(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => $(arguments[0])?.checkVisibility())`, selector)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// patience limits one step on a slow machine.
+// patience limits a step on a slow machine.
 const patience = 2 * time.Minute
 
 // conn is safe for concurrent use.
@@ -29,7 +29,7 @@ type conn struct {
 	wrong     map[string][]string
 }
 
-// document is the content of a tab. Each navigation creates a document with another loader.
+// document is a tab's content. Each navigation creates a document with another loader.
 type document struct {
 	loader string
 	loaded bool
@@ -125,8 +125,8 @@ func (c *conn) watch(session, frame string) {
 	c.frames[session] = frame
 }
 
-// follow records a tab's new document, or that the newest one is loaded. It ignores load events from replaced
-// documents and inner frames. c.mu must be held.
+// follow records a tab's new document, or that the newest is loaded. It ignores load events from replaced documents
+// and inner frames. c.mu must be held.
 func (c *conn) follow(m *message) {
 	var event struct{ FrameID, LoaderID, Name string }
 	if err := json.Unmarshal(m.Params, &event); err != nil || event.FrameID != c.frames[m.SessionID] {

@@ -14,19 +14,19 @@ func (p *Page) capture(t *testing.T, options map[string]any) []byte {
 	return shot.Data
 }
 
-// Screenshot returns a PNG of the whole page.
+// Screenshot returns the whole page as PNG.
 func (p *Page) Screenshot(t *testing.T) []byte {
 	t.Helper()
 	return p.capture(t, map[string]any{"format": "png", "captureBeyondViewport": true})
 }
 
-// Window returns a PNG of the window.
+// Window returns the window as PNG.
 func (p *Page) Window(t *testing.T) []byte {
 	t.Helper()
 	return p.capture(t, map[string]any{"format": "png"})
 }
 
-// Picture returns a WebP of the window, for documents.
+// Picture returns the window as WebP, for documents.
 func (p *Page) Picture(t *testing.T) []byte {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, nil)
@@ -34,7 +34,7 @@ func (p *Page) Picture(t *testing.T) []byte {
 	return p.capture(t, map[string]any{"format": "webp", "quality": 70})
 }
 
-// Keep writes a picture of the window for the documents.
+// Keep writes a picture for the documents.
 func (p *Page) Keep(t *testing.T, file string) {
 	t.Helper()
 	picture := p.Picture(t)
@@ -46,7 +46,7 @@ func (p *Page) Keep(t *testing.T, file string) {
 	}
 }
 
-// KeepPair writes a picture of two windows (PNG) side by side.
+// KeepPair writes a picture with two windows (PNG) side by side.
 func (b *Browser) KeepPair(t *testing.T, file string, windows [][]byte) {
 	t.Helper()
 	p := b.Open(t, "about:blank")

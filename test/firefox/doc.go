@@ -1,4 +1,4 @@
-// Package firefox tests the built binary with its most important client: two headless Firefox browsers sync one
+// Package firefox tests the built binary with its most important client: two headless Firefox browsers sync an
 // account.
 //
 // # Running it
@@ -11,8 +11,8 @@
 //
 // # Components
 //
-//   - accounts.Server, a stub accounts server with one account. It signs access
-//     tokens that Holdfast checks, and can change the account's password.
+//   - accounts.Server, a stub accounts server with a single account. It signs
+//     access tokens that Holdfast checks, and can change the password.
 //   - the binary on the embedded default, or with records in Spanner, in a new
 //     folder. SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL makes it trust the stub.
 //   - two Firefox browsers, A and B, each with a new profile and home. Instead of
@@ -29,9 +29,9 @@
 //
 // # Failures
 //
-// The log shows each sync's result in Firefox's codes, both browsers' requests in order with status, the end of each
-// program's output, and the end of each browser's last sync log (about:sync-log, level Trace). A tokenserver 401
-// followed by `error.login.reason.account` means that Holdfast refused the token; a 412 on a POST means that the
+// The log shows each sync's result in Firefox's codes, both browsers' requests in order with status, the last lines
+// printed by each program, and the last lines in each browser's sync log (about:sync-log, level Trace). A tokenserver
+// 401 followed by `error.login.reason.account` means that Holdfast refused the token; a 412 on a POST means that the
 // collection's timestamp changed between two requests of a batch.
 //
 // device.js depends on browser modules without a stable API. They are in omni.ja, a zip file: services-sync/*.sys.mjs

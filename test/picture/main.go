@@ -1,7 +1,7 @@
 // Command picture draws docs/images/terminal.svg: it starts bin/holdfast in a temporary folder, types the README's
 // first commands, and shows the output.
 //
-// \tmake build && go run ./test/picture
+//	make build && go run ./test/picture
 package main
 
 import (
@@ -82,7 +82,6 @@ func banner(printed string) (lines []string) {
 	return lines
 }
 
-// typeCommands waits for the server and returns the commands with their output.
 func typeCommands(ctx context.Context, dir string) (lines []string, err error) {
 	for {
 		resp, err := http.Get("http://127.0.0.1:8000/__heartbeat__")

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sector is the size of an atomic disk write.
+// sector is written atomically.
 const sector = 512
 
-// superblock is the number of initial sectors that are never torn: ext4 does not mount with half a superblock, which
-// its journal does not cover.
+// superblock is how many initial sectors are never torn: ext4 does not mount with half a superblock, which its
+// journal does not cover.
 const superblock = 8
 
 // version is an unflushed sector.
 type version struct {
-	write int64 // number of the write
+	write int64
 	data  [sector]byte
 }
 
@@ -50,7 +50,6 @@ func (p *platter) free() {
 	p.now, p.durable = nil, nil
 }
 
-// write writes whole sectors, like a block device.
 func (p *platter) write(data []byte, at int64) {
 	p.writes++
 	copy(p.now[at:], data)
@@ -102,7 +101,6 @@ func (p *platter) cut(choose *rand.Rand) {
 	p.writes = 0
 }
 
-// survivors chooses the surviving writes, sector by sector.
 func (p *platter) survivors(choose *rand.Rand) func(write int64) bool {
 	part := []float64{.1, .5, .9}[choose.IntN(3)]
 	switch choose.IntN(6) {
@@ -144,7 +142,7 @@ func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Err
 	return &handle{n.disk}, fuse.FOPEN_DIRECT_IO, 0
 }
 
-// handle is an open file of the loop device or a program.
+// handle is a file opened by the loop device or a program.
 type handle struct{ disk *Disk }
 
 var _ fs.FileReleaser = (*handle)(nil)

@@ -92,7 +92,7 @@ func (m *Machine) Flushes(n int) int64 {
 	return m.disks[n].platter.flushes
 }
 
-// Cut cuts the power and drops a random part of the unflushed data. Writes and flushes hang until Release.
+// Cut cuts the power and drops random unflushed data. Writes and flushes hang until Release.
 func (m *Machine) Cut(choose *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -273,7 +273,6 @@ func attach(backing *os.File) (*os.File, error) {
 	return nil, errors.New("no free loop device")
 }
 
-// unmount waits until the loop device is detached.
 func (d *Disk) unmount() error {
 	if !d.mounted {
 		return nil

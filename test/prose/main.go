@@ -81,7 +81,6 @@ func countFile(path string) (count, error) {
 	return c, err
 }
 
-// report prints figures and returns the problems.
 func report(kind string, files []string, reached func(m mark) float64, worst int) (problems []string, words int, err error) {
 	sums := make([]int, len(marks))
 	var all []count

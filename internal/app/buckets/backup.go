@@ -32,7 +32,7 @@ func (s *Buckets) files() *service.Files {
 	}
 }
 
-// where returns the URLs of all nodes but removed ones.
+// where returns the node URLs, without removed nodes.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
@@ -78,14 +78,14 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	})
 }
 
-// restoreBodies copies a backup's bodies to the file nodes of a data folder.
+// restoreBodies copies a backup's bodies to file nodes in a data folder.
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
 	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)
 	})
 }
 
-// copied calls fn with the folder of each file node in dir.
+// copied calls fn with every file node's folder in dir.
 func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
 	all, err := s.where(ctx)
 	if err != nil {

@@ -97,7 +97,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	return append(append(append(found, damages...), f), keys), err
 }
 
-// removed returns the IDs of the storage nodes that a drain has removed.
+// removed reports by ID which storage nodes were drained and removed.
 func (s *Buckets) removed(ctx context.Context) (map[string]bool, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	all := map[string]bool{}

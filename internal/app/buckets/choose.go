@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	folderKind = "folder" // target of an object
-	rightKind  = "right"  // of an access key
+	folderKind = "folder"
+	rightKind  = "right" // for an access key
 )
 
 // folderEntries limits the entries read to find folders.
@@ -35,7 +35,7 @@ func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.V
 	return nil, nil
 }
 
-// chooseFolder returns the folders that begin with prefix; for an object, its name in each of them.
+// chooseFolder returns the folders that begin with prefix; for an object, its name in each folder.
 func (s *Buckets) chooseFolder(ctx context.Context, prefix string, at url.Values) (*service.Choices, error) {
 	a, err := s.opened.Account(ctx, at.Get("account"))
 	if err != nil {

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	previewText  = 64 << 10 // bytes of text shown
-	previewImage = 20 << 20 // bytes of the largest image shown
+	previewText  = 64 << 10 // shown bytes of a text
+	previewImage = 20 << 20 // bytes; larger images are not shown
 	sniffed      = 512      // bytes for type detection
 
-	thumbnailWhole = 512 << 10 // bytes of the largest image that a list shows whole
-	thumbnailHead  = 128 << 10 // bytes of a photo searched for a thumbnail
+	thumbnailWhole = 512 << 10 // bytes; a list shows smaller images whole
+	thumbnailHead  = 128 << 10 // bytes searched for a photo's thumbnail
 )
 
 func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
@@ -68,7 +68,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	return []service.Block{&service.Text{Title: title, Body: indented(head), Copy: true}}
 }
 
-// mostNested limits the depth of indented JSON: each level widens every line.
+// mostNested limits indentation: each level widens every line.
 const mostNested = 20
 
 func indented(text []byte) string {
@@ -156,7 +156,7 @@ func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.For
 	}
 }
 
-// uploadObjects stores the files of a form. After an error, the files before it stay stored.
+// uploadObjects stores a form's files. After an error, the files before it stay stored.
 func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {

@@ -87,8 +87,8 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 
 const moveAttempts = 5
 
-// move copies an object, then deletes the original unless it has changed, in which case it starts over. It may be
-// interrupted and repeated.
+// move copies an object and deletes the original, or starts over if the original changed. It may be interrupted and
+// repeated.
 func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 	return w.Object, nil
 }
 
-// copied reports whether the target is a complete copy of o.
+// copied reports whether the target is a complete copy.
 func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
 	there, err = c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, to)
 	if errors.Is(err, buckets.ErrNoObject) {
@@ -161,7 +161,7 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	if o.MD5 != nil {
 		return there, bytes.Equal(there.MD5, o.MD5), nil
 	}
-	// Multipart objects have no MD5, but their copies do.
+	// Multipart objects have no MD5, but copies do.
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
 	defer func() { _ = body.Close() }()
 	sum := md5.New() //nolint:gosec // as above
@@ -176,7 +176,8 @@ type summed struct {
 	algorithm checksum.Algorithm
 }
 
-// newSummed computes an MD5 and the given checksum, if any. The original's checksum may be a multipart one.
+// newSummed computes an MD5 and the given checksum, if any, because a multipart original's checksum does not match
+// its copy.
 func newSummed(body io.Reader, algorithm string) *summed {
 	c := &summed{md5: md5.New()} //nolint:gosec // as above
 	sums := []io.Writer{c.md5}

@@ -95,7 +95,7 @@ func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a b
 	for i := range page.Versions {
 		v := &page.Versions[i]
 		if v.Name != shown.Name {
-			return t, nil // the next name begins with this one
+			return t, nil // the next name begins with this name
 		}
 		row := versionCells(a, b, v, v.Name)
 		created := row[3]
@@ -125,7 +125,7 @@ func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (form
 	return append(forms, remove)
 }
 
-// restoreVersion makes a copy of a version the current one.
+// restoreVersion makes a copy of a version current.
 func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, v, err := s.version(ctx, r)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// version reads the requested version, or the current one, which may be a delete marker.
+// version reads the requested or the current version, which may be a delete marker.
 func (s *Buckets) version(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, err = s.bucket(ctx, r); err != nil {
 		return a, b, v, err

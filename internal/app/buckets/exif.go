@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// Constants of JPEG and of Exif, the metadata that cameras add.
+// JPEG and Exif, the metadata that cameras add.
 const (
 	exifMarker      = 0xe1
 	exifOrientation = 0x0112
 	exifThumbStart  = 0x0201
 	exifThumbLength = 0x0202
-	exifEntry       = 12 // bytes of a directory entry
+	exifEntry       = 12 // bytes per directory entry
 	mostEntries     = 200
 )
 
@@ -85,7 +85,7 @@ func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[
 	return numbers, order.Uint32(entries)
 }
 
-// turned returns the start of a JPEG whose Exif data set the orientation.
+// turned returns the start of a JPEG with this orientation.
 func turned(orientation uint32) []byte {
 	start := append([]byte{}, jpegStart...)
 	if orientation < 2 || orientation > 8 {

@@ -41,7 +41,7 @@ func (in termsInput) Check() error {
 	return nil
 }
 
-// apply overrides the given terms of t.
+// apply overrides the given terms.
 func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyTerms, error) {
 	if in.Name != "" {
 		t.Name = given(in.Name)
@@ -119,7 +119,7 @@ func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, 
 	return s.detail(&key), nil
 }
 
-// words is a list in one table cell.
+// words is a list in a table cell.
 type words []string
 
 func (w words) String() string { return strings.Join(w, ", ") }

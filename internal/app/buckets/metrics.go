@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics have no labels for accounts or buckets.
+// metrics are not labeled by account or bucket.
 type metrics struct {
 	ops     *prometheus.CounterVec
 	latency *prometheus.HistogramVec

@@ -79,7 +79,7 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 		to.Gauge(name, help, func(set obs.Set) {
 			h, known := m.health.get()
 			for _, n := range cluster.Nodes() {
-				progress := buckets.Scrub{Node: n.ID, Began: buckets.At(m.now()), Total: 1} // no pass has begun
+				progress := buckets.Scrub{Node: n.ID, Began: buckets.At(m.now()), Total: 1} // before the first pass
 				if i := slices.IndexFunc(h.Scrubs, func(s buckets.Scrub) bool { return s.Node == n.ID }); i >= 0 {
 					progress = h.Scrubs[i]
 				}

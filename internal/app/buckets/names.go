@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-// names caches the names of accounts and buckets.
+// names caches account and bucket names.
 type names struct {
 	service  *buckets.Service
 	accounts map[buckets.AccountID]*accountNames
@@ -22,7 +22,7 @@ type accountNames struct {
 	buckets map[buckets.BucketID]string
 }
 
-// find returns the names of an account and a bucket. A deleted one is named by its ID, an empty ID by "".
+// find returns the names of an account and a bucket. Deleted ones are named by ID, and "" by "".
 func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
 	if id == "" {
 		return "", "", nil

@@ -29,7 +29,7 @@ const (
 
 const localNode = "local:1"
 
-// nodes keeps the cluster's nodes, from the configuration and the database. A configured node is initialized when the
+// nodes keeps the cluster's nodes, from the configuration and the database. A configured node is initialized if the
 // database does not know it. Later its marker must exist, which detects an unmounted disk.
 type nodes struct {
 	cluster *blobs.Cluster
@@ -46,7 +46,7 @@ type nodes struct {
 	last    map[string]buckets.Node         // in use by the cluster
 	failed  map[string]error                // configured nodes that were not initialized
 	changed atomic.Bool                     // since the last refresh
-	folders atomic.Pointer[map[string]bool] // IDs of folder nodes
+	folders atomic.Pointer[map[string]bool] // folder node IDs
 
 	saying sync.Mutex
 	said   map[string]string // logged errors, by node
@@ -81,7 +81,7 @@ func (n *nodes) reload(ctx context.Context) {
 	n.say(level, "", "could not read the storage nodes", err)
 }
 
-// say logs an error of a node, or of all for "", once until it changes.
+// say logs a node's error, or a common error for "", once until it changes.
 func (n *nodes) say(level slog.Level, node, what string, err error) {
 	text := ""
 	if err != nil {
@@ -154,8 +154,8 @@ func (n *nodes) load(ctx context.Context) error {
 	return n.use(all)
 }
 
-// check returns an error if fewer nodes were ever initialized than a body needs, or if no node works now. copies is
-// per body; 0 is the default. Fewer working nodes than copies are no error: most bodies can be read.
+// check returns an error if too few nodes were ever initialized for a body's copies (0: default), or if no node works
+// now. Fewer working nodes than copies are fine: most bodies can be read.
 func (n *nodes) check(ctx context.Context, copies int) error {
 	if err := n.ensure(ctx); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	failed := maps.Clone(n.failed)
 	n.mu.Unlock()
 	total, active, reason := n.working()
-	if total > 0 && active == 0 { // they may have recovered since the last refresh
+	if total > 0 && active == 0 { // they may work again since the last refresh
 		n.cluster.Refresh(ctx)
 		total, active, reason = n.working()
 	}
@@ -181,8 +181,8 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	return nil
 }
 
-// working counts the active nodes and the working ones among them, and says why one does not work. A full node works:
-// its bodies can be read.
+// working counts active and working nodes, and says why a node does not work. A full node works: its bodies can be
+// read.
 func (n *nodes) working() (total, works int, reason string) {
 	for _, s := range n.cluster.Nodes() {
 		switch {
@@ -297,7 +297,7 @@ func (n *nodes) close() error {
 	return n.use(nil)
 }
 
-// scrubbed returns the folder nodes and, with cloud, also those of cloud providers.
+// scrubbed returns the folder nodes and, with cloud, cloud provider nodes.
 func (n *nodes) scrubbed(cloud bool) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -43,13 +43,13 @@ import (
 // Name is the service name.
 const Name = "buckets"
 
-// Listener is the name of the S3 listener.
+// Listener is the S3 listener's name.
 const Listener = "s3"
 
 // Buckets is the service, open or not.
 type Buckets struct {
 	cfg         buckets.Config
-	live        atomic.Pointer[buckets.Config] // settings of the last reload
+	live        atomic.Pointer[buckets.Config] // last reloaded settings
 	deps        *service.Deps
 	opened      *buckets.Service
 	maintenance *maintenance.Service
@@ -279,8 +279,8 @@ func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error
 	return newKey{key.ID, secret}, err
 }
 
-// hint says how to use S3. On a terminal, the first start adds the new access key; elsewhere, e.g. in a journal, no
-// secret is printed.
+// hint says how to use S3. On a terminal, the first start adds the new access key; a journal must not contain
+// secrets.
 func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	if embedded { // a remote database may be unavailable
 		_ = s.settle(ctx) // the server repeats it and reports the error

@@ -19,10 +19,10 @@ import (
 	"holdfast/internal/durable"
 )
 
-// processes removes temporary files of killed servers. Each server locks a file in the data folder, named after the
-// host and the ID in its temporary file names. If another process gets the lock, the server is dead. A server looks
-// at its own data folder only, so it removes no file of a live server, even on a network folder that several machines
-// share. Other temporary files are removed after a day.
+// processes removes temporary files left by killed servers. Each server locks a file in the data folder, named after
+// the host and the ID in its temporary file names. If another process gets the lock, the server is dead. A server
+// looks at its own data folder only, so it removes no live server's files, even on a shared network folder. Other
+// temporary files are removed after a day.
 type processes struct {
 	*Buckets
 	id     string
@@ -36,8 +36,7 @@ func newProcesses(s *Buckets, id string) *processes {
 	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
 
-// prefix names the host, because a data folder copied to another machine contains lock files of servers that live
-// here.
+// prefix names the host: a data folder copied to another machine contains lock files of servers that live here.
 func (p *processes) prefix() (string, error) {
 	host, err := os.Hostname()
 	return host + "+", err
@@ -80,7 +79,7 @@ func (p *processes) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// sweep removes files of dead processes. It walks the nodes only if a process died.
+// sweep removes dead processes' files. It walks the nodes only if a process died.
 func (p *processes) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(p.folder)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// publisher has one relay per destination, so that an unavailable destination delays no other.
+// publisher has a relay per destination, so that an unavailable destination delays no other.
 type publisher struct {
 	s      *Buckets
 	ping   func(context.Context) error
 	boxes  map[string]outbox.Box // by destination
 	wakers map[string]*outbox.Waker
-	dead   outbox.Dead // of all destinations
+	dead   outbox.Dead // for all destinations
 }
 
 func newPublisher(s *Buckets, st store) *publisher {
@@ -123,7 +123,7 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 // pollEvents is the polling interval for events of killed processes.
 const pollEvents = 10 * time.Second
 
-// encodeRecords returns a webhook body: all events as S3 records, or one test event.
+// encodeRecords returns a webhook body: all events as S3 records, or a test event.
 func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
 	records := make([]json.RawMessage, len(events))
 	for i := range events {
@@ -180,7 +180,7 @@ func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 	return r.Sink.Publish(ctx, all)
 }
 
-// dropEvents drops events that a destination has not accepted in time, so that they do not fill the disk.
+// dropEvents drops events not accepted in time, so that they do not fill the disk.
 func (s *Buckets) dropEvents(ctx context.Context, now time.Time, _ int) (int, error) {
 	dropped, dead, err := s.opened.DropEvents(ctx, buckets.At(now.Add(-s.cfg.EventsAfter)), int64(s.cfg.MaxEvents))
 	n := dead

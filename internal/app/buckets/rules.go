@@ -67,7 +67,7 @@ func (in setRuleInput) Check() error {
 
 type ruleProblem struct{ input, reason string }
 
-// ruleInputs maps S3's names of rule members to inputs, with better reasons.
+// ruleInputs maps S3 rule members to inputs, with better reasons.
 var ruleInputs = map[string]ruleProblem{
 	"ID":                      {"rule", ""},
 	"Rule":                    {"expire-days", "expected at least one of expire-days, noncurrent-days and abort-days"},

@@ -11,16 +11,16 @@ const event = `owner uuid, stream uuid, seq integer, topic text, key text, paylo
 const part = `((unicode(substr({owner}, -1)) & 15) + 9 * (unicode(substr({owner}, -1)) >> 6) +
 	(unicode(substr({stream}, -1)) & 15) + 9 * (unicode(substr({stream}, -1)) >> 6)) % 16`
 
-// tables are the tables of all engines, without holds: the holds of a backup protect old garbage for a day. Large
-// tables are split by owner, so that a bucket of any size is copied in many snapshots. Garbage claims belong to
-// workers of the source.
+// tables are the tables of all engines, without holds: a backup's hold protects garbage of the source only. Large
+// tables are split by owner, so that a bucket of any size is copied in many snapshots. Garbage claims belong to the
+// source's workers.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		// Names are unique, too.
 		{Name: "manta_bucket_account", Key: 1, First: true, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
 		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros, name text, expires micros, limits json`)},
 		{Name: "manta_bucket_node", Key: 1, First: true, Columns: rows.Columns(`id text, url text, state text, added micros`)},
-		// Read-only mode ends an audit or a drain: the source does not know the bodies of later writes.
+		// Read-only mode ends an audit or a drain: the source does not know later bodies.
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
@@ -62,7 +62,7 @@ var tables = []rows.Group{
 	{Owner: 3, Tables: []*rows.Table{
 		{Name: "manta_bucket_deleted_object", Key: 3, Replace: true, Columns: rows.Columns(`owner uuid, bucket_id uuid, id uuid, name text, ` + version + `, deleted_at micros`)},
 	}},
-	// Each engine has its own event key.
+	// Event keys differ between engines.
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_event", Key: 3, Replace: true, Unindexed: true, Columns: rows.Columns(event), SQLite: map[string]string{"part": part}},
 		{Name: "manta_bucket_event_refused", Key: 3, Columns: rows.Columns(event + `, attempts integer, reason text, refused_at micros, next_at micros`)},

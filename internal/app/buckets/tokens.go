@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxTTL = 90 * 24 * time.Hour // of a token
+	maxTTL = 90 * 24 * time.Hour // for tokens
 	leeway = 30 * time.Second    // clock skew between servers
 
 	keySecret = Name + ".key_secret"
 )
 
-// tokenKeys derives the native API's token keys from the access key encryption secrets. The first one signs.
+// tokenKeys derives the native API's token keys from the access key encryption secrets. The first key signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "buckets")
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"holdfast/internal/web"
 )
 
-// Audience is the aud claim of the tokens, which rejects tokens for other services.
+// Audience is the tokens' aud claim, which rejects tokens for other services.
 const Audience = "holdfast buckets"
 
-// Claims returns the claims of an account's token. With gc it may also claim and free deleted objects of all
-// accounts.
+// Claims returns the claims in an account's token. With gc it may also claim and free any account's deleted objects.
 func Claims(a buckets.Account, gc bool) map[string]any {
 	c := map[string]any{"sub": a.ID, "account": a.Name}
 	if gc {

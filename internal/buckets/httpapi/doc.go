@@ -5,8 +5,6 @@
 // headers.go), slot, account and bucket, and the operation (bucket.go, listing.go, object.go, metadata.go,
 // garbage.go). errors.go writes all errors.
 //
-// An object's entity tag is its ID. Conditions are evaluated in the order of RFC 9110, like Manta's, and dates are
-// compared in seconds.
-//
-// The server serves openapi.json, which describes requests and responses.
+// An object's entity tag is its ID. Conditions are evaluated in RFC 9110 order, like Manta's, and dates are compared
+// in seconds.
 package httpapi

@@ -81,7 +81,7 @@ type garbageJSON struct {
 	BucketID buckets.BucketID  `json:"bucket_id"`
 	metadataJSON
 	Path      string           `json:"path,omitempty"`   // on the storage nodes
-	Upload    buckets.UploadID `json:"upload,omitempty"` // contains the body's parts
+	Upload    buckets.UploadID `json:"upload,omitempty"` // with the parts of the body
 	DeletedAt string           `json:"deleted_at"`
 }
 

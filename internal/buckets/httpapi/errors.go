@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Codes of several errors, spelled as in Manta if they exist there.
+// Shared error codes, spelled as in Manta if they exist there.
 const (
 	codeInvalid     = "InvalidArgument"
 	codeCredentials = "InvalidCredentials"
@@ -51,7 +51,7 @@ func methodNotAllowed(w http.ResponseWriter, methods []string) error {
 	return web.Refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "method not allowed: this path supports "+allowed)
 }
 
-// known maps errors of package buckets.
+// known maps errors from package buckets.
 var known = []struct {
 	err    error
 	status int

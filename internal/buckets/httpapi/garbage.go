@@ -16,8 +16,8 @@ type batchJSON struct {
 	Garbage []garbageJSON `json:"garbage"`
 }
 
-// LargestRequest returns the maximum memory of a request in bytes, without object bodies: a batch of deleted objects
-// with their metadata.
+// LargestRequest returns the most memory that a request uses, in bytes, without object bodies: a batch of deleted
+// objects with their metadata.
 func LargestRequest() int64 {
 	return buckets.MaxPage*batchMemory + textMemory*batchMemory + web.BlockBytes
 }
@@ -55,8 +55,8 @@ func (x *exchange) readBatch() error {
 	return x.sendBatch(http.StatusOK, &batchJSON{ID: &id}, all, buckets.MaxPage)
 }
 
-// sendBatch writes a batch that was charged for limit entries. It adjusts the charge to the actual entries and the
-// JSON of one entry.
+// sendBatch writes a batch that was charged for limit entries. It adjusts the charge to the actual entries and a
+// single entry's JSON.
 func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, limit int) error {
 	need := int64(textMemory * batchMemory)
 	for i := range all {

@@ -22,7 +22,7 @@ type Handler struct {
 	Service *buckets.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
-	Cores   *sigv4.Cores // compute MD5s of arriving bodies; may be nil
+	Cores   *sigv4.Cores // compute MD5s while bodies arrive; may be nil
 
 	policies policy.Cache
 }
@@ -133,7 +133,7 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// writing returns the context of a write, which names the client for events.
+// writing returns a context that names the client for events.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

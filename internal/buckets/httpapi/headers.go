@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// stored are the headers that are stored and returned with an object, besides Content-Type and user metadata. Manta
-// has the CORS headers; the S3 headers are included because an update replaces all headers.
+// stored lists headers stored and returned with an object, besides Content-Type and user metadata. Manta has the CORS
+// headers; the S3 headers are included because an update replaces all headers.
 var stored = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",
@@ -25,7 +25,7 @@ const (
 	userPrefix  = "m-" // as stored
 	defaultType = "application/octet-stream"
 
-	maxHeaders = 4 << 10 // bytes of user metadata, and of the other stored headers
+	maxHeaders = 4 << 10 // bytes each for user metadata and the other stored headers
 	maxRoles   = 32
 	maxCopies  = 9
 )

@@ -14,7 +14,7 @@ const (
 
 	metadataSlice = 16 // entries per slice with metadata
 
-	// sliceMemory is charged for a slice and the JSON of an entry.
+	// sliceMemory is charged for a slice and an entry's JSON.
 	sliceMemory = buckets.SliceMemory + textMemory*(buckets.MaxObjectName+mostMetadata)
 
 	// mostSettings exceeds the settings that are read with a bucket.

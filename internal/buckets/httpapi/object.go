@@ -34,7 +34,7 @@ type input struct{ io.Reader }
 
 func (b input) Read(p []byte) (int, error) { return bodyErrors.Read(b.Reader, p) }
 
-// source returns the body of a PUT, verified as it is read.
+// source returns a PUT's body, verified as it is read.
 func (x *exchange) source() (s source, err error) {
 	if x.in.ContentLength > maxObject {
 		return s, errTooLarge

@@ -46,7 +46,7 @@ func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
 // Routes returns all routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
-// Label returns the route of a raw path for metrics and logs, without client-chosen parts.
+// Label returns a raw path's route for metrics and logs, without client-chosen parts.
 func Label(path string) string {
 	rt, err := parseRoute(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func Label(path string) string {
 }
 
 // parseRoute parses the raw request path. The object name is everything after objects/ or metadata/, decoded once and
-// not cleaned: "a/b" and "a%2Fb" are the same name, and ".." is a valid one.
+// not cleaned: "a/b" and "a%2Fb" are the same name, and ".." is valid.
 func parseRoute(path string) (rt route, err error) {
 	s := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 8)
 	for i := range s {
@@ -104,7 +104,7 @@ type action struct {
 	serve      func(*exchange) error
 	needs      policy.Action // a policy must not deny it
 	versioned  policy.Action // replaces needs for a version
-	params     []string      // of the query
+	params     []string      // query parameters
 	conditions bool          // accepts conditional headers
 	body       bool          // accepts a body
 }

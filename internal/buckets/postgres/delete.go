@@ -86,7 +86,7 @@ type deletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
 	buckets.Delete
-	marker buckets.ObjectID // ID of the delete marker in a versioned bucket
+	marker buckets.ObjectID // delete marker ID in a versioned bucket
 	all    bool
 }
 
@@ -175,7 +175,7 @@ type batch struct {
 	notice *buckets.Notice
 }
 
-// deleteBatch runs a call and appends the events of the objects that names returns as deleted. Their rows are locked
+// deleteBatch runs a call and appends events for the objects that names returns as deleted. Their rows are locked
 // until the commit, so later writes have later events.
 func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batch, names func(results []int64) []string) (results []int64, err error) {
 	if b.notice == nil {

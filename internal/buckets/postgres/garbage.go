@@ -210,7 +210,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 	return rows, bytes, momentOf(first), err
 }
 
-// References implements buckets.References. On Citus only the bodies of one account are a snapshot.
+// References implements buckets.References. On Citus each account is a separate snapshot.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	rows, err := s.db.Patient(longestScan).Stream(ctx, sqlReferences)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 const leaseEnd = `clock_timestamp() + $4::bigint * interval '1 microsecond'`
 
 var (
-	// A lease that ends later than a new one dates from before the clock was set back. After waiting for a lock,
+	// A lease that ends later than a new lease dates from before the clock was set back. After waiting for a lock,
 	// clock_timestamp is current.
 	sqlLease = pgdb.Statement{Name: "buckets.lease", SQL: `
 		INSERT INTO manta_bucket_lease AS l (name, holder, process, expires) VALUES ($1::text, $2::text, $3::text, ` + leaseEnd + `)

@@ -115,8 +115,8 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
-// expireVersion replaces an unchanged object with a delete marker, unless the quota is used up or the marker would
-// replace a locked null version.
+// expireVersion replaces an unchanged object with a delete marker, unless that exceeds the quota or replaces a locked
+// null version.
 func (s *Store) expireVersion(ctx context.Context, k objectKey, o *buckets.Object, e buckets.Expired) (done bool, err error) {
 	err = twice(func(all bool) error {
 		return s.notifying(ctx, "buckets.expire_version", k, func(tx *pgdb.Tx) ([]buckets.Event, error) {

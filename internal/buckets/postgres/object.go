@@ -25,7 +25,7 @@ func scanObject(columns []*string) (buckets.Object, error) {
 	return o, r.err
 }
 
-// Condition flags of the functions.
+// Condition flags for the functions.
 const (
 	conditionSet = 1 << iota
 	matchAny
@@ -155,7 +155,7 @@ type moved struct {
 	now      buckets.Moment
 }
 
-// setImported sets the time of a new object or delete marker, and when the previous version was superseded.
+// setImported sets when a new object or delete marker was written and the previous version superseded.
 func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	if _, err := tx.Exec(st, string(m.owner), string(m.bucket), m.name, at(m.imported)); err != nil {
 		return err

@@ -26,7 +26,7 @@ const (
 	objectProperties
 )
 
-// objectColumns is a row of manta_bucket_object o for scanObject, as bucket_delete_v2 returns it.
+// objectColumns is a row in manta_bucket_object o for scanObject, as bucket_delete_v2 returns it.
 var objectColumns = array([]string{
 	objectID: `o.id::text`, objectName: `o.name`, objectCreated: micros(`o.created`), objectModified: micros(`o.modified`), objectCreator: `o.creator::text`,
 	objectLength: `o.content_length::text`, objectMD5: `encode(o.content_md5, 'hex')`, objectType: `o.content_type`,
@@ -36,7 +36,7 @@ var objectColumns = array([]string{
 
 func array(columns []string) string { return `ARRAY[` + strings.Join(columns, `, `) + `]` }
 
-// sumColumns are the checksums of bodies on storage nodes.
+// sumColumns are checksums for bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 const (
@@ -296,7 +296,7 @@ var (
 
 // Usage. The nil UUID in bucket_id is the account.
 var (
-	// The account has an empty name and comes first.
+	// The account's name is empty, so it comes first.
 	sqlUsage = pgdb.Statement{Name: "buckets.usage", Key: 1, SQL: `
 		SELECT coalesce(b.name, ''), u.bucket_id::text, u.objects, u.bytes, u.max_objects, u.max_bytes
 		FROM (

@@ -1,9 +1,9 @@
-// Package postgres stores bucket metadata in PostgreSQL, on one server or distributed by Citus.
+// Package postgres stores bucket metadata in PostgreSQL, on a single server or distributed by Citus.
 //
-// A frequent write is one call of a PL/pgSQL function: one round trip and one transaction. The function locks the
-// bucket against deletion and the object name, applies the rules of package buckets, and writes. Update computes in
-// Go between lock and write; Complete computes from data read without a lock. A listing page is also one call and so
-// one snapshot. On Citus the owner is the distribution column; only the sweep's searches omit it.
+// A frequent write is a single call to a PL/pgSQL function, and so a round trip and a transaction. The function locks
+// the bucket against deletion and the object name, applies the rules of package buckets, and writes. Update computes
+// in Go between lock and write; Complete computes from data read without a lock. A listing page is also a single call
+// and so a snapshot. On Citus the owner is the distribution column; only the sweep's searches omit it.
 package postgres
 
 import (
@@ -30,7 +30,7 @@ var migrations embed.FS
 // Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
-// Store implements all store interfaces of package buckets.
+// Store implements all bucket store interfaces.
 type Store struct {
 	db   *pgdb.DB
 	set  func() (migrate.Set, error)

@@ -145,8 +145,8 @@ func (p newPart) args() []pgdb.Arg {
 	}
 }
 
-// Parts implements buckets.Uploads. It reads the parts before the upload, so that it returns no parts of an upload
-// that ends meanwhile.
+// Parts implements buckets.Uploads. It reads the parts before the upload, so that it returns none if the upload ends
+// meanwhile.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -227,7 +227,7 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 }
 
 // Complete implements buckets.Uploads. It computes the object from data read without a lock; bucket_complete_v2
-// writes it if the parts are unchanged. Otherwise, and for missing uploads, one transaction locks first and does
+// writes it if the parts are unchanged. Otherwise, and for missing uploads, a single transaction locks first and does
 // everything, which on Citus costs a message per statement.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
 	if err := k.Owner.Check(); err != nil {
@@ -254,7 +254,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Com
 	return w, err
 }
 
-// completeRead completes an upload as read. done is false if it is missing or has changed.
+// completeRead completes an upload as read. done is false if it is missing or changed.
 func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
 	u, stored, err := s.uploadWithParts(ctx, k)
 	if err != nil || u == nil {

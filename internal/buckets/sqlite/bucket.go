@@ -175,7 +175,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 				err = errStop
 			}
 			return err
-		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite seeks to one bound only and scans up to the other
+		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite seeks to a single bound and scans up to the other
 		if errors.Is(err, errStop) {
 			err = nil
 		}

@@ -104,7 +104,7 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 		if !now.same {
 			continue
 		}
-		if now.hasFiles { // garbage rows would take more than half of the time
+		if now.hasFiles { // garbage rows would take most of the time
 			if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, o.Name, w.now); err != nil {
 				return nil, err
 			}

@@ -86,7 +86,7 @@ type write struct {
 	kind
 	name string
 	now  buckets.Moment
-	past buckets.Moment // source time of an import; 0: not imported
+	past buckets.Moment // source time for an import, else 0
 
 	old   buckets.Object
 	found bool
@@ -341,8 +341,8 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, err
 }
 
-// deleters limits DeleteAll's concurrency. Its commits are grouped with other writes, which one large write would
-// delay.
+// deleters limits DeleteAll's concurrency. Its commits are grouped with other writes, which a single large write
+// would delay.
 const deleters = 16
 
 // DeleteAll implements buckets.Store.

@@ -1,6 +1,6 @@
-// Package sqlite stores bucket metadata in one SQLite file. A write is one step of the file's group-commit writer,
-// which serves as the lock that package buckets requires: the step reads the current state, checks the rules, and
-// writes. A read is one snapshot.
+// Package sqlite stores bucket metadata in a SQLite file. A write is a step of the file's group-commit writer, which
+// serves as the lock that package buckets requires: the step reads the current state, checks the rules, and writes. A
+// read is a snapshot.
 //
 // Statements use LIMIT +? because SQLite re-prepares LIMIT ? for every bound value.
 package sqlite
@@ -26,7 +26,7 @@ var migrations embed.FS
 // Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
 
-// Store implements all store interfaces of package buckets.
+// Store implements all bucket store interfaces.
 type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)
@@ -96,7 +96,7 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
-// sumColumns are the checksums of bodies on storage nodes.
+// sumColumns are checksums for bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 func sums(r *sqlite.Stmt, i int, b *buckets.Body) {

@@ -17,7 +17,7 @@ const (
 	sqlUpload    = `SELECT ` + uploadColumns + oneUpload
 	sqlAddUpload = `INSERT INTO manta_bucket_upload (owner, bucket_id, ` + uploadColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEndUpload = `DELETE` + oneUpload
-	// One garbage row for all parts.
+	// A single garbage row for all parts.
 	sqlBuryUpload = `INSERT INTO manta_bucket_deleted_object
 		(owner, bucket_id, id, name, created, modified, creator, content_length, content_type, properties, deleted_at)
 		SELECT owner, bucket_id, id, name, created, created AS modified, creator, ?7, content_type, ?6, ?5` + oneUpload

@@ -12,7 +12,7 @@ import (
 
 const (
 	sqlUsage = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
-	// Rows of a bucket and its account.
+	// Rows for a bucket and its account.
 	sqlMayGrow = `SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ?2
 		UNION ALL SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = '` + string(account) + `'`
 	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4), (?1, '` + string(account) + `', ?3, ?4)

@@ -190,7 +190,7 @@ func changeKey(t *testing.T, u *user) {
 	equal(t, "the revoked key", got, k)
 }
 
-// changeKeyRace: one concurrent change wins, and none reactivates a revoked key.
+// changeKeyRace: exactly one concurrent change wins, and none reactivates a revoked key.
 func changeKeyRace(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	for i := range 20 {

@@ -75,7 +75,7 @@ func createBucket(t *testing.T, u *user) {
 	wantError(t, "another name", err, buckets.ErrNoBucket)
 }
 
-// createBucketRace: one caller creates the bucket, and all callers get it.
+// createBucketRace: all callers get the same bucket.
 func createBucketRace(t *testing.T, u *user) {
 	got := make([]buckets.Bucket, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -182,7 +182,7 @@ func settingsAtOnce(t *testing.T, u *user) {
 	}
 }
 
-// changeSettingsRace: concurrent changes of different settings are all stored.
+// changeSettingsRace: concurrent changes to different settings are all stored.
 func changeSettingsRace(t *testing.T, u *user) {
 	for i := range 5 {
 		want := u.bucket

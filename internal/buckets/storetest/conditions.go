@@ -9,18 +9,19 @@ import (
 	"holdfast/internal/testdb"
 )
 
+// The object of the Condition cases.
 const (
 	CaseID       buckets.ObjectID = "6f2a2e8c-5f8e-4d3a-9f0b-0c4b8f6a1d22"
 	CaseETag                      = "0cc175b9c0f1b6a831c399e269772661"
 	CaseModified                  = start // not a whole second
 )
 
-// ConditionCase is a line of the table that defines Condition.
+// ConditionCase is a line in the table that defines Condition.
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
-	Read      error // of a read
-	Absent    error // of a write without an object; a refused overwrite returns ErrPrecondition
+	Read      error // from reading
+	Absent    error // from writing without an object; a refused overwrite returns ErrPrecondition
 }
 
 var (
@@ -77,14 +78,14 @@ func ConditionCases() []ConditionCase {
 	}
 }
 
-// CaseObject returns the object of the cases. Its body is "a".
+// CaseObject returns the cases' object, whose body is "a".
 func CaseObject() buckets.Object {
 	b := inline("a")
 	b.ID = CaseID
 	return buckets.Object{Name: "a", Created: CaseModified, Modified: CaseModified, ContentType: "text/plain", Body: b}
 }
 
-// Write returns the expected error of a write.
+// Write returns the expected write error.
 func (c *ConditionCase) Write() error {
 	if c.Read == nil {
 		return nil

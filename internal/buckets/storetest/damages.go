@@ -31,7 +31,7 @@ func (u *user) copyOf(node string, o buckets.Object) buckets.Copy {
 	return buckets.Copy{Node: node, Path: buckets.BodyPath(u.owner, u.bucket.ID, o.ID, o.Name)}
 }
 
-// marks: a copy that is reported repeatedly has one mark, with the first time and, once known, its row.
+// marks: a copy that is reported repeatedly gets a single mark, with the first time and, once known, its row.
 func marks(t *testing.T, u *user) {
 	all := buckets.DamageQuery{Limit: 10}
 	u.wantMarks("no marks", all)

@@ -126,7 +126,7 @@ func eventsOfVersions(t *testing.T, u *user) {
 	})
 }
 
-// eventsOfUploads: completing an upload twice makes one event.
+// eventsOfUploads: completing an upload twice makes a single event.
 func eventsOfUploads(t *testing.T, u *user) {
 	id := buckets.NewUploadID(u.now)
 	up := buckets.Upload{ID: id, Name: "a.jpg", Created: u.now}
@@ -145,7 +145,7 @@ func eventsOfUploads(t *testing.T, u *user) {
 	equal(t, "the events", u.appended(), []string{"ObjectCreated:CompleteMultipartUpload a.jpg " + etag})
 }
 
-// eventsOfExpiry: objects deleted by lifecycle rules have their own events.
+// eventsOfExpiry: lifecycle rules have their own event types.
 func eventsOfExpiry(t *testing.T, u *user) {
 	expire := func(n int) (read []*buckets.Object) {
 		for i := range n {
@@ -204,7 +204,7 @@ func eventsOfBatches(t *testing.T, u *user) {
 	equal(t, "events of versions", u.appended()[4:], []string{fmt.Sprintf("ObjectRemoved:Delete a.jpg  %s", w.Version)})
 }
 
-// eventsInOrder: the events of an object are in write order, even with concurrent writers.
+// eventsInOrder: an object's events are in write order, even with concurrent writers.
 func eventsInOrder(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	stores := []buckets.Store{u.h.Store}

@@ -15,13 +15,13 @@ type fixture struct {
 	taken  []buckets.Garbage
 	gone   buckets.DeletedBucket
 	empty  buckets.Bucket
-	body   buckets.Reference // of an object
+	body   buckets.Reference // from an object
 }
 
 func newFixture(u *user) *fixture {
 	u = u.other()
 	f := &fixture{user: u}
-	// Remove the garbage of earlier fixtures.
+	// Remove garbage from earlier fixtures.
 	for {
 		claim, all := u.claim(1000)
 		if u.remove(claim, all); len(all) == 0 {

@@ -257,7 +257,7 @@ func claimRace(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// garbageOfUploads: an aborted upload or a deleted multipart object is one row, removed with its parts.
+// garbageOfUploads: an aborted upload or a deleted multipart object is a single row, removed with its parts.
 func garbageOfUploads(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted"} {
 		id := u.createUpload(name, u.now)

@@ -42,10 +42,10 @@ func lease(t *testing.T, u *user) {
 	equal(t, "after the end", u.lease("b", time.Hour).Holder, "b")
 }
 
-// expiredLease: the next caller gets an expired lease, or one from before the clock was set back.
+// expiredLease: the next caller gets an expired lease, or a lease from before the clock was set back.
 func expiredLease(t *testing.T, u *user) {
 	u.lease("a", time.Microsecond)
-	for u.lease("b", time.Hour).Holder != "b" { // until the clock has ticked
+	for u.lease("b", time.Hour).Holder != "b" { // until the clock ticks
 	}
 	equal(t, "of b", u.lease("a", time.Hour+time.Minute).Holder, "b")
 	equal(t, "one from the future", u.lease("c", time.Minute).Holder, "c")

@@ -144,7 +144,7 @@ func (u *user) expire(all ...*buckets.Object) []bool {
 	return deleted
 }
 
-// expire: expired objects become garbage like deleted ones, and the counters stay right.
+// expire: expired objects become garbage like deleted objects, and the counters stay right.
 func expire(t *testing.T, u *user) {
 	equal(t, "nothing", len(u.expire()), 0)
 	u.put("a")

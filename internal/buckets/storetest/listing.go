@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// NaiveList defines a listing: the entries of all names, and whether more follow than the query's limit. A group ends
-// with the delimiter.
+// NaiveList defines a listing: the entries for all names, and whether more follow. A group ends with the delimiter.
 func NaiveList(names []string, q buckets.Query) (entries []string, more bool) {
 	for _, name := range sorted(names) {
 		if !strings.HasPrefix(name, q.Prefix) || name < q.Start.Name || name == q.Start.Name && !q.Start.Inclusive {
@@ -182,8 +181,8 @@ func listLargeGroup(t *testing.T, u *user) {
 	equal(t, "objects", len(u.listed(buckets.Query{Limit: buckets.MaxPage})), 3000)
 }
 
-// listOneSnapshot: a page never shows half of a change. The writer creates an object before it deletes the other one,
-// so there is always one.
+// listOneSnapshot: a page never shows half a change. The writer creates an object before it deletes the other, so
+// there is always an object.
 func listOneSnapshot(t *testing.T, u *user) {
 	u.put("a")
 	done := make(chan struct{})

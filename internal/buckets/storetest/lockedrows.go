@@ -275,7 +275,7 @@ func (a *attack) check(after string) {
 	}
 }
 
-// lockedRows: no store method deletes or changes a locked version. A new method must be in one of the lists.
+// lockedRows: no store method deletes or changes a locked version. Add new methods to attacks or readers.
 func lockedRows(t *testing.T, u *user) {
 	a := newAttack(t, u)
 	a.check("the preparation")

@@ -88,7 +88,7 @@ func (m *versionMachine) stepLock(rt *rapid.T) {
 	}
 }
 
-// changed is the documented result of a lock change.
+// changed is the documented result when a lock changes.
 func changed(l buckets.Lock, c buckets.LockChange, now buckets.Moment) (to buckets.Lock, forbidden bool) {
 	to = l
 	if c.Hold != "" {

@@ -8,21 +8,20 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Migrated checks a backend on migrated data: everything is as it was, and writes
-// continue. For each of its schemas a backend has a script in testdata/schema that writes
-// this data of one account into an empty database, at these microseconds after second
-// 1,700,000,000. IDs are a letter, zeros and a number; an MD5 is 15 zeros and a number.
+// Migrated checks a backend on migrated data: everything is as it was, and writes continue. For each schema version a
+// backend has a script in testdata/schema that writes this data into an empty database, at these microseconds after
+// second 1,700,000,000. IDs are a letter, zeros and a number; an MD5 is 15 zeros and a number.
 //
-//	1       account a1, main, with a quota of 5 objects and 1,000 bytes
-//	2       access key KEY with the secret "s", revoked at 3
+//	1       account a1, main, quota 5 objects and 1,000 bytes
+//	2       access key KEY with secret "s", revoked at 3
 //	4       active node east:1 at file:///srv
 //	5       bucket b1, photos, public
-//	6, 7    object c1, a: "abc" in the row, with the creator a2, the type text/plain, the
-//	        header m-a: ü, the role f1, the tag t=v and the property own=1
-//	8       object c2, b: 10 bytes with the MD5 2 and the CRC32C ffffffff on east:1
-//	9       object c3, c: upload e1 with part 1, 20 bytes with the MD5 3 on east:1, body d1
-//	10      upload e2 of the object d with part 1, 5 bytes with the MD5 4 on east:1, body d2
-//	11, 12  object c4, a: 7 bytes with the MD5 5 on east:1, written and overwritten
+//	6, 7    object c1, a: "abc" in the row, creator a2, type text/plain,
+//	        header m-a: ü, role f1, tag t=v, property own=1
+//	8       object c2, b: 10 bytes, MD5 2, CRC32C ffffffff, on east:1
+//	9       object c3, c: upload e1 with part 1, 20 bytes, MD5 3, on east:1, body d1
+//	10      upload e2 for object d with part 1, 5 bytes, MD5 4, on east:1, body d2
+//	11, 12  object c4, a: 7 bytes, MD5 5, on east:1, written and overwritten
 //	13, 14  bucket b2, gone, created and deleted
 func Migrated(t *testing.T, h Harness) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 
 // machine takes random steps on a store and a model. After each step it compares all visible state: objects, parts,
-// usage, and the place of every body ever written.
+// usage, and where every body ever written is.
 type machine struct {
 	*user
 	objects  map[string]buckets.Object
@@ -23,7 +23,7 @@ type machine struct {
 	uploads  map[buckets.UploadID]string
 	parts    map[buckets.UploadID]map[int]buckets.Part
 	garbage  map[buckets.ObjectID]bool // in its own row
-	unburied map[buckets.ObjectID]bool // parts of garbage
+	unburied map[buckets.ObjectID]bool // parts in garbage
 	quota    buckets.Quota
 }
 
@@ -93,7 +93,7 @@ func (m *machine) drawCondition(rt *rapid.T, name string) buckets.Condition {
 	return buckets.Condition{}
 }
 
-// wanted is the expected error of a write that changes usage by delta.
+// wanted is the expected error when a write changes usage by delta.
 func (m *machine) wanted(name string, c buckets.Condition, delta buckets.Usage) error {
 	old, found := m.objects[name]
 	current := &old

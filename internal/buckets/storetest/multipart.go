@@ -156,7 +156,7 @@ func refusedComplete(t *testing.T, u *user) {
 	u.complete("a", id, one, two)
 }
 
-// uploadSegments: a range read gets the segments from the one that contains its start.
+// uploadSegments: a range read gets the segments from its start.
 func uploadSegments(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	small := buckets.Part{Number: 4, Body: inline("abc"), Created: u.now}
@@ -286,7 +286,7 @@ func abortUpload(t *testing.T, u *user) {
 	equal(t, "the part's body is known until it is collected", len(u.references()), 1)
 }
 
-// noUpload: an upload belongs to one name in one bucket.
+// noUpload: an upload's name and bucket are fixed.
 func noUpload(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	ref := u.putPart("a", id, part(1, 10, u.now))

@@ -71,7 +71,7 @@ func nodes(t *testing.T, u *user) {
 	}
 }
 
-// removedNode: a removed node, or one that is being removed, refuses writes until it is added again.
+// removedNode: a node that is or is being removed refuses writes until it is added again.
 func removedNode(t *testing.T, u *user) {
 	ctx := t.Context()
 	u.westNode(buckets.NodeActive)
@@ -144,8 +144,8 @@ func removeNodeRace(t *testing.T, u *user) {
 	}
 }
 
-// claimOfMovedGarbage: a worker does not remove the row of garbage that was moved after its claim, because it removed
-// the body from the old nodes only.
+// claimOfMovedGarbage: a worker does not remove a garbage row that was moved after its claim, because it removed the
+// body from the old nodes only.
 func claimOfMovedGarbage(t *testing.T, u *user) {
 	o := u.put("a")
 	u.delete("a")
@@ -170,7 +170,7 @@ func claimOfMovedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 }
 
-// claimOfMovedParts is the same for the parts of garbage.
+// claimOfMovedParts is the same for garbage parts.
 func claimOfMovedParts(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	p := part(1, 10, u.now)

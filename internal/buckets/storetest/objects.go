@@ -213,7 +213,7 @@ func objectFrames(t *testing.T, u *user) {
 	}
 }
 
-// setFrames: a body gets frames once, if its row still has that body.
+// setFrames: a body gets frames once, and only while its row still refers to it.
 func setFrames(t *testing.T, u *user) {
 	id := u.createUpload("parts", u.now)
 	one := u.putPart("parts", id, part(1, 10, u.now))
@@ -333,7 +333,7 @@ func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	return errs
 }
 
-// deleteAll: every deletion has its own condition. Names may repeat.
+// deleteAll: conditions are per deletion. Names may repeat.
 func deleteAll(t *testing.T, u *user) {
 	a, b, c, d := u.putObject(full("a")), u.put("b"), u.put("c"), u.put("é")
 	cases := []struct {
@@ -429,7 +429,7 @@ func deleteAllRace(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// noBucket: the bucket is missing, or its ID has another name.
+// noBucket: the bucket is missing, or its ID belongs to another name.
 func noBucket(t *testing.T, u *user) {
 	u.createBucket("other")
 	for _, ref := range []buckets.BucketRef{newRef("none"), newRef("bucket"), {Name: "other", ID: u.bucket.ID}} {
@@ -521,7 +521,7 @@ func isolation(t *testing.T, u *user) {
 		equal(t, "moved", moved, false)
 	}
 
-	// The thief's bucket has its own objects with these names, even with the same upload ID.
+	// The thief's own objects have these names, and even the same upload ID.
 	thief.bucket = own
 	thief.put("a")
 	thief.delete("a")

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// rfd149Checks check for the defects of the SQL statements in RFD 149.
+// rfd149Checks check for defects in RFD 149's SQL statements.
 func rfd149Checks() []check {
 	return []check{
 		{"ContentTypeOnOverwrite", contentTypeOnOverwrite},
@@ -110,7 +110,7 @@ func noLostGarbageOnDelete(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// oneCreates: only one of many writes with If-None-Match: * succeeds.
+// oneCreates: exactly one of many writes with If-None-Match: * succeeds.
 func oneCreates(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -130,7 +130,7 @@ func oneCreates(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// oneReplaces: only one of many writes with the current entity tag succeeds.
+// oneReplaces: exactly one of many writes with the current entity tag succeeds.
 func oneReplaces(t *testing.T, u *user) {
 	first := u.put("a")
 	errs := testdb.Concurrently(parallel, func(int) error {
@@ -178,7 +178,7 @@ func prefixIsNoPattern(t *testing.T, u *user) {
 	}
 }
 
-// nameEqualToSkipMarker: a name directly after a group was lost at the start of a page.
+// nameEqualToSkipMarker: a page lost its first name if that directly followed a group.
 func nameEqualToSkipMarker(t *testing.T, u *user) {
 	for _, name := range []string{"a/1", "a/2", "a0", "a0/x", "b\U0010ffff1", "c"} {
 		u.put(name)
@@ -190,7 +190,7 @@ func nameEqualToSkipMarker(t *testing.T, u *user) {
 	equal(t, "after the group", entryNames(u.list(buckets.Query{Delimiter: "/", Limit: 9}.Starting("a/"))), []string{"a0", "a0/", "b\U0010ffff1", "c"})
 }
 
-// internalNames: names of uploads in progress were hidden.
+// internalNames: names with an upload in progress were hidden.
 func internalNames(t *testing.T, u *user) {
 	for _, name := range []string{".mpu-locks/a", ".mpu-parts/a", ".mpu-uploads/a"} {
 		u.put(name)

@@ -1,6 +1,5 @@
-// Package storetest defines the contract of the bucket stores as tests: Store, Uploads, Collector, References,
-// Counters, Accounts, Nodes, Leases, Damages, Scrubs, Lifecycles and Events. A backend's test calls Run; callers must
-// not rely on anything untested.
+// Package storetest defines the contract of the bucket stores as tests. A backend's test calls Run; callers must not
+// rely on anything untested.
 //
 // Cases run in parallel, each with a new account on a shared database, unless they need to see every account. The
 // suite provides the time. Condition cases are exported, so that package buckets shares the table. NaiveList defines
@@ -41,7 +40,7 @@ type Harness struct {
 	// If nil, the Faults cases are skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
-	// Second opens another store on the same database, like another process; nil if only one process may use it.
+	// Second opens the database again, like another process; nil if only one process may use it.
 	Second func(t testing.TB) buckets.Store
 
 	// Exempt maps known failing cases ("Group/Case") to a reason.

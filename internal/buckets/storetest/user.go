@@ -152,7 +152,7 @@ func entryNames(p buckets.Page) (all []string) {
 	return all
 }
 
-// references returns the account's bodies on storage nodes by ID. Each must be in exactly one row.
+// references returns the account's bodies on storage nodes by ID. Each must be in a single row.
 func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	u.t.Helper()
 	all := map[buckets.ObjectID]buckets.Reference{}

@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// versionMachine takes random steps on a store and a model of its versions.
+// versionMachine takes random steps on a store and a model with versions.
 type versionMachine struct {
 	*user
 	state   buckets.Versioning
 	names   map[string][]buckets.Version // newest first, as expected
 	garbage map[buckets.ObjectID]bool
-	parts   map[buckets.ObjectID]buckets.ObjectID // body by object that was uploaded in one part
-	buried  map[buckets.ObjectID]bool             // of these bodies, those that are garbage
+	parts   map[buckets.ObjectID]buckets.ObjectID // body by object, for single-part uploads
+	buried  map[buckets.ObjectID]bool             // these bodies, once they are garbage
 	lock    buckets.BucketLock
 	began   buckets.Moment // database time
 }
@@ -398,7 +398,7 @@ func (m *versionMachine) compare(rt *rapid.T) {
 	equal(rt, "order of versions", got, order)
 	refs := m.references()
 	for id := range m.garbage {
-		if _, ok := refs[id]; ok { // inline bodies have no reference
+		if _, ok := refs[id]; ok { // inline bodies are not referenced
 			garbage = append(garbage, id)
 		}
 	}

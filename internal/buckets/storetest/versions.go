@@ -41,7 +41,7 @@ func (u *user) versions(q buckets.VersionQuery) buckets.VersionPage {
 	return p
 }
 
-// history: overwritten and deleted versions stay readable, and become current when newer ones are deleted.
+// history: overwritten and deleted versions stay readable, and become current when newer versions are deleted.
 func history(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	equal(t, "version without versions", first.VersionID(), buckets.NullVersion)
@@ -213,7 +213,7 @@ func quotaOfVersions(t *testing.T, u *user) {
 	u.wantUsage(2, 10)
 }
 
-// writesDuringChange: after SetVersioning has returned, no write loses a version, even if it began before.
+// writesDuringChange: once SetVersioning returns, no write loses a version, even if it began before.
 func writesDuringChange(t *testing.T, u *user) {
 	u.put("a")
 	written := make([]buckets.Object, parallel)

@@ -17,11 +17,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Console is a console with two test pages: "charts", and "part", which updates a part of itself.
+// Console is a console with two test pages: "charts", and "part", which updates itself partly.
 type Console struct {
 	URL     string
 	Text    atomic.Pointer[string] // in the part; nil: the page is deleted
-	IsWhole atomic.Bool            // the page has no such part
+	IsWhole atomic.Bool            // the page lacks such a part
 	Shown   atomic.Int64           // page views
 }
 

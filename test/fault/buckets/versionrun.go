@@ -156,8 +156,8 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf lists the versions of the changed object. It also reads the null version, which may have been replaced,
-// or the version whose lock was changed.
+// versionsOf lists the changed object's versions. It also reads the null version, which may have been replaced, or
+// the version whose lock was changed.
 func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
 	bucket := bucketOf(c.path)
 	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
@@ -231,7 +231,6 @@ func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	}
 }
 
-// checkVersions reads every version. An unanswered change happened completely or not at all.
 func (b *Workload) checkVersions(h *harness.Harness) {
 	h.T.Helper()
 	b.releaseLease(h)
@@ -268,7 +267,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// readAll compares the bytes and lock of every version. The lock may come from any possible state.
+// readAll compares every version's bytes and lock. The lock may come from any possible state.
 func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
 	locks := map[string][]string{}
@@ -303,7 +302,7 @@ func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	}
 }
 
-// checkCopiedVersions compares versions with a state at one moment of the copy.
+// checkCopiedVersions compares versions with a state at some moment during the copy.
 func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	h.T.Helper()
 	all := b.listVersions(h)
@@ -323,7 +322,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	}
 }
 
-// readNull adds the body and lock of the null version, which several possible states may contain.
+// readNull adds the null version's body and lock, because several possible states may contain a null version.
 func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
 	h.T.Helper()
 	if i := indexOf(state, "null"); i >= 0 && !state[i].marker {
@@ -383,7 +382,7 @@ func (b *Workload) releaseLease(h *harness.Harness) {
 	b.script(h, sql, sql)
 }
 
-// expire applies the rules until they have nothing left to delete. It returns the number of version bodies on storage
+// expire applies the rules until there is nothing left to delete. It returns the number of version bodies on storage
 // nodes.
 func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	h.T.Helper()
@@ -423,7 +422,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	}
 }
 
-// deleteVersions deletes all versions. It returns the number of bodies that cannot be deleted.
+// deleteVersions deletes all versions, and counts the bodies that cannot be deleted.
 func (b *Workload) deleteVersions(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	for _, w := range b.keepers {

@@ -42,13 +42,13 @@ const (
 	gone  = "/gone/" // current objects expire at once
 )
 
-// newerKept is the number of noncurrent versions that a rule keeps.
+// newerKept is how many noncurrent versions a rule keeps.
 const newerKept = 2
 
 type kept struct {
 	id     string // "null", or unknownID
 	marker bool
-	md5    string // of the body
+	md5    string
 	bodies int    // on storage nodes
 	lock   string // "": unlocked or unknown
 
@@ -56,14 +56,14 @@ type kept struct {
 	mayGo bool // may be deleted by the rule
 }
 
-// unknownID is the ID of a version after a lost answer.
+// unknownID is a version's ID after a lost answer.
 const unknownID = "?"
 
 type versionWriter struct {
 	n       int
 	random  *rand.Rand
 	bodies  *buckets.Writer
-	modes   map[string]string // versioning of the buckets in this round
+	modes   map[string]string // versioning by bucket in this round
 	state   map[string][]kept // by path, newest first
 	history map[string][]past
 	lost    *change // unanswered
@@ -79,11 +79,11 @@ type past struct {
 type change struct {
 	kind          string // put, upload, copy, delete, drop (delete a version), or hold (set or remove a legal hold)
 	path          string
-	version       string // of drop and hold
-	lock          string // of the new version, or the new hold
+	version       string // for drop and hold
+	lock          string // for the new version, or the new hold
 	bypass        bool   // ignores governance
 	locked        bool   // deletion must be refused
-	source        string // of copy, with its version
+	source        string // for copy, with its version
 	parts         []string
 	before, after []kept
 	sent          int64 // test clock
@@ -104,7 +104,7 @@ func isGone(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)
 
 func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], aging) }
 
-// next chooses a change to one of a few keys, so that a key has several versions.
+// next chooses a change to a key. Keys are few, so that they get several versions.
 func (w *versionWriter) next() *change {
 	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone, locking + aging, locking + aging}
 	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
@@ -216,7 +216,6 @@ func (w *versionWriter) result(c *change) []kept {
 	return passed(c.path, slices.Insert(state, 0, v))
 }
 
-// passed marks the versions that the rule may now delete.
 func passed(path string, state []kept) []kept {
 	for i := range state {
 		if isAging(path) && state[i].aged && state[i].lock == "" && i > newerKept {
@@ -263,7 +262,7 @@ const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
 const lockTime = 30 * 24 * time.Hour
 
-// do sends a change's requests until one is unanswered. It returns the created version, or "".
+// do sends a change's requests until an answer is lost. It returns the created version, or "".
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
 	switch c.kind {

@@ -54,7 +54,7 @@ func Service() harness.Service {
 	}
 }
 
-// Workload is a bucket whose writers have separate keys.
+// Workload is a bucket whose writers use separate keys.
 type Workload struct {
 	writers []*buckets.Writer
 	keepers []*versionWriter
@@ -64,7 +64,7 @@ type Workload struct {
 	Nodes   []*Node           // nil: the node in the data folder
 	Copies  int               // per body
 	Sizes   buckets.Sizes
-	others  int // bodies of objects that no writer wrote
+	others  int // bodies that no writer wrote
 	locked  int // undeletable version bodies after Finish
 
 	key      sigv4test.Signer
@@ -174,7 +174,7 @@ func (b *Workload) storesBodies(h *harness.Harness) {
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy compares objects with the writers' state at one moment of the copy.
+// CheckCopy compares objects with the writers' state at some moment during the copy.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -231,7 +231,7 @@ func (b *Workload) abortUploads(h *harness.Harness) {
 	}
 }
 
-// expected applies the lifecycle rules and returns the number of bodies on storage nodes.
+// expected applies the lifecycle rules and counts the bodies that must be on storage nodes.
 func (b *Workload) expected(h *harness.Harness) int {
 	h.T.Helper()
 	want := b.ofLargeOwner(h) + b.others + b.expire(h)
@@ -266,12 +266,13 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	return all
 }
 
-// audited removes garbage and unreferenced files, and expects only the copies of this many bodies on the nodes.
+// audited removes garbage and unreferenced files. Afterwards the nodes must contain only the copies of this many
+// bodies.
 func (b *Workload) audited(h *harness.Harness, bodies int) {
 	h.T.Helper()
 	b.sweep(h)
 	before := b.files(h)
-	// In two days no file is too young, and a killed backup's hold has expired.
+	// In two days no file is too young, and a killed backup's hold is expired.
 	r := b.in(h, 48*time.Hour, "buckets", "audits", "run", "--verify", "--repair")
 	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
 	if r.Status != 0 || len(unexpected) > 0 {
@@ -285,8 +286,7 @@ func (b *Workload) audited(h *harness.Harness, bodies int) {
 	}
 }
 
-// sweep removes all garbage, even if the clock was ahead, or if its claim has not expired because a storage node
-// failed.
+// sweep removes all garbage, even if the clock was ahead, or if a failed node kept its claim open.
 func (b *Workload) sweep(h *harness.Harness) {
 	h.T.Helper()
 	b.later(h, "sweep")

@@ -22,7 +22,7 @@ func main() {
 	}))
 }
 
-// now has no monotonic reading, like a clock that was set.
+// now omits the monotonic reading, as after a clock change.
 func now() time.Time {
 	text, err := os.ReadFile(os.Getenv("CLOCKED_BY"))
 	if err != nil {

@@ -28,7 +28,7 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// checkAudit checks that the audit contains every change of an install in order, with correct counters. After a kill,
+// checkAudit checks that the audit contains an install's changes in order, with correct counters. After a kill,
 // events may repeat, and a complete line follows a torn line.
 func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.T.Helper()

@@ -62,7 +62,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	return nil
 }
 
-// checkInstall compares an install's data with the model of its writers, and updates the model.
+// checkInstall compares an install's data with its writers' model, and updates the model.
 func checkInstall(h *harness.Harness, in *ext.Install) {
 	h.T.Helper()
 	for _, w := range in.Writers {
@@ -279,8 +279,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
-// checkInstallMoment checks that a copy is an install's data at one moment: it contains every operation acknowledged
-// before, none sent after, and no partial one.
+// checkInstallMoment checks that a copy is an install's data at some moment: it contains every operation acknowledged
+// before, none sent after, and no partial operation.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

@@ -50,8 +50,8 @@ func Service() harness.Service {
 type guestWorkload struct {
 	profile  *guest.Profile
 	guests   []*guest.Guest
-	events   string              // file of published events
-	redis    *testdb.RedisServer // shared by processes on one database; nil: hot state is in memory
+	events   string              // published events
+	redis    *testdb.RedisServer // shared by processes on the same database; nil: hot state is in memory
 	token    string              // booking site token; "" before the first round
 	internal sync.Map            // internal listener address, by server
 }
@@ -191,7 +191,7 @@ func (w *guestWorkload) Unanswered() []string {
 	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
 }
 
-// Check reads every session. An unanswered change happened completely or not at all; an acknowledged one is not
+// Check reads every session. An unanswered change happened completely or not at all; an acknowledged change is not
 // repeated.
 func (w *guestWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
@@ -233,7 +233,7 @@ func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	}
 }
 
-// forget drops the shared hot state, which caches rows of the previous database.
+// forget drops the shared hot state, which caches the previous database's rows.
 func (w *guestWorkload) forget(h *harness.Harness) {
 	h.T.Helper()
 	if w.redis != nil {
@@ -241,8 +241,8 @@ func (w *guestWorkload) forget(h *harness.Harness) {
 	}
 }
 
-// CheckCopy compares the sessions with their state at one moment of the copy. The copy accepts no consumed handoff
-// and, after a restore, no earlier handoff.
+// CheckCopy compares the sessions with their state at some moment during the copy. The copy accepts no consumed
+// handoff and, after a restore, no earlier handoff.
 func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
 	h.T.Helper()
 	w.forget(h)

@@ -131,10 +131,10 @@ func (h *Instance) ResetPeak() {
 }
 
 const (
-	// IdleMemory excludes evictable pages of the program file: up to 60 MB.
+	// IdleMemory excludes the program file's evictable pages: up to 60 MB.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is for 64 uploads (100 KB body and decoded records) and 16 downloads (2 MB page and up to 4 MB of
+	// LoadMemory is for 64 uploads (100 KB body and decoded records) and 16 downloads (2 MB page and up to 4 MB
 	// SQLite cache). That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

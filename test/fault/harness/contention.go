@@ -16,7 +16,7 @@ import (
 
 const contentionClients = 64
 
-// StartContention starts servers of one service on one database, which take requests in turn.
+// StartContention starts several servers of a service on the same database, which take requests in turn.
 func StartContention(t *testing.T, of Service, servers int, data string, vars ...string) *Harness {
 	t.Helper()
 	h := New(t, []Service{of}, false, data, append(vars, "HOLDFAST_LOG__ACCESS=false")...)
@@ -96,7 +96,7 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 // History lists requests with their times, some overlapping.
 type History []porcupine.Operation
 
-// checkBound limits the search for an order of one user's requests. An unfinished search proves nothing.
+// checkBound limits the search for an order of a user's requests. An unfinished search proves nothing.
 const checkBound = 20 * time.Second
 
 // Disorder explains why a history is not linearizable; "" if it is.

@@ -17,7 +17,7 @@ import (
 const capSysAdmin = 21
 
 // Private reruns the test in its own mount namespace, which cleans up all mounts. It returns true in that process; in
-// the parent the test has ended.
+// the parent the test is over.
 func Private(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_PRIVATE") != "" {

@@ -17,7 +17,7 @@ import (
 // Engine is a database engine.
 type Engine string
 
-// Database engines of the fault tests.
+// Database engines.
 const (
 	OnSQLite   Engine = "SQLite"
 	OnPostgres Engine = "PostgreSQL"
@@ -82,7 +82,7 @@ func (e Engine) open(t *testing.T, of []Service) (data string, vars []string) {
 	return testdb.SQLite(t), nil
 }
 
-// Servers is the number of processes per database.
+// Servers is how many processes share a database.
 func (e Engine) Servers() int {
 	if e == OnSQLite {
 		return 1
@@ -104,7 +104,7 @@ func Run(t *testing.T, path string, args ...string) {
 	}
 }
 
-// Abandoned waits until the database has finished a killed server's statements.
+// Abandoned waits until the database finishes a killed server's statements.
 func Abandoned(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)

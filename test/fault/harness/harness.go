@@ -20,7 +20,7 @@ import (
 )
 
 // Fault happens to a server under load. The load continues until inject returns, maybe after the fault. recover is
-// called when all requests have ended.
+// called when all requests are over.
 type Fault struct {
 	Inject, Recover func()
 	Deadly          bool // kills a server: later requests may be unanswered
@@ -39,7 +39,7 @@ type Harness struct {
 	Client    *http.Client
 	Server    *binary.Server
 	Second    *binary.Server                // on the same database, for every other client; may be nil
-	Moved     atomic.Pointer[binary.Server] // server for the rest of a round; may be nil
+	Moved     atomic.Pointer[binary.Server] // replaces the server within a round; may be nil
 	Workloads []Workload
 	Load      *Load
 	Leaps     bool          // the clock leaps, which may end open batches
@@ -122,7 +122,7 @@ func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	h.T.Logf("%s", &h.Tally)
 }
 
-// Injected fails if a fault should have lasted until a write was refused, but none was.
+// Injected fails if a fault should last until a write was refused, but none was.
 func (h *Harness) Injected() {
 	h.T.Helper()
 	if h.Tally.Held > 0 && h.Tally.Refused.Load() == 0 && !h.T.Failed() {
@@ -228,8 +228,8 @@ func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }
 
-// Hold usually lasts a moment, but in one of three rounds until a write is refused, which must happen in time. Kinds
-// of faults alternate.
+// Hold usually lasts a moment, but in every third round until a write is refused, which must happen in time. Kinds of
+// faults alternate.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
 		Pause(h.Load.Refused, h.Bound+time.Second)
@@ -244,7 +244,7 @@ func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 // End fails if outages left something behind in the server.
 func (h *Harness) End() {
 	h.T.Helper()
-	if h.Second == nil { // one of two servers is always available
+	if h.Second == nil { // another server was available
 		h.Injected()
 	}
 	h.Client.CloseIdleConnections()
@@ -256,6 +256,6 @@ func (h *Harness) End() {
 			return false
 		}
 		n, err := strconv.Atoi(found[1])
-		return err == nil && n < 80 // an idle server has about 55; a hundred requests have failed
+		return err == nil && n < 80 // an idle server has about 55; a hundred requests failed
 	})
 }

@@ -113,7 +113,7 @@ func connectTo(address string, buffer int) (*net.TCPConn, error) {
 	return tcp, tcp.SetReadBuffer(buffer)
 }
 
-// Resident returns a line of the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
+// Resident returns a line in the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
 func (h *Instance) Resident(line string) int64 {
 	h.T.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", h.Server.Cmd.Process.Pid))
@@ -226,7 +226,7 @@ func Ended(h *Harness) {
 // Instance returns the server for requests outside the workload.
 func (h *Harness) Instance() *Instance { return &Instance{T: h.T, Server: h.Server, Client: h.Client} }
 
-// Loaded returns the number of requests in progress.
+// Loaded returns how many requests are in progress.
 func Loaded(metrics string) (n int) {
 	for _, found := range underWay.FindAllStringSubmatch(metrics, -1) {
 		some, err := strconv.Atoi(found[1])
@@ -254,7 +254,7 @@ func NewUser(t *testing.T, secret string, uid int64) *syncload.User {
 	return u
 }
 
-// ExtSecret signs the tokens of installs; ExtTenant owns them.
+// ExtSecret signs install tokens; ExtTenant owns the installs.
 const (
 	ExtSecret = "of the fault harness's extensions"
 	ExtTenant = "7e4a4e1c-0000-4000-8000-000000000001"

@@ -94,7 +94,7 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 	return h.Server
 }
 
-// A Result is the outcome of a client's step.
+// Result is the outcome of a client's step.
 type Result int
 
 // Results.
@@ -129,7 +129,7 @@ func Unavailable(a binary.Answer) bool {
 // Judge sends a request and requires a timely answer; after the fault, a 503 with Retry-After is allowed (answered is
 // false). Only a killed server may leave it unanswered. Only a list may be cut off.
 func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
-	if Closed(l.injected) { // a few requests show the effects of a lasting fault
+	if Closed(l.injected) { // a few requests show a lasting fault's effects
 		Pause(l.Over, l.pace)
 	}
 	start := time.Now()

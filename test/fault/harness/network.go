@@ -127,7 +127,7 @@ func (n *Network) Silence() {
 	n.flows = make(chan struct{})
 }
 
-// Forget silences existing connections forever, like a replaced router. New ones work.
+// Forget silences existing connections forever, like a replaced router. New connections work.
 func (n *Network) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

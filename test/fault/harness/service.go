@@ -17,7 +17,7 @@ type Service struct {
 	Vars    []string
 	Spanner bool
 
-	// Settings of a test, whose processes may share a PostgreSQL database; may be nil.
+	// A test's settings, whose processes may share a PostgreSQL database; may be nil.
 	Own func(t *testing.T, postgres bool) []string
 
 	// Clients; few for an emulator.
@@ -50,7 +50,7 @@ type NextRelease struct {
 	Written    string               // PostgreSQL query that counts the records written by this code
 }
 
-// Workload is a service's clients and their model of its state. Only Client functions run concurrently.
+// Workload is a service's clients and their model. Only Client functions run concurrently.
 type Workload interface {
 	// Clients returns a round's clients. Each writes or reads until the fault ends, choosing with its own random
 	// source. It uses Judge and Acknowledge, and reports protocol violations.
@@ -66,11 +66,11 @@ type Workload interface {
 	// at all. It updates the model.
 	Check(h *Harness)
 
-	// CheckCopy compares a copy, served by h.Server, with the data at one moment between two readings of h.Clock. It
+	// CheckCopy compares a copy, served by h.Server, with the data at some moment between two readings of h.Clock. It
 	// also writes to the copy. After a restore, the copy skips numbers that the original may have assigned.
 	CheckCopy(h *Harness, begun, ended int64, restored bool)
 
-	// Finish checks delayed effects of acknowledged writes after the last round.
+	// Finish checks delayed effects after the last round.
 	Finish(h *Harness)
 
 	// Probe writes as an owner outside the workload.
@@ -80,7 +80,7 @@ type Workload interface {
 	Reads(h *Harness) []func() (binary.Answer, error)
 }
 
-// LargeOwner has enough data for long requests.
+// LargeOwner owns enough data for long requests.
 type LargeOwner interface {
 	Fill(h *Instance, bytes int)
 	Download(h *Instance) *http.Request            // at least as many bytes
@@ -88,7 +88,7 @@ type LargeOwner interface {
 	Uploaded(h *Instance, id string) *http.Request // status 200 if the upload was done
 }
 
-// Client is the work of a client in a round.
+// Client is a client's work in a round.
 type Client func(choose *rand.Rand)
 
 // Timeouts sets the timeouts for connections and statements.

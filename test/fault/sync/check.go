@@ -13,7 +13,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// checkUser compares a user's data with the model of the writers, and updates the model.
+// checkUser compares a user's data with the writers' model, and updates the model.
 func checkUser(h *harness.Harness, u *syncload.User) {
 	h.T.Helper()
 	stamps, there := readUser(h, u)

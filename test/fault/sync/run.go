@@ -21,7 +21,6 @@ func askSync(h *harness.Harness, l *harness.Load, s *binary.Server, u *syncload.
 	return h.Judge(l, method, path, func() (binary.Answer, error) { return sendSync(h, s, u, method, path, body) })
 }
 
-// readSync lists a user's shared collections until the fault ends.
 func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *rand.Rand) {
 	for n := 0; !harness.Closed(l.Over); n++ {
 		collection := syncload.Shared()[choose.IntN(len(syncload.Shared()))]

@@ -68,7 +68,6 @@ func Service() harness.Service {
 
 const writersPerUser = 3
 
-// syncWorkload has users whose writers share timestamps.
 type syncWorkload struct {
 	users   []*syncload.User
 	writers []*syncload.Writer

@@ -115,9 +115,9 @@ type browser struct {
 	refused bool      // on every attempt
 }
 
-// progress is an account's state. Each state has a higher generation; some have new keys.
+// progress is an account's state. Each state increments the generation; some change the keys.
 type progress struct {
-	generation, keys int64 // generation of the last new keys; 0: never signed in
+	generation, keys int64 // generation when the keys last changed; 0: never signed in
 	uid              int64 // storage user; 0: unknown after a lost answer
 	sent, acked      int64 // harness clock
 }
@@ -141,7 +141,6 @@ func (w *accountsWorkload) Clients(h *harness.Harness, l *harness.Load) []harnes
 	})
 }
 
-// run signs in until the fault ends. It repeats unanswered sign-ins, which are idempotent.
 func (b *browser) run(h *harness.Harness, l *harness.Load) {
 	h.Drive(l, func() (harness.Result, error) {
 		p := b.next()
@@ -299,7 +298,6 @@ func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	return false, nil
 }
 
-// refusesSuperseded checks that the state before the last change is refused.
 func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	if b.past.keys == 0 {
 		return nil
@@ -311,7 +309,7 @@ func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	return b.took(h, b.past, a)
 }
 
-// counted checks that every account that signed in takes one place on the node. An unanswered first sign-in may take
+// counted checks that every account that signed in takes a place on the node. An unanswered first sign-in may take
 // one.
 func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Helper()

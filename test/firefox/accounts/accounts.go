@@ -22,7 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// SyncScope is Firefox Sync's OAuth scope, and the name of the key that encrypts synced data.
+// SyncScope is Firefox Sync's OAuth scope, and names the key that encrypts synced data.
 const SyncScope = "https://identity.mozilla.com/apps/oldsync"
 
 const tokenLifetime = 6 * time.Hour
@@ -57,7 +57,7 @@ type grant struct {
 	generation      int64
 }
 
-// ScopedKey is the account's key for one scope, as stored by the browser.
+// ScopedKey is the account's key for a scope, as stored by the browser.
 type ScopedKey struct {
 	Scope string `json:"scope"`
 	Kid   string `json:"kid"` // creation in ms, hyphen, fingerprint
@@ -122,8 +122,8 @@ func (s *Server) SignIn() (Credentials, error) {
 	}, nil
 }
 
-// ResetPassword sets a new password without the old one: every session ends, and synced data gets a new key. (With
-// the old password the key is kept and only the generation grows.)
+// ResetPassword sets a new password without the old password: every session ends, and synced data gets a new key.
+// (Otherwise the key is kept and only the generation grows.)
 func (s *Server) ResetPassword() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ type device struct {
 	LastAccess int64             `json:"lastAccessTime"`
 }
 
-// registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body has an ID. Other
-// browsers hide tabs and clients of unlisted browsers.
+// registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body contains an ID.
+// Other browsers hide tabs and clients from unlisted browsers.
 func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
 	in := device{ID: randomHex(16), Type: "desktop"}
 	if own.device != nil {
@@ -72,7 +72,7 @@ func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }
 
-// profile is GET /v1/profile of the profile server, for the browser's menu.
+// profile is GET /v1/profile on the profile server, for the browser's menu.
 func (s *Server) profile(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{
 		"uid":           s.account.uid,

@@ -2,7 +2,7 @@
 // --remote-allow-system-access`.
 //
 // A packet over TCP is a decimal length, a colon and that many bytes of JSON. After the browser's greeting, the
-// client sends [0, id, command, parameters] and gets [1, id, error, result]. This package supports only one session,
+// client sends [0, id, command, parameters] and gets [1, id, error, result]. This package supports a single session,
 // and scripts with the browser's permissions.
 package marionette
 
@@ -23,7 +23,7 @@ const protocolVersion = 3
 
 const maxPacket = 64 << 20
 
-// Client is a browser's only session. It sends one command at a time and is not safe for concurrent use.
+// Client is a browser's only session. Commands are sequential; it is not safe for concurrent use.
 type Client struct {
 	conn   net.Conn
 	in     *bufio.Reader

@@ -25,7 +25,7 @@ import (
 
 const topic = "events"
 
-// Describe returns an event's key, and text that distinguishes it from other events of the key.
+// Describe returns an event's key, and text that distinguishes it from the key's other events.
 type Describe func(header func(string) string, data []byte) (key, what string)
 
 // Broker is a message broker with a topic's received events.
@@ -91,8 +91,7 @@ type Write struct {
 	Acked bool
 }
 
-// AwaitWrites waits for the events of all acknowledged writes, in order per key, and expects no event without a
-// write.
+// AwaitWrites waits for all acknowledged writes' events, in order per key, and expects no event without a write.
 func (b *Broker) AwaitWrites(all map[string][]Write) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
