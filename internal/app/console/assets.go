@@ -33,13 +33,13 @@ var assets = map[string]asset{
 
 type asset struct {
 	body, kind string
-	version    string // in its address, so that browsers may keep it
+	version    string // in its address, for browser caches
 }
 
 func newAsset(name, kind string) asset {
 	body, err := static.ReadFile("static/" + name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err)
 	}
 	sum := sha256.Sum256(body)
 	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
@@ -68,7 +68,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// sendFile sends a download: HTML or SVG could contain scripts. Safe images are shown.
+// sendFile sends a download, except for safe images: HTML or SVG could contain scripts.
 func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	if page.Private && x.session.role != admin {
 		return errRole

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Sparkline size in SVG units; it is stretched.
 const lineWidth, lineHeight = 200.0, 32.0
 
 func (r *renderer) stats(b *service.Stats) {

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Chart size in SVG units.
 const (
 	chartWidth, chartHeight = 600.0, 160.0
 	chartLeft, chartBottom  = 60.0, 20.0
@@ -28,7 +27,7 @@ func (r *renderer) charts(b *service.Charts) {
 	r.close("div")
 }
 
-// chart renders an SVG for use without scripts, labeled with the latest and greatest values for screen readers.
+// chart renders an SVG without scripts, labeled with the latest and greatest values for screen readers.
 func (r *renderer) chart(c *service.Chart) {
 	most := 0.0
 	for _, s := range c.Series {
@@ -78,7 +77,7 @@ func (r *renderer) chart(c *service.Chart) {
 	r.close("ul", "figure")
 }
 
-// formatTime includes the day if the chart is longer than longDay.
+// formatTime includes the day for charts longer than longDay.
 func formatTime(t, first, last time.Time) string {
 	layout := "15:04"
 	if last.Sub(first) > longDay {
@@ -112,7 +111,7 @@ func line(c *service.Chart, values []float64, top float64) string {
 	return b.String()
 }
 
-// plotData returns the chart as JSON, with six significant digits.
+// plotData returns JSON with six significant digits.
 func plotData(c *service.Chart, top float64) string {
 	number := func(v float64) json.RawMessage {
 		if math.IsNaN(v) {
@@ -124,7 +123,7 @@ func plotData(c *service.Chart, top float64) string {
 		Title  string              `json:"title"`
 		Unit   string              `json:"unit"`
 		Top    float64             `json:"top"`
-		Times  []float64           `json:"times"` // seconds since 1970
+		Times  []float64           `json:"times"` // Unix seconds
 		Names  []string            `json:"names"`
 		Values [][]json.RawMessage `json:"values"`
 	}{Title: c.Title, Unit: c.Unit, Top: top}

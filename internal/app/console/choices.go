@@ -73,7 +73,7 @@ func (r *renderer) choices(kind string) *service.Choices {
 	return found
 }
 
-// choose sets a field's choices and returns its value. A single choice is preselected if the field is required.
+// choose sets a field's choices and returns its value. A required field's single choice is preselected.
 func (r *renderer) choose(f service.Field, value string) (service.Field, string) {
 	found := r.choices(f.Kind)
 	if found == nil {
@@ -177,7 +177,7 @@ func (x *exchange) sendChoices() error {
 	i := slices.IndexFunc(x.Sections, func(s Section) bool { return s.Name == at.Get("in") })
 	before, prefix := "", strings.TrimSpace(at.Get(at.Get("field")))
 	if cut := strings.LastIndexByte(prefix, ' ') + 1; at.Get("many") != "" {
-		before, prefix = prefix[:cut], prefix[cut:] // the last word is incomplete
+		before, prefix = prefix[:cut], prefix[cut:]
 	}
 	if i < 0 || x.Sections[i].Choose == nil || x.r.Method == http.MethodPost || len(prefix) > longestQuery {
 		return errPage
@@ -194,8 +194,7 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns things by name prefix, search hits first. Not every list supports prefixes, and a database may be
-// down; then there are fewer suggestions.
+// beginning returns things by name prefix, search hits first. Without prefix support or a database it returns fewer.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)

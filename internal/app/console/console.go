@@ -1,5 +1,5 @@
-// Package console serves the operator console on the admin listener, under /console/. It provides what all pages
-// share (sign-in, sessions, CSRF tokens, layout, tables, forms, charts, the change log) and knows no service:
+// Package console serves the operator console on the admin listener, under /console/. It provides everything that
+// pages share (sign-in, sessions, CSRF tokens, layout, tables, forms, charts, the change log) and knows no service:
 // services contribute pages as values of package service.
 package console
 
@@ -26,7 +26,7 @@ import (
 // Prefix is the root of all console paths.
 const Prefix = "/console/"
 
-// Section is the server's section, whose Name is "", or a service's.
+// Section is a service, or the server (Name "").
 type Section struct {
 	Name string // in paths
 	service.Console
@@ -42,14 +42,14 @@ type Options struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
 	Resolver    *web.Resolver
-	IsNear      func(netip.Addr) bool // more addresses that need no TLS, besides this machine's; nil: none
+	IsNear      func(netip.Addr) bool // addresses that need no TLS, besides this machine's; may be nil
 	AdminToken  string
 	ViewerToken string                 // read-only role, until SetViewerToken; "": disabled
 	OwnHost     func(host string) bool // allowed Host headers without a proxy
-	Sections    []Section              // the server's section is first
+	Sections    []Section              // the server's section first
 	Disabled    []string
 	Version     string
-	Changes     Recorder // nil: nobody records changes
+	Changes     Recorder // may be nil
 }
 
 // Console serves the pages of all services.
@@ -57,7 +57,7 @@ type Console struct {
 	Options
 	sessions *sessions
 	attempts *rate.Buckets
-	viewer   atomic.Pointer[string] // the viewer token
+	viewer   atomic.Pointer[string]
 }
 
 // attemptLimit limits wrong tokens per address and per IPv6 network.
@@ -74,7 +74,7 @@ func New(o Options) (*Console, error) {
 	return c, nil
 }
 
-// SetViewerToken replaces the viewer token and ends its sessions.
+// SetViewerToken also ends the old token's sessions.
 func (c *Console) SetViewerToken(token string) {
 	if former := c.viewer.Swap(&token); *former != token {
 		c.sessions.end(func(s *session) bool { return s.role == viewer })
@@ -100,7 +100,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	origin  web.Origin
-	session session // zero before the sign-in
+	session session // zero before sign-in
 }
 
 func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
@@ -153,7 +153,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return nil
 }
 
-// ErrHost rejects requests with another server's Host header.
+// ErrHost rejects another server's Host header.
 var ErrHost = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
 
 var (
@@ -188,7 +188,7 @@ func (x *exchange) checkConnection() error {
 	return errConnection
 }
 
-// checkOrigin refuses changes that another site sends.
+// checkOrigin rejects changes from other sites.
 func (x *exchange) checkOrigin() error {
 	if site := x.r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return errOrigin
@@ -207,7 +207,6 @@ func (x *exchange) cookieName() string {
 	return "holdfast-console"
 }
 
-// setCookie sets the session cookie; "" deletes it.
 func (x *exchange) setCookie(value string) {
 	cookie := &http.Cookie{ //nolint:gosec // Secure is set over TLS; connections from this machine have no TLS
 		Name: x.cookieName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -219,7 +218,7 @@ func (x *exchange) setCookie(value string) {
 	http.SetCookie(x.w, cookie)
 }
 
-// resume finds the request's session. Only pages show its notice, not pictures.
+// resume shows the session's notice only on pages, not on pictures.
 func (x *exchange) resume() (ok bool) {
 	cookie, err := x.r.Cookie(x.cookieName())
 	if err != nil {
@@ -307,7 +306,7 @@ func (x *exchange) followLink(link, network string) error {
 	if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
 		return x.begin(admin, network, "")
 	}
-	if x.resume() { // the operator reuses the link
+	if x.resume() {
 		return x.redirect(Prefix)
 	}
 	x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
@@ -460,7 +459,6 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, view *servi
 	return x.sendView(status(f.err), shown{section, page, view, back, f})
 }
 
-// failure is a failed action or check, for showing its form again.
 type failure struct {
 	action string
 	err    error

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// search renders a search form. Phones show a form with several fields after a tap.
 func (r *renderer) search(t *service.Search) {
 	if len(t.Fields) > 1 {
 		open := ""

@@ -26,7 +26,7 @@ const (
 
 var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
-// readForm reads a form without files. It holds the body twice: raw and decoded.
+// readForm holds the body twice: raw and decoded.
 func (x *exchange) readForm(limit int64) error {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errForm
@@ -64,7 +64,7 @@ const (
 	maxFields = 50
 	maxField  = 64 << 10 // bytes per non-file field
 
-	maxUploadFields = 512 << 10 // bytes for all non-file fields, including a file buffer
+	maxUploadFields = 512 << 10 // all non-file fields, including a file buffer
 )
 
 // readUpload reads the fields before the first file and checks the CSRF token. The action reads the files.
@@ -93,7 +93,7 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	for n, size := 0, 0; first == nil; n++ {
 		part, file, err := next()
 		if errors.Is(err, io.EOF) {
-			break // the operator chose no file
+			break
 		} else if err != nil || n == maxFields {
 			return errForm
 		}

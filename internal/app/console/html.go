@@ -8,12 +8,12 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// page builds HTML. It always escapes text and attribute values, and makes invisible characters visible
-// (service.Printable); element and attribute names are constants. html/template would defeat dead-code elimination
-// and grow the binary by half.
+// page builds HTML. It escapes text and attribute values, and makes invisible characters visible (service.Printable);
+// element and attribute names are constants. html/template would defeat dead-code elimination and grow the binary by
+// half.
 type page struct{ strings.Builder }
 
-// open writes a start tag. attrs are name-value pairs; name? is a boolean attribute, omitted if its value is "".
+// attrs are name-value pairs; name? is a boolean attribute, omitted if its value is "".
 func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('<')
 	p.WriteString(name)
@@ -35,7 +35,7 @@ func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('>')
 }
 
-// exactAttrs are attributes with machine-readable values.
+// exactAttrs have machine-readable values.
 var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-post", "hx-headers"}
 
 func (p *page) close(names ...string) {

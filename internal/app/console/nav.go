@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// header writes the sidebar. On phones a button opens it.
+// On phones a button opens the sidebar.
 func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.open("header", "class", "side")
 	p.open("div", "class", "brand")
@@ -38,7 +38,7 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.close("form", "div", "header")
 }
 
-// searchForm writes the search box. The script focuses it on slash; htmx shows suggestions.
+// The script focuses the search box on slash; htmx shows suggestions.
 func (p *page) searchForm(value string) {
 	p.open("form", "method", "get", "action", Prefix+searchPath, "class", "find", "role", "search")
 	p.icon("search")
@@ -134,7 +134,7 @@ func (s *Section) first() *service.Page {
 	return everyday[0]
 }
 
-// listed returns a page's navigation entry: itself, its nearest ancestor, or the page with its noun. It may be nil.
+// listed returns a page's navigation entry: itself, its nearest ancestor, or the page with its noun, or nil.
 func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	if at.Listed {
 		return at

@@ -16,10 +16,8 @@ type problem struct {
 	err  error
 }
 
-// Error implements error.
 func (p *problem) Error() string { return p.err.Error() }
 
-// Unwrap returns the error itself.
 func (p *problem) Unwrap() error { return p.err }
 
 func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {

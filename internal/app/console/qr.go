@@ -13,11 +13,11 @@ import (
 // quiet is the required QR code margin in modules.
 const quiet = 4
 
-// qr renders a QR code as SVG, one rectangle per run of dark modules.
+// qr renders SVG with a rectangle per run of dark modules.
 func (r *renderer) qr(b *service.QR) {
 	code, err := qr.Encode(b.Text, qr.L, qr.Unicode)
 	if err != nil {
-		return // the text is too long
+		return // too long
 	}
 	size := code.Bounds().Dx()
 	dark := func(x, y int) bool { return x < size && color.GrayModel.Convert(code.At(x, y)).(color.Gray).Y < 128 }

@@ -22,16 +22,16 @@ type renderer struct {
 	values  url.Values
 	failed  *failure
 	ids     int
-	blocks  int // that were rendered
+	blocks  int
 	tables  int
 	forms   []string
-	focus   bool              // focus the next field, because its form failed, or the next invalid field
-	wrong   map[string]string // error messages by field name
+	focus   bool // focus the next field, because its form failed, or the next invalid field
+	wrong   map[string]string
 	part    part
 
 	asked  asked
 	found  map[string]*service.Choices
-	silent bool // choices failed
+	silent bool
 }
 
 func (r *renderer) newID() string {
@@ -137,13 +137,11 @@ func (r *renderer) self(keep []string, changed ...string) string {
 	return to
 }
 
-// mostWrapped limits a table's wrapping columns.
 const mostWrapped = 7
 
 // fewRows is the row count below which phones show no sort control.
 const fewRows = 4
 
-// table renders a table with its search, its orders and the link to its next page.
 func (r *renderer) table(t *service.Table) {
 	r.heading(t.Title)
 	order := r.orderOf(t)
@@ -207,7 +205,6 @@ func (r *renderer) empty(t *service.Table) {
 	r.close("div")
 }
 
-// cell shortens long IDs in tables.
 func (r *renderer) cell(c *service.Cell, isShort bool) {
 	switch {
 	case c.Thumb != "":
@@ -422,7 +419,7 @@ func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Ac
 // editorLines is the minimum height of a form's main text area, with a check result below it.
 const editorLines = 16
 
-// check renders the element in which htmx shows live validation results. Outdated answers are dropped.
+// htmx shows live validation results and drops outdated answers.
 func (r *renderer) check(to string) {
 	r.open("div", "class", "check", "role", "status", "hx-post", to, "hx-trigger", "input delay:300ms from:closest form", "hx-sync", "this:replace")
 	r.close("div")
@@ -460,11 +457,11 @@ func keeps(values url.Values, keep map[string]string) bool {
 	return true
 }
 
-// field renders an input with its label. typed is the input of a failed form.
+// typed is a failed form's input.
 func (r *renderer) field(f *service.Field, typed url.Values) {
 	id, value := r.newID(), f.Value
 	if typed != nil && !f.Secret {
-		value = strings.Join(typed[f.Name], " ") // check boxes
+		value = strings.Join(typed[f.Name], " ")
 	}
 	if f.Kind != "" {
 		var chosen service.Field

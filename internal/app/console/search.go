@@ -15,7 +15,7 @@ import (
 const searchPath = "search"
 
 const (
-	searchTime   = 2 * time.Second // how long a search waits for the services
+	searchTime   = 2 * time.Second // for all services
 	longestQuery = 1024            // bytes: the longest object name
 	suggestions  = 8               // hits below the search field
 )
@@ -91,7 +91,7 @@ func pagesNamed(s *Section, query string) (hits []service.Hit) {
 
 type group struct {
 	title string
-	hits  []service.Link // to addresses
+	hits  []service.Link
 }
 
 func (x *exchange) suggest() error {
@@ -104,7 +104,7 @@ func (x *exchange) suggest() error {
 	return nil
 }
 
-// groups returns as many hits as are shown, pages first. A failed service has none.
+// groups returns as many hits as are shown, pages first. Failed services are omitted.
 func (c *Console) groups(ctx context.Context, query string) []group {
 	pages, others := group{title: "Pages"}, []group(nil)
 	for i, found := range c.search(ctx, query) {

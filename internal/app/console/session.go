@@ -24,7 +24,7 @@ type role string
 
 const (
 	admin  role = "admin"
-	viewer role = "viewer" // may change nothing
+	viewer role = "viewer"
 )
 
 // session is a signed-in operator. Sessions are in memory and end with the server.
@@ -32,7 +32,7 @@ type session struct {
 	id      int // in the log
 	role    role
 	csrf    string
-	address string // from which the operator signed in
+	address string // signed in from here
 	began   time.Time
 	used    time.Time
 	notice  string // last action's result, shown once
@@ -76,7 +76,7 @@ func (all *sessions) begin(r role, address string) (cookie string, s session) {
 	return cookie, *begun
 }
 
-// prune ends expired sessions. The caller holds the lock.
+// The caller of prune holds the lock.
 func (all *sessions) prune(now time.Time) {
 	for hash, s := range all.byHash {
 		if now.Sub(s.used) >= idleLife || now.Sub(s.began) >= longestLife {
@@ -146,7 +146,6 @@ func (all *sessions) newLink() string {
 	return all.link
 }
 
-// takeLink consumes the one-time link if the token matches.
 func (all *sessions) takeLink(token string) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// order sorts a table with all its rows by a column, or -1. Paged lists use their indexes instead
-// (service.Column.Sort).
+// order sorts a complete table by a column, or -1. Paged lists use their indexes instead (service.Column.Sort).
 type order struct {
 	column     int
 	descends   bool
@@ -40,14 +39,14 @@ func (r *renderer) orderOf(t *service.Table) *order {
 	return o
 }
 
-// isSortable reports whether a column has sortable values, unlike buttons and identical links.
+// isSortable is false for buttons and identical links.
 func isSortable(t *service.Table, column int) bool {
 	return t.Columns[column].Title != "" && !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool {
 		return column >= len(row) || len(row[column].Forms) > 0
 	}) && slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[column].Text != t.Columns[column].Title })
 }
 
-// sorted sorts stably, rows without a value last.
+// sorted sorts stably, empty values last.
 func (o *order) sorted(t *service.Table) *service.Table {
 	if o == nil || o.column < 0 {
 		return t
@@ -94,7 +93,7 @@ func boolOrder(one, other bool) int {
 	return 1
 }
 
-// severity orders states, the worst last.
+// severity ends with the worst state.
 var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
 
 // comparison compares times, numbers with units if all values are numbers, or else states and texts.

@@ -45,8 +45,7 @@ func direction(descends bool) string {
 	return "ascending"
 }
 
-// ownOrder returns the link for one of the list's own orders, and how the table is sorted. Natural order is
-// descending.
+// ownOrder returns a link for one of the list's own orders, and how the table is sorted. Natural order is descending.
 func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) (to, sorted string) {
 	if c.Sort == "" {
 		return "", ""
@@ -68,19 +67,19 @@ func classOf(c *service.Column) string {
 	return ""
 }
 
-// The place of a column's cells in a row on phones, as a CSS class.
+// A column's place in a row on phones, as a CSS class.
 const (
-	asName    = "name"    // the first line
+	asName    = "name"    // first line
 	asState   = "status"  // end of the first line
-	asLine    = "line"    // the second line
+	asLine    = "line"    // second line
 	asLabeled = "line of" // second line, labeled with the column title
-	asRest    = "rest"    // shown after a tap
-	asActions = "act"     // after a tap; on wide screens in a menu if there are many
+	asRest    = "rest"    // after a tap
+	asActions = "act"     // after a tap; on wide screens, many are in a menu
 )
 
 const (
 	lineChars  = 44 // second line, in characters
-	mostInMenu = 2  // buttons that are not in a menu on large screens
+	mostInMenu = 2  // buttons; more are in a menu on large screens
 )
 
 func partsOf(t *service.Table) []string {
@@ -199,7 +198,7 @@ func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, gro
 		if i < len(t.Columns) {
 			part, class, label = parts[i], classOf(&t.Columns[i]), t.Columns[i].Title
 		}
-		if isNone(&row[i]) && part != asName && part != asActions { // phones leave it out
+		if isNone(&row[i]) && part != asName && part != asActions { // phones omit it
 			part += " none"
 		}
 		if row[i].Text == label { // such as a link to a list
@@ -225,7 +224,7 @@ func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, gro
 	}
 }
 
-// toggle renders the button that expands a row. The style sheet expands it, because the details span several cells.
+// The style sheet expands the row, because the details span several cells.
 func (r *renderer) toggle(label, group string, isOpen bool) {
 	open := ""
 	if isOpen {

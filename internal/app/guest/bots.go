@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/obs"
 )
 
-// openBots returns the bot scorer, or nil if it is disabled.
 func (s *Guest) openBots(p *parts, st bots.Store, hasher *guest.Hasher, m *obs.Metrics) (*bots.Service, error) {
 	c := s.cfg.Bots
 	evaluated := countEvaluations(m)

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/guest/catalogue/upstream"
 )
 
-// openCatalogue returns the configured hotel catalogue and the fetcher for other profiles.
 func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	if s.demo() {
 		return builtin.New(), nil
@@ -22,7 +21,6 @@ func (s *Guest) openCatalogue() (catalogue.Source, catalogue.Fetcher) {
 	return client, client
 }
 
-// upstreams returns the profile's upstreams, including those without a URL.
 func (c *Config) upstreams() []guest.Upstream {
 	if c.Profile == guest.Hotel.Name {
 		return c.Upstreams.Hotel()
@@ -32,7 +30,6 @@ func (c *Config) upstreams() []guest.Upstream {
 
 const whatCatalogue = "guest catalogue"
 
-// probeCatalogue checks the upstreams for `holdfast check`.
 func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 	if s.demo() {
 		return []service.Finding{{State: service.OK, What: whatCatalogue, Says: "the built-in catalogue of invented hotels"}}
@@ -47,7 +44,7 @@ func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
-// probeUpstream checks one service: any answer except a server error will do.
+// probeUpstream accepts any answer except a server error.
 func probeUpstream(ctx context.Context, u guest.Upstream, setting string) service.Finding {
 	f := service.Finding{State: service.OK, What: whatCatalogue, Says: u.Name + " at " + u.URL}
 	if u.URL == "" {

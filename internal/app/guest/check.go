@@ -17,7 +17,6 @@ import (
 
 const whatHot = "guest hot state"
 
-// probe runs the parts of `holdfast check` beyond the database: Redis, the catalogue, and the brokers for events.
 func (s *Guest) probe(ctx context.Context) []service.Finding {
 	return slices.Concat(s.probeHot(ctx), s.probeCatalogue(ctx), s.probeEvents(ctx))
 }

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns help for the commands, all of which are operations.
 func (s *Guest) commands(*service.Shell) []*cobra.Command {
 	return []*cobra.Command{{Use: Name, Short: "Manage guests: handoff keys, service tokens, tenants, events, old data, sessions"}}
 }

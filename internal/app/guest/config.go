@@ -45,7 +45,7 @@ type Config struct {
 	NestErrors bool        `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
 
-	isPublic bool // off unless explicitly enabled, because other machines reach the server
+	isPublic bool // other machines reach the server: off unless explicitly enabled
 }
 
 const (

@@ -13,10 +13,9 @@ import (
 // consoleRows limits the wishlist entries shown.
 const consoleRows = 100
 
-// counts are the database counts. Sessions without a wishlist exist only in hot state.
+// Sessions without a wishlist exist only in hot state.
 var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_seen"}, {Of: "handoff", Table: "bff_consumer_handoff_replay_log"}}
 
-// console returns the console pages that are not operations.
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guests", Icon: "hotel", Everyday: []string{"sessions", "keys", "tenants", "dead-letters"}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
 		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
@@ -51,7 +50,7 @@ func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
 	return u.List, err
 }
 
-// findSession shows a cookie's session. The cookie is not logged.
+// The cookie is not logged.
 func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	cookie := strings.TrimSpace(r.Value("cookie"))
 	if _, value, ok := strings.Cut(cookie, "="); ok {
@@ -106,7 +105,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	return o, nil
 }
 
-// wishTable shows the first wishlist entries. It includes the guest's notes only if the cookie was given.
+// wishTable shows the first wishlist entries, with the guest's notes only if the cookie was given.
 func (s *Guest) wishTable(ctx context.Context, id guest.ID, notes bool) (*service.Table, error) {
 	wishes, err := s.opened.guests.Wishes(ctx, id, nil, consoleRows)
 	if err != nil {

@@ -39,7 +39,6 @@ func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []dea
 	return all, err
 }
 
-// deadDetail adds the fields omitted from lists.
 type deadDetail struct {
 	Headers json.RawMessage `json:"headers" text:"Headers"`
 	deadOutput
@@ -53,7 +52,6 @@ func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err 
 	return deadDetail{e.Headers, outputOfDead(&e)}, nil
 }
 
-// deadLetters finds set-aside events by ID.
 func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
 	former := func(flag string, value bool, verb string) []operate.Former {
 		return []operate.Former{{Words: "guest dead-letters " + verb, Flag: flag, Value: value}}
@@ -76,7 +74,6 @@ func (s *Guest) outboxOfDead(context.Context, operate.None) (outbox.Dead, error)
 	return p.outbox, nil
 }
 
-// findDead returns the set-aside event named by in.
 func (s *Guest) findDead(ctx context.Context, in eventInput) (outbox.ID, error) {
 	p, err := s.parts()
 	if err != nil {

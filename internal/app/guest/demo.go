@@ -69,7 +69,6 @@ type shownSink struct {
 	clock clock.Clock
 }
 
-// Publish implements outbox.Sink.
 func (s shownSink) Publish(ctx context.Context, events []outbox.Event) error {
 	err := s.Sink.Publish(ctx, events)
 	if err != nil {

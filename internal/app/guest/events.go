@@ -28,7 +28,6 @@ func newEvents(cfg Events, source string) *events {
 	return &events{cfg: cfg, source: source, waker: outbox.NewWaker(), memory: memory.New()}
 }
 
-// start starts the relay and receives events.
 func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, receive receiver) (end func() error, err error) {
 	endReceiving, err := e.startReceiving(ctx, d, receive)
 	if err != nil {

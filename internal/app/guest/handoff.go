@@ -27,7 +27,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// handoffParts serves handoffs.
 type handoffParts struct {
 	*handoffs.Service
 	Keys     *handoffs.Keys
@@ -72,7 +71,6 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 	return h, nil
 }
 
-// mount serves the booking sites.
 func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	receiver := &httpapi.Receiver{Handoffs: h.Service, Tokens: h.tokens, Clock: h.deps.Clock, Count: countConsumes(m)}
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
@@ -80,7 +78,7 @@ func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	}}
 }
 
-// tokenKeys derives the service token keys from the secrets. The first key signs.
+// The first service token key signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "guest")
 	if err != nil {

@@ -21,7 +21,7 @@ type hot struct {
 // localMemory is the size of the fallback.
 const localMemory = 16 << 20
 
-// openHot opens the configured hot state. Redis may be unavailable.
+// Redis may be unavailable.
 func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	if s.cfg.Hot == hotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
@@ -55,7 +55,7 @@ func (h *hot) caches() (bytes, most int64) {
 	return bytes, most
 }
 
-// run removes expired entries from memory until ctx ends.
+// run removes expired entries until ctx ends.
 func (h *hot) run(ctx context.Context) {
 	if h.memory != nil {
 		h.memory.Run(ctx)

@@ -31,7 +31,6 @@ func (s *Guest) jobOperations() []operate.Operation {
 
 type rowCount int
 
-// String returns the number for people.
 func (n rowCount) String() string {
 	text := strconv.Itoa(int(n))
 	if n == retention.MaxCount {
@@ -77,7 +76,6 @@ type jobRun struct {
 	Deleted *int          `json:"deleted,omitempty" least:"0" doc:"rows that it has deleted"`
 }
 
-// Notice implements operate.Changed.
 func (r jobRun) Notice() string {
 	switch {
 	case r.Old != nil && *r.Old == 1:
@@ -101,7 +99,7 @@ func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progre
 	return s.run(ctx, job, in.dryRun, progress)
 }
 
-// run runs a job. After an error, the result counts the rows deleted so far.
+// After an error, the result counts the rows deleted so far.
 func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress operate.Progress) (jobRun, error) {
 	var old retention.Old
 	if in.DryRun || progress != nil {
@@ -122,7 +120,6 @@ type jobRuns struct {
 	Jobs []jobRun `json:"jobs"`
 }
 
-// Notice implements operate.Changed.
 func (r jobRuns) Notice() string {
 	lines := make([]string, len(r.Jobs))
 	for i, one := range r.Jobs {

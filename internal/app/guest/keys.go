@@ -74,7 +74,7 @@ type keyInput struct {
 	Key string `subject:"key" doc:"key ID"`
 }
 
-// keyOutput is a key without its secret.
+// keyOutput omits the secret.
 type keyOutput struct {
 	ID        string            `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
 	State     handoffs.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`
@@ -87,10 +87,8 @@ func outputOf(k handoffs.Key) keyOutput {
 	return keyOutput{k.ID, k.State, k.NotBefore, k.NotAfter, k.Retired}
 }
 
-// Notice implements operate.Changed.
 func (k keyOutput) Notice() string { return fmt.Sprintf("key %s is %s", k.ID, k.State) }
 
-// Offers reports whether an operation makes sense for the key.
 func (k keyOutput) Offers(verb string) bool {
 	return k.State == handoffs.KeyVerifyOnly || k.State == handoffs.KeyActive && verb == "revoke"
 }
@@ -118,7 +116,6 @@ func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs
 	}
 }
 
-// onKeys returns an operation on the whole ring.
 func (s *Guest) onKeys(do func(*handoffs.Keys, context.Context) (handoffs.Key, error)) func(context.Context, operate.None) (keyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
 		h, err := s.ready()

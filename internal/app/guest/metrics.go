@@ -25,7 +25,6 @@ func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 	return func(v bots.Verdict, a bots.Action) { evaluations.WithLabelValues(string(v), string(a)).Inc() }
 }
 
-// observeCatalogue sets the metrics for caches and upstreams in o.
 func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.Options) {
 	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
 	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
@@ -47,7 +46,7 @@ func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.O
 	}
 }
 
-// observe registers metrics, and returns a counter for operations that continued without hot state.
+// observe also returns a counter for operations that continued without hot state.
 func (h *hot) observe(m *obs.Metrics) func(what string) {
 	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Operations of guests that continued without hot state, because it was unavailable.", "operation")
 	for _, what := range guest.Degradations {

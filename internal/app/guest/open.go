@@ -1,5 +1,5 @@
-// Package guest implements service.Service for the guest service: its configuration, commands, console pages, metrics
-// and background work.
+// Package guest implements service.Service for the guest service: configuration, commands, console pages, metrics and
+// background work.
 package guest
 
 import (

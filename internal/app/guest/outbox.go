@@ -39,7 +39,6 @@ func outputOfEvent(e *outbox.Event) eventOutput {
 	return eventOutput{e.Name, e.Topic, e.Owner, e.Key, e.Class, e.At, e.Payload}
 }
 
-// waitingOutput is an unpublished event.
 type waitingOutput struct {
 	eventOutput
 	Attempts int       `json:"attempts" title:"Attempts" least:"0"`
@@ -64,7 +63,6 @@ func (s *Guest) listWaiting(ctx context.Context, in operate.Page[int64]) (all []
 	return all, err
 }
 
-// backlogOutput counts unpublished events.
 type backlogOutput struct {
 	Events int       `json:"events" least:"0" doc:"all events that wait; 100000: or more"`
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -112,7 +110,6 @@ func (s *Guest) showWaiting(ctx context.Context, in eventInput) (d waitingDetail
 // shownBacklog is the maximum count in the console overview.
 const shownBacklog = 100
 
-// backlogs counts unpublished events for the console overview.
 func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
 	waiting, err := s.opened.outbox.ListWaiting(ctx, 0, shownBacklog)
 	if err != nil {

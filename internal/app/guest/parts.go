@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// parts are the service's open parts, which share a database and hot state.
+// parts share a database and hot state.
 type parts struct {
 	outbox   outbox.Retaining
 	hot      *hot
@@ -37,7 +37,6 @@ type parts struct {
 	deleted func(begun time.Time, services ...string) (service.Deleted, error)
 }
 
-// newParts returns all parts except handoffs.
 func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics)}
 	var fetcher catalogue.Fetcher
@@ -77,7 +76,6 @@ func (p *parts) reload(next service.Config, _ time.Duration) {
 	}
 }
 
-// limits returns the rate limits, or nil if disabled.
 func (c *Config) limits() guest.Limits {
 	if !c.RateLimits {
 		return nil
@@ -87,7 +85,7 @@ func (c *Config) limits() guest.Limits {
 
 func kept(c *Config) retention.Kept { return retention.Kept{Events: c.Keep, Audit: c.KeepAudit} }
 
-// start starts background work. Its result first calls stop, which ends other work.
+// start's result first calls stop, which ends other work.
 func (p *parts) start(ctx context.Context, stop func() error) func() error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup

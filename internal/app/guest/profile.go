@@ -42,7 +42,7 @@ var (
 	eventPrefix = regexp.MustCompile(`^(?:[a-zA-Z0-9_-]+\.)+$`)
 )
 
-// maxMaxQuantity is the limit of the database column.
+// maxMaxQuantity is the database column's limit.
 const maxMaxQuantity = 1 << 30
 
 func defaultProfiles() Profiles { return Profiles{Profile: guest.Hotel.Name} }
@@ -104,17 +104,16 @@ func (c *Profiles) profile() *guest.Profile {
 	return profile
 }
 
-// users returns the user token verifier, or nil if sign-in is disabled.
+// users returns nil if sign-in is disabled.
 func (c *Profiles) users() guest.Users {
 	texts := c.Profiles[c.Profile].UserKeys
 	keys, err := httpapi.NewUserKeys(texts)
-	if err != nil || len(texts) == 0 { // already validated by Check
+	if err != nil || len(texts) == 0 {
 		return nil
 	}
 	return keys
 }
 
-// source returns the event source.
 func (c *Profiles) source(general string) string {
 	return cmp.Or(c.Profiles[c.Profile].EventSource, general)
 }

@@ -21,7 +21,6 @@ import (
 // receiver applies a received event. On an error the event is redelivered, unless the error is errcode.Invalid.
 type receiver func(context.Context, inbox.Event) (inbox.Result, error)
 
-// startReceiving receives tenant events from the broker, if configured.
 func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive receiver) (end func() error, err error) {
 	if e.cfg.Receive == "" {
 		return func() error { return nil }, nil
@@ -45,7 +44,7 @@ const pauseReceiving = time.Second
 
 type subscription struct{ topic, name string }
 
-// subscribe receives events until ctx ends. It creates the subscription, again if the broker loses it.
+// subscribe receives events until ctx ends. It recreates the subscription if the broker loses it.
 func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.Logger, receive receiver) {
 	for ctx.Err() == nil {
 		err := b.Ensure(ctx, s.topic, s.name)
@@ -59,7 +58,6 @@ func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.L
 	}
 }
 
-// deliver applies an event and acknowledges it.
 func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive receiver) {
 	_, err := receive(ctx, toInbox(&m.Event))
 	switch {
@@ -74,7 +72,7 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	}
 }
 
-// parseEvent reads a pushed event, in structured mode if headers is nil.
+// headers is nil in structured mode.
 func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	var e broker.Event
 	var err error
@@ -89,7 +87,6 @@ func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	return toInbox(&e), err
 }
 
-// mountEvents serves event push on the internal listener.
 func mountEvents(h *httpapi.EventReceiver) service.Mount {
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/events"}, Mount: web.Mount{
 		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents, Routes: httpapi.EventRoutes()},

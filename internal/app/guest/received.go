@@ -49,7 +49,6 @@ func (s *Guest) refusalOperations() []operate.Operation {
 	}, s.listRefusals)}
 }
 
-// refusalOutput counts refused attempts to consume a handoff, per reason.
 type refusalOutput struct {
 	Handoff  guest.ID  `json:"handoffId" title:"Handoff" example:"bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Reason   string    `json:"reason" title:"Reason" doc:"handoff-consumed: it was consumed by another attempt" example:"handoff-consumed"`

@@ -66,7 +66,6 @@ type replayInput struct {
 	DryRun bool   `flag:"dry-run" doc:"count the events, and publish nothing"`
 }
 
-// Check validates the input.
 func (in replayInput) Check() error {
 	_, err := in.span()
 	return err
@@ -74,7 +73,7 @@ func (in replayInput) Check() error {
 
 // span selects the events to replay.
 type span struct {
-	from, to time.Time // to is exclusive; zero means no limit
+	from, to time.Time // to is exclusive; zero: no limit
 	sequence int64
 }
 
@@ -106,7 +105,6 @@ type replayed struct {
 	KeptAudit time.Time `json:"auditKeptSince" doc:"audit events that were published before this time are deleted"`
 }
 
-// Notice implements operate.Changed.
 func (r replayed) Notice() string {
 	text := ""
 	switch {
@@ -118,10 +116,10 @@ func (r replayed) Notice() string {
 	return fmt.Sprintf("%s; events are kept since %s, audit events since %s", text, r.Kept.Format(time.DateTime), r.KeptAudit.Format(time.DateTime))
 }
 
-// replayStep is how many events are read and queued per transaction.
+// replayStep is in events per transaction.
 const replayStep = 2000
 
-// replay requeues published events in steps. After an error, the result counts the events queued so far.
+// After an error, the result counts the events queued so far.
 func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Progress) (r replayed, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -163,7 +161,6 @@ func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Pro
 	}
 }
 
-// names returns the names of a page's events to replay.
 func (v span) names(page []outbox.PublishedEvent, kind, prefix string) (names []string) {
 	for i := range page {
 		e := &page[i]

@@ -28,7 +28,7 @@ func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, 
 	return hits, nil
 }
 
-// showSession shows a session's database content without the guest's notes, which require the cookie.
+// showSession omits the guest's notes, which require the cookie.
 func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	id, ok := guest.ParseID(guest.SessionPrefix, r.Value("session"))
 	if !ok {
@@ -47,7 +47,6 @@ func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*servi
 	}}, nil
 }
 
-// openSession redirects to a session's page.
 func (s *Guest) openSession(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	id := strings.TrimSpace(r.Value("session"))
 	if _, ok := guest.ParseID(guest.SessionPrefix, id); !ok {

@@ -26,7 +26,6 @@ type sessionInput struct {
 	Session string `subject:"session" doc:"ID of the session" schema:"SessionID"`
 }
 
-// Check rejects invalid session IDs.
 func (in sessionInput) Check() error {
 	if _, ok := guest.ParseID(guest.SessionPrefix, in.Session); !ok {
 		return &operate.InputError{Input: "session", Reason: "expected gms_ and a ULID"}
@@ -34,10 +33,8 @@ func (in sessionInput) Check() error {
 	return nil
 }
 
-// lines are printed on separate lines.
 type lines []string
 
-// String returns the lines for people.
 func (l lines) String() string {
 	if len(l) == 0 {
 		return "none"
@@ -45,7 +42,6 @@ func (l lines) String() string {
 	return strings.Join(l, "; ")
 }
 
-// eraseOutput counts a session's erased and kept rows.
 type eraseOutput struct {
 	Wishes    int   `json:"wishes" title:"Wishes" least:"0"`
 	Handoffs  int   `json:"handoffs" title:"Handoffs" least:"0"`
@@ -59,7 +55,6 @@ type eraseOutput struct {
 	note string
 }
 
-// Notice implements operate.Changed: the numbers are shown.
 func (e eraseOutput) Notice() string { return "" }
 
 // Note lists data that a command cannot delete.
@@ -74,7 +69,7 @@ func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput,
 	if err != nil {
 		return eraseOutput{}, err
 	}
-	id, _ := guest.ParseID(guest.SessionPrefix, in.Session) // already validated by Erase
+	id, _ := guest.ParseID(guest.SessionPrefix, in.Session)
 	still, err := p.deleted(id.Begun(), Name)
 	if err != nil {
 		return eraseOutput{}, err

@@ -25,7 +25,6 @@ type SiteConfig struct {
 	CookieDomain string   `toml:"cookie_domain" doc:"Domain of the cookie, such as example.com, whose hosts all get it, such as those of server rendering. Empty: only the host of the API gets it."`
 }
 
-// check appends problems with the settings.
 func (c *SiteConfig) check(at string, problems *conf.Problems) {
 	if c.AttributesLimit < 0 || c.AttributesLimit > guest.MaxAttributes {
 		problems.Addf(at+"attributes_limit", "must be from 0 to %d", guest.MaxAttributes)
@@ -57,7 +56,7 @@ var (
 	domainForm = regexp.MustCompile(`^[a-z0-9-]+(?:\.[a-z0-9-]+)+$`)
 )
 
-// isOrigin reports whether s is an origin as sent by browsers. Apps use custom schemes.
+// isOrigin accepts origins as sent by browsers. Apps use custom schemes.
 func isOrigin(s string) bool {
 	return originForm.MatchString(s) && !(strings.HasPrefix(s, "https://") && strings.HasSuffix(s, ":443")) && !(strings.HasPrefix(s, "http://") && strings.HasSuffix(s, ":80"))
 }

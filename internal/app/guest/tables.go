@@ -2,7 +2,7 @@ package guest
 
 import "holdfast/internal/db/rows"
 
-// tables lists the tables of both engines, except relay leases and the key epoch, which belong to one database.
+// Tables of both engines, except relay leases and the key epoch, which belong to one database.
 var tables = []rows.Group{
 	{Owner: 1, Tables: []*rows.Table{
 		{

@@ -31,7 +31,6 @@ func (s *Guest) tenantKeyOperations() []operate.Operation {
 	}
 }
 
-// tenantKeyOutput is an Ed25519 key without its secret.
 type tenantKeyOutput struct {
 	Tenant    string    `json:"tenantId" title:"Tenant" subject:"tenant" example:"33333333-2222-4333-8444-555555555555"`
 	ID        string    `json:"id" title:"Key" subject:"key" example:"20261127-mzxw6ytboi2gk"`
@@ -50,12 +49,10 @@ func outputOfTenantKey(k handoffs.Key) tenantKeyOutput {
 	return tenantKeyOutput{k.Tenant, k.ID, state, k.NotBefore, k.NotAfter, k.Retired, k.Tenant + "/" + k.ID}
 }
 
-// Notice implements operate.Changed.
 func (k tenantKeyOutput) Notice() string {
 	return "key " + k.ID + " of tenant " + k.Tenant + " is " + k.State
 }
 
-// Offers reports whether an operation makes sense for the key.
 func (k tenantKeyOutput) Offers(verb string) bool {
 	return verb == "revoke" && k.State != string(handoffs.KeyRetired) || verb == "rotate" && k.State == string(handoffs.KeyActive)
 }
@@ -64,7 +61,6 @@ type tenantKeysInput struct {
 	operate.Page[string]
 }
 
-// Check rejects page tokens that no page returned.
 func (in tenantKeysInput) Check() error {
 	tenant, _, _ := strings.Cut(in.After, "/")
 	if _, ok := guest.ParseTenant(tenant); !ok && in.After != "" {
@@ -91,7 +87,6 @@ type keyedTenantInput struct {
 	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
 }
 
-// Check rejects invalid tenant IDs.
 func (in keyedTenantInput) Check() error { return tenantInput{Tenant: in.Tenant}.Check() }
 
 func (s *Guest) onTenant(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyedTenantInput) (tenantKeyOutput, error) {

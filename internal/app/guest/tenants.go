@@ -35,7 +35,6 @@ type suspendedInput struct {
 	operate.Page[string]
 }
 
-// Check rejects page tokens that are not tenant IDs.
 func (in suspendedInput) Check() error {
 	if _, ok := guest.ParseTenant(in.After); !ok && in.After != "" {
 		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
@@ -61,7 +60,6 @@ type tenantInput struct {
 	Reason string `flag:"reason" doc:"why; the list shows it"`
 }
 
-// Check rejects invalid tenant IDs.
 func (in tenantInput) Check() error {
 	if _, ok := guest.ParseTenant(in.Tenant); !ok {
 		return &operate.InputError{Input: "tenant", Reason: "expected a UUID, or tnt_ and a ULID"}
@@ -74,7 +72,6 @@ type tenantChanged struct {
 	Suspended bool   `json:"suspended"`
 }
 
-// Notice implements operate.Changed.
 func (t tenantChanged) Notice() string {
 	if t.Suspended {
 		return "tenant " + t.Tenant + " is suspended"
@@ -82,7 +79,6 @@ func (t tenantChanged) Notice() string {
 	return "tenant " + t.Tenant + " is reinstated"
 }
 
-// setTenant returns the operation that suspends or reinstates a tenant.
 func (s *Guest) setTenant(suspended bool) func(context.Context, tenantInput) (tenantChanged, error) {
 	return func(ctx context.Context, in tenantInput) (tenantChanged, error) {
 		p, err := s.parts()

@@ -29,7 +29,6 @@ type tokenInput struct {
 	operate.Lifetime
 }
 
-// Check rejects useless tokens.
 func (in tokenInput) Check() error {
 	if _, err := in.claims(); err != nil {
 		return err
@@ -59,7 +58,7 @@ type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
 }
 
-// Notice implements operate.Changed: the token is shown.
+// The token is shown instead.
 func (tokenOutput) Notice() string { return "" }
 
 func (s *Guest) createToken(_ context.Context, in tokenInput) (out tokenOutput, err error) {

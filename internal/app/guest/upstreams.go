@@ -30,7 +30,6 @@ const (
 
 var parameterName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
-// checkCatalogue appends problems with the criteria and the upstreams.
 func (p *ProfileConfig) checkCatalogue(at string, problems *conf.Problems) {
 	if p.Criteria != "" {
 		if err := guest.CheckSchema([]byte(p.Criteria)); err != nil {
@@ -69,7 +68,7 @@ func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
 	}
 }
 
-// upstreams returns the upstreams ordered by name.
+// upstreams orders them by name.
 func (p *ProfileConfig) upstreams() (all []guest.Upstream) {
 	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
 		u := p.Upstreams[name]

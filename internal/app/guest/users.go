@@ -27,7 +27,6 @@ func (s *Guest) userOperations() []operate.Operation {
 	}
 }
 
-// userSessionOutput is a session of a user.
 type userSessionOutput struct {
 	ID     guest.ID  `json:"id" title:"Session" subject:"session" cursor:"" example:"gus_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	User   string    `json:"user" title:"User" main:"" example:"u-4711"`
@@ -41,7 +40,6 @@ type userSessionsInput struct {
 	operate.Page[string]
 }
 
-// Check refuses a page after a value that no page has returned.
 func (in userSessionsInput) Check() error {
 	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.After); !ok && in.After != "" {
 		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
@@ -65,7 +63,6 @@ type userSessionInput struct {
 	Session string `subject:"session" doc:"ID of the session" schema:"UserSessionID"`
 }
 
-// Check refuses what is not the ID of a session of a user.
 func (in userSessionInput) Check() error {
 	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.Session); !ok {
 		return &operate.InputError{Input: "session", Reason: "expected gus_ and a ULID"}
@@ -77,7 +74,6 @@ type userInput struct {
 	User string `subject:"user" doc:"the user, as tokens of the site name it"`
 }
 
-// Check refuses what no token can name.
 func (in userInput) Check() error {
 	if !guest.IsUser(in.User) {
 		return &operate.InputError{Input: "user", Reason: fmt.Sprintf("expected 1 to %d printable ASCII characters without spaces", guest.MaxUser)}
@@ -85,12 +81,10 @@ func (in userInput) Check() error {
 	return nil
 }
 
-// endedOutput is how many sessions have ended.
 type endedOutput struct {
 	Sessions int `json:"sessions" least:"0"`
 }
 
-// Notice implements operate.Changed.
 func (e endedOutput) Notice() string { return service.Count(int64(e.Sessions), "session") + " ended" }
 
 func (s *Guest) endUserSession(ctx context.Context, in userSessionInput) (endedOutput, error) {

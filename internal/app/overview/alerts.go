@@ -42,7 +42,6 @@ type alertOutput struct {
 
 type severity string
 
-// Cell implements console.Shown.
 func (s severity) Cell() service.Cell {
 	if s == "critical" {
 		return service.Cell{State: service.Wrong, Text: string(s)}
@@ -61,7 +60,6 @@ func listAlerts(a *alerts.Alerts) func(context.Context, operate.None) ([]alertOu
 
 type tested struct{}
 
-// Notice implements operate.Changed.
 func (tested) Notice() string { return "the test alert was sent" }
 
 func testAlert(a *alerts.Alerts) func(context.Context, operate.None) (tested, error) {

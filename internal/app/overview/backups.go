@@ -15,14 +15,14 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// listedBackups limits the backup list; listTimeout limits a target's response time.
+// listTimeout limits a target's response time.
 const (
 	listedBackups = 100
 	listTimeout   = 20 * time.Second
 )
 
-// Copies lists backups and restore points. Lists are read in the background, so that slow targets do not delay pages.
-// Set the exported fields before use.
+// Copies lists backups and restore points, read in the background, so that slow targets do not delay pages. Set the
+// exported fields before use.
 type Copies struct {
 	Backups *backup.Scheduler
 	Replica func() location.Settings
@@ -90,7 +90,7 @@ type backupOutput struct {
 	Has       string        `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
 }
 
-// Offers hides verify for encrypted backups, because the server does not have the key.
+// Offers hides verify for encrypted backups, because the server lacks the key.
 func (o backupOutput) Offers(verb string) bool { return verb != "verify" || !o.Shown.isEncrypted }
 
 type age time.Duration
@@ -115,7 +115,6 @@ func (v verification) String() string {
 	return "read back only"
 }
 
-// Cell implements console.Shown.
 func (v verification) Cell() service.Cell {
 	switch {
 	case v.damage != "":
@@ -145,7 +144,7 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 	return rows, nil
 }
 
-// row describes a backup. Backups older than the recipients setting are not encrypted, but this is unknown here.
+// Backups older than the recipients setting are not encrypted, but this is unknown here.
 func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification, isEncrypted bool) backupOutput {
 	v := verified[one.At.UnixNano()]
 	o := backupOutput{
@@ -162,7 +161,6 @@ type backupInput struct {
 	Backup string `subject:"backup" doc:"time of the backup, as the list has it"`
 }
 
-// Check refuses a text that is no time.
 func (in backupInput) Check() error {
 	if _, err := time.Parse(time.RFC3339Nano, in.Backup); err != nil {
 		return &operate.InputError{Input: "backup", Reason: "expected the time of a backup, such as 2026-11-21T15:04:05Z"}
@@ -221,7 +219,6 @@ type backupMade struct {
 	Restored bool      `json:"restored" title:"Restored to verify it"`
 }
 
-// Notice implements operate.Changed.
 func (b backupMade) Notice() string { return "made a backup" }
 
 func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operate.Progress) (made backupMade, err error) {
@@ -253,16 +250,14 @@ type backupVerified struct {
 	Wrong int `json:"wrong" title:"Damages" least:"0"`
 }
 
-// Notice implements operate.Changed.
 func (v backupVerified) Notice() string { return "verified the backup" }
 
-// IsPartial implements operate.Partial.
 func (v backupVerified) IsPartial() bool { return v.Wrong > 0 }
 
 func (c *Copies) verifyBackup(ctx context.Context, in backupInput, progress operate.Progress) (done backupVerified, err error) {
 	at, err := time.Parse(time.RFC3339Nano, in.Backup)
 	if err != nil {
-		return done, err // validated by Check
+		return done, err
 	}
 	found, err := c.Backups.Verify(ctx, at, steps(progress))
 	if err != nil {

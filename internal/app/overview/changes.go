@@ -27,7 +27,6 @@ type changesInput struct {
 	operate.Page[int64]
 }
 
-// Check refuses times that cannot be read.
 func (in changesInput) Check() error {
 	for name, text := range map[string]string{"since": in.Since, "until": in.Until} {
 		if _, _, err := parseDay(name, text); err != nil {
@@ -37,7 +36,7 @@ func (in changesInput) Check() error {
 	return nil
 }
 
-// parseDay parses a date or a time, and reports whether it is a date. "" is the zero time.
+// parseDay parses a date or a time. "" is the zero time.
 func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 	if text == "" {
 		return at, false, nil
@@ -52,7 +51,6 @@ func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 
 type changeResult string
 
-// Cell implements console.Shown.
 func (r changeResult) Cell() service.Cell {
 	if r == "" {
 		return service.Cell{State: service.OK}

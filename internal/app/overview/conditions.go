@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	alertChecksAge = 10 * time.Minute // the findings that alerts use may be so old
+	alertChecksAge = 10 * time.Minute // maximum age of findings for alerts
 	leastGrowth    = 6 * time.Hour    // a shorter period does not predict days
 	leastFree      = 0.1              // fraction of a disk
 	almostNoneFree = 0.02
@@ -91,7 +91,7 @@ func certificateConditions(s certificates.State, early time.Duration, now time.T
 }
 
 type disk struct {
-	where      string // the first database
+	where      string // first database
 	free, size float64
 	grown      float64 // bytes per day
 }
@@ -127,7 +127,7 @@ func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
 	return all
 }
 
-// days predicts when the databases fill the disk, in days; 0: unknown, or no growth.
+// days predicts when the databases fill the disk; 0: unknown, or no growth.
 func (d *disk) days() int {
 	if d.grown <= 0 {
 		return 0
@@ -135,7 +135,6 @@ func (d *disk) days() int {
 	return int(d.free/d.grown) + 1
 }
 
-// condition returns the disk's problem, or nil.
 func (d *disk) condition(days int) *alerts.Condition {
 	const fix = "free some space, such as that of old backups, or move the data folder to a larger disk"
 	left := service.FormatBytes(int64(d.free)) + " free"

@@ -56,12 +56,11 @@ func (s copyStep) String() string {
 	return fmt.Sprintf("%s: %d", s.Doing, s.Done)
 }
 
-// Cell implements console.Shown.
 func (s copyStep) Cell() service.Cell {
 	return service.Cell{Text: s.String(), Share: float64(s.Done), Most: float64(s.Total), Whole: true}
 }
 
-// listCopies reads all databases in parallel, because one that hangs would delay the others.
+// listCopies reads all databases in parallel, because a hanging database would delay the others.
 func listCopies(w *readonly.Switch) func(context.Context, operate.None) ([]copyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (found []copyOutput, err error) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -90,7 +89,7 @@ func ofMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// readCopy returns the running copy or import of a service's database, or an interrupted partial one. nil: none.
+// readCopy returns a database's running copy or import, an interrupted partial one, or nil.
 func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	var state copying.State
 	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {

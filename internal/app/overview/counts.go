@@ -18,7 +18,7 @@ const (
 	// Counting a million rows takes up to a second. With these pauses, counting takes at most 1% of the time.
 	countRests = 100
 
-	countedNow = 2 * time.Minute // a card says how old older counts are
+	countedNow = 2 * time.Minute // a card shows the age of older counts
 )
 
 type stored []*int64
@@ -96,7 +96,7 @@ func count(ctx context.Context, s *service.Running) (found stored, err error) {
 	return found, err
 }
 
-// countLine formats counts; "" if none is known.
+// countLine returns "" if no count is known.
 func countLine(all []service.Counted, found stored, age time.Duration) string {
 	var parts []string
 	for i, n := range found {
@@ -113,7 +113,6 @@ func countLine(all []service.Counted, found stored, age time.Duration) string {
 	return line
 }
 
-// groupDigits formats a number with a comma after each thousand.
 func groupDigits(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {

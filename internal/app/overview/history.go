@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/obs"
 )
 
-// historyEvery is the time between points. Every tenth point measures the database servers, because each process does
-// it, and on Citus on each node.
+// historyEvery is the time between points. Only every tenth measures database servers, because each process does it,
+// and on Citus on each node.
 const (
 	historyEvery = time.Minute
 	historySized = 10
@@ -29,7 +29,7 @@ type span struct {
 	samples     int
 }
 
-// spans are the choices, the shortest first.
+// spans are ordered by length.
 var spans = [...]span{
 	{"hour", "Hour", historyEvery, MaxPoints},
 	{"day", "Day", 10 * time.Minute, 24 * 6},
@@ -40,13 +40,13 @@ func (s *span) length() time.Duration { return s.every * time.Duration(s.samples
 
 // History is the last week's traffic and database sizes, kept in a file to survive restarts.
 type History struct {
-	File string       // "": it ends with the process
+	File string       // "": kept in memory only
 	Log  *slog.Logger // required with File
 
 	mu      sync.Mutex
 	points  []Point              // last hour, in insertion order, like the samples
 	samples [len(spans)][]sample // by span
-	unsaved bool                 // the last attempt to write the file failed
+	unsaved bool                 // the last file write failed
 }
 
 // Point is the server's state at a time.
@@ -54,12 +54,12 @@ type Point struct {
 	At      time.Time
 	Traffic obs.Traffic
 	Shed    int64
-	Sizes   map[string]int64 // by Database.Where, as far as they are known
+	Sizes   map[string]int64 // by Database.Where; known sizes only
 }
 
 // sample is an interval's traffic, and the database sizes at its end.
 type sample struct {
-	at       time.Time // the end
+	at       time.Time // end
 	seconds  float64   // traffic duration; 0: unknown
 	requests float64
 	errors   float64
@@ -70,7 +70,7 @@ type sample struct {
 
 const sizeTimeout = 5 * time.Second
 
-// measure returns the current point. It measures database servers if servers is true or their size is unknown.
+// measure skips database servers of known size unless servers is true.
 func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	p := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed, Sizes: map[string]int64{}}
 	ctx, cancel := context.WithTimeout(ctx, sizeTimeout)
@@ -209,7 +209,7 @@ func spanOf(name string) int {
 	return max(0, slices.IndexFunc(spans[:], func(s span) bool { return s.name == name }))
 }
 
-// charts returns charts of requests and of database sizes, labeled with the databases' services.
+// databases are the services that use a database, to label its chart.
 func (h *History) charts(databases map[string][]string, at int) *service.Charts {
 	h.mu.Lock()
 	all := h.shown(at)
@@ -251,7 +251,7 @@ func orNaN(v float64, known bool) float64 {
 	return v
 }
 
-// withGaps inserts empty samples where some are missing, e.g. while the server was stopped. Lines break there.
+// withGaps inserts empty samples, e.g. for when the server was stopped, where lines break.
 func withGaps(all []sample, every time.Duration) (with []sample) {
 	for i, s := range all {
 		if i > 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// HistoryFile is the file in the data folder.
+	// HistoryFile is in the data folder.
 	HistoryFile = "history.json"
 
 	historySaved   = 10 // points between writes: a crash loses ten minutes, and a day writes less than 5 MB
@@ -26,8 +26,8 @@ const (
 	sampleNumbers  = 6         // numbers in a row before the sizes
 )
 
-// storedHistory is the file content. A row is a sample: Unix time, seconds, requests, errors, rejected requests, 99th
-// percentile, and database sizes, null if unknown.
+// A row is a sample: Unix time, seconds, requests, errors, rejected requests, 99th percentile, and database sizes,
+// null if unknown.
 type storedHistory struct {
 	Format    int                     `json:"format"`
 	Databases []string                `json:"databases"`

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	listFresh    = 10 * time.Second       // a list is not read again before
+	listFresh    = 10 * time.Second       // minimum age before a list is reread
 	listPatience = 500 * time.Millisecond // per page, which then shows the old list
 )
 
 // listing caches a list from a target that may be slow. Reads run in the background, one at a time.
 type listing[T any] struct {
-	rests int // pause after a read, as a multiple of its duration; 0: none
+	rests int // pause after a read, as a multiple of its duration
 
 	mu      sync.Mutex
-	of      string // the URL
+	of      string
 	all     T
-	at      time.Time     // latest read; zero: none finished, or invalidated
-	err     error         // latest read's error
-	took    time.Duration // the latest read
+	at      time.Time // latest read; zero: none finished, or invalidated
+	err     error     // from the latest read
+	took    time.Duration
 	reading chan struct{} // closed when the read ends; nil: no read
 }
 

@@ -31,7 +31,6 @@ type logInput struct {
 	operate.Latest
 }
 
-// least returns the least level.
 func (in logInput) least() (level slog.Level) {
 	if in.Level == "" || level.UnmarshalText([]byte(in.Level)) != nil {
 		return slog.LevelDebug - 100
@@ -43,7 +42,6 @@ type logLevel struct{ level slog.Level }
 
 func (l logLevel) String() string { return strings.ToLower(l.level.String()) }
 
-// Cell implements console.Shown.
 func (l logLevel) Cell() service.Cell {
 	switch {
 	case l.level >= slog.LevelError:

@@ -24,31 +24,31 @@ import (
 )
 
 const (
-	checksAge      = time.Minute            // the findings that the overview shows may be so old
+	checksAge      = time.Minute            // maximum age of findings on the overview
 	checksPatience = 100 * time.Millisecond // per page, which otherwise shows older findings
 	checkPatience  = 15 * time.Second       // for the first findings on the checks page
-	staleBackup    = 7 * 24 * time.Hour     // a backup that is older is a warning
+	staleBackup    = 7 * 24 * time.Hour     // an older backup is a warning
 )
 
 // Overview provides the console pages about the server itself.
 type Overview struct {
 	Services []*service.Running
 	Disabled []string // service names
-	Data     string   // the data folder
+	Data     string
 	Clock    clock.Clock
 	Gate     *web.Gate // client requests, like Memory
 	Memory   *web.Memory
 	Traffic  func() obs.Traffic
-	Unready  func(context.Context) map[string]error // returns why services are not ready
+	Unready  func(context.Context) map[string]error // why services are not ready
 	Checks   *check.OnDemand
 	Settings func() []conf.Setting
 	Waiting  func() []string // settings whose new values need a restart
 	Sweeps   *Sweeps
 	Copies   *Copies
 	Log      *obs.Tail
-	History  History // chart data
+	History  History // for charts
 
-	// Certificate returns the client certificate's state, and how long before expiry to warn; nil without TLS.
+	// Client certificate's state, and how long before expiry to warn; nil without TLS.
 	Certificate func() (state *certificates.State, early time.Duration)
 
 	FirstPage func(name string) string // link to a service's first page, or ""
@@ -179,7 +179,6 @@ type shownState struct {
 
 func (s shownState) String() string { return s.text }
 
-// Cell implements console.Shown.
 func (s shownState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
 func formatSpan(d time.Duration) string {

@@ -60,7 +60,6 @@ type readOnlyState struct {
 
 func (s readOnlyState) String() string { return s.text }
 
-// Cell implements console.Shown.
 func (s readOnlyState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
 type copyBy string
@@ -82,7 +81,6 @@ type readOnlyOutput struct {
 	offers string // the available change's verb, or ""
 }
 
-// Offers says which change is possible.
 func (o readOnlyOutput) Offers(verb string) bool { return verb == o.offers }
 
 func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]readOnlyOutput, error) {
@@ -147,7 +145,6 @@ type readOnlyChange struct {
 	ReadOnly bool   `json:"readOnly"`
 }
 
-// Notice implements operate.Changed.
 func (c readOnlyChange) Notice() string {
 	if c.ReadOnly {
 		return c.Service + " is read-only"

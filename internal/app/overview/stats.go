@@ -17,8 +17,8 @@ import (
 
 const (
 	shownFindings = 3               // on the overview
-	statSpan      = 5 * time.Minute // of the figures
-	linePoints    = 60              // of the sparklines
+	statSpan      = 5 * time.Minute // for figures
+	linePoints    = 60              // for sparklines
 	leastShown    = 2 * time.Hour   // a card shows no growth over a shorter period
 )
 

@@ -27,12 +27,12 @@ type Sweeps struct {
 
 type swept struct {
 	job   string
-	every time.Duration // 0: only an operator runs it
+	every time.Duration // 0: only on request
 	began time.Time     // server start
 	at    time.Time     // latest successful round, in any process; zero: none
-	rows  int           // in this process's latest round
-	total int           // by this process since its start
-	err   error         // from this process's latest round, until another process begins one
+	rows  int           // this process's latest round
+	total int           // this process, since its start
+	err   error         // this process's latest round, until another process begins one
 }
 
 // Expect adds a job before its first round. With interval 0 it is never late.
@@ -145,10 +145,8 @@ type sweepDone struct {
 	Left    string `json:"left,omitempty" title:"Left" zero:"nothing" doc:"what could not be removed, and why"`
 }
 
-// Notice implements operate.Changed.
 func (d sweepDone) Notice() string { return "removed " + service.Count(int64(d.Removed), "row") }
 
-// IsPartial implements operate.Partial.
 func (d sweepDone) IsPartial() bool { return d.Left != "" }
 
 func runSweep(s *Sweeps) func(context.Context, sweepInput, operate.Progress) (sweepDone, error) {

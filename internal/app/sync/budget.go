@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// mostRecords limits --records, so that a 32-bit int does not overflow.
+// mostRecords prevents overflow of a 32-bit int by --records.
 const mostRecords = 100_000_000
 
 func (s *Storage) budget(sh *service.Shell) *cobra.Command {

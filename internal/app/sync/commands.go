@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns the commands that are not operations: budget needs no database.
 func (s *Storage) commands(sh *service.Shell) []*cobra.Command {
 	cmd := &cobra.Command{Use: "sync", Short: "Manage the storage of Firefox Sync"}
 	cmd.AddCommand(s.budget(sh))

@@ -43,7 +43,6 @@ func (s *Storage) openMozilla(url string, _ service.Server) (service.Source, err
 
 func (m *mozilla) Where() string { return m.db.Where }
 
-// Check implements service.Source.
 func (m *mozilla) Check(ctx context.Context) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		return cmp.Or(
@@ -58,7 +57,6 @@ func (m *mozilla) Check(ctx context.Context) error {
 
 func (m *mozilla) Advice(context.Context) ([]string, error) { return nil, nil }
 
-// View implements service.Source.
 func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
 	return m.snapshot(ctx, func(v *mozillaView) error { return fn(v) })
 }
@@ -76,7 +74,7 @@ func (m *mozilla) snapshot(ctx context.Context, fn func(*mozillaView) error) err
 	})
 }
 
-// millis returns an expression for a time in milliseconds since 1970.
+// millis returns an expression for Unix milliseconds.
 func (m *mozilla) millis(column string) string {
 	if m.db.MySQL {
 		return column // already in milliseconds
@@ -114,7 +112,7 @@ func (v *mozillaView) readNames() (names map[int64]string, wrong []service.Probl
 	return names, wrong, err
 }
 
-// number returns an integer; for NULL and other types, one that is never valid.
+// number returns an integer that is never valid for NULL and other types.
 func number(v any) int64 {
 	if n, ok := v.(int64); ok {
 		return n
@@ -127,7 +125,6 @@ func text(v any) string {
 	return string(b)
 }
 
-// Each implements rows.View.
 func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.Packed) error) error {
 	fn := rows.Packing(each)
 	switch t.Name {
@@ -138,11 +135,11 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	case "bsos":
 		return v.eachRecord(span, fn)
 	}
-	return nil // open batches are left out
+	return nil // open batches are omitted
 }
 
-// Stamps implements service.Stamper. Every write on the other server changes the collection's time or deletes its
-// row; a job that deletes expired records changes their number.
+// Every write on the other server changes the collection's time or deletes its row; a job that deletes expired
+// records changes their number.
 func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok bool, err error) {
 	if g.Owner == 0 {
 		return nil, false, nil
@@ -172,7 +169,6 @@ func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok b
 	return stamps, true, err
 }
 
-// Count implements rows.View.
 func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	switch t.Name {
 	case "collections":
@@ -185,7 +181,6 @@ func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	return 0, nil
 }
 
-// NthOwner implements rows.View.
 func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
 	from := map[string]string{"user_collections": "user_collections", "bsos": v.records}[t.Name]
 	if from == "" {
@@ -195,7 +190,6 @@ func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bou
 		func(row []any) error { bound = rows.Row{row[0]}; return nil })
 }
 
-// Last implements rows.View.
 func (v *mozillaView) Last(*rows.Table) (int64, error) {
 	n, err := v.s.Last("collections", v.nameID)
 	return max(n, syncstorage.FirstCustomID-1), err
@@ -234,7 +228,7 @@ const (
 	leastMillis    = 100_000_000_000
 )
 
-// expiryOf returns the expiry in milliseconds, or nil if the record never expires.
+// expiryOf returns milliseconds, or nil for never.
 func expiryOf(stored int64) any {
 	switch {
 	case stored == never, stored >= latestExpiry, stored == neverInSeconds:
@@ -340,7 +334,7 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 			all = append(all, last)
 		}
 		if row[3] == nil {
-			return nil // a collection without records
+			return nil // collection without records
 		}
 		r := record{user: user, coll: coll, stamp: stamp, listed: true, id: text(row[3]), modified: number(row[4]), length: length(row[5])}
 		r.payload, _ = row[6].([]byte)
@@ -355,7 +349,7 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 	return flush()
 }
 
-// length returns a payload's length; 0 for NULL.
+// length returns 0 for NULL.
 func length(v any) int64 {
 	n, _ := v.(int64)
 	return n

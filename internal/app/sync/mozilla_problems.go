@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
-// Problems implements service.Source.
 func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) error {
 	return m.snapshot(ctx, func(v *mozillaView) error {
 		for _, p := range v.unnamed {
@@ -63,7 +62,6 @@ func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 	})
 }
 
-// openBatches reports uncommitted uploads. Browsers restart them.
 func (v *mozillaView) openBatches(report func(service.Problem)) error {
 	id := v.db.Bytes("b." + v.batch + "::text")
 	if v.db.MySQL {

@@ -66,7 +66,6 @@ func (s *Storage) Engine() (engine.Kind, bool) {
 	return t.Kind, err == nil && s.cfg.Enabled
 }
 
-// onSpanner reports whether the settings select Spanner.
 func (s *Storage) onSpanner() bool {
 	kind, ok := s.Engine()
 	return ok && kind == engine.Spanner

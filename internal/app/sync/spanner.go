@@ -16,7 +16,7 @@ import (
 )
 
 // fitSpanner adjusts default limits to a Spanner commit's mutation limits, and reports operator limits that exceed
-// them. It notes settings without effect. Other engines keep their limits.
+// them. Settings without effect are noted. Other engines keep their limits.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
 	note := settings.Note
 	note("database_pool_sweeper_task_interval", "ignored: the Spanner client has no session pool to sweep")
@@ -91,7 +91,7 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 		{"max_post_records", l.MaxPostRecords, budget.Current().Open()},
 	} {
 		if v.records > int64(v.plan.MaxRecords(budget.Limit)) {
-			n := int(min(v.records, math.MaxInt32)) // int may have 32 bits
+			n := int(min(v.records, math.MaxInt32)) // int may be 32 bits
 			problems.Addf("limits."+v.key, "too large for one commit on Spanner: %s", v.plan.Explain(n, budget.Limit))
 		}
 	}
@@ -101,8 +101,7 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	return problems
 }
 
-// fitBytes checks request and record sizes against commit and column limits, including the limits of single
-// collections.
+// fitBytes checks request and record sizes against commit and column limits, including single collections' limits.
 func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 	fit := func(section string, post, record int64) {
 		if post > budget.LoadSize {

@@ -5,7 +5,6 @@ import (
 	"holdfast/internal/syncstorage"
 )
 
-// tables are the SQLite and PostgreSQL tables.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		{Name: "collections", Key: 1, Seeded: true, Numbers: true, Columns: rows.Columns(`collection_id integer, name text`),

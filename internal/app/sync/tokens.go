@@ -21,7 +21,7 @@ func (s *Storage) tokenOperations() []operate.Operation {
 	}, s.createToken)}
 }
 
-// maxTTL is ten years, the maximum token lifetime.
+// maxTTL is ten years.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 type tokenInput struct {
@@ -48,7 +48,7 @@ type Token struct {
 	Duration int64  `json:"duration" title:"Seconds" least:"1" doc:"seconds for which it is valid"`
 }
 
-// Notice implements operate.Changed: the token is shown.
+// Notice implements operate.Changed; the token is shown instead.
 func (Token) Notice() string { return "" }
 
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {

@@ -47,7 +47,6 @@ type ruleOutput struct {
 	Note    string    `json:"note" title:"Note" example:"my sister"`
 }
 
-// Offers says which changes make sense.
 func (r ruleOutput) Offers(verb string) bool { return verb == "remove" }
 
 func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all []ruleOutput, err error) {
@@ -68,7 +67,7 @@ func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all
 type refusedOutput struct {
 	Label    string    `json:"label" title:"Label" zero:"-" example:"anna@example.org"`
 	Account  string    `json:"account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
-	Shown    string    `json:"-" title:"Account"` // without a link: the account is not known
+	Shown    string    `json:"-" title:"Account"` // no link: the account is not known
 	Attempts int64     `json:"attempts" title:"Attempts" least:"1"`
 	First    time.Time `json:"firstAt" title:"First"`
 	Last     time.Time `json:"lastAt" title:"Last"`
@@ -98,7 +97,6 @@ type accessInput struct {
 	Note string `flag:"note" private:"" doc:"a note for yourself, which the list shows"`
 }
 
-// Check requires a valid account ID.
 func (in accessInput) Check() error {
 	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
 		return errAccountID
@@ -115,7 +113,6 @@ type accessOutput struct {
 	notice string
 }
 
-// Notice implements operate.Changed.
 func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, a.Account) }
 
 func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, accessInput) (accessOutput, error) {

@@ -54,7 +54,6 @@ type accountOutput struct {
 	Collections []collectionOutput `json:"collections" table:"Collections" empty:"There are no collections."`
 }
 
-// Offers says which changes make sense.
 func (a accountOutput) Offers(verb string) bool {
 	switch verb {
 	case "label":
@@ -91,7 +90,7 @@ func stateOf(u *tokenserver.User) string {
 	return "current"
 }
 
-// stored shows bytes and their limit.
+// stored is bytes and their limit.
 type stored struct {
 	bytes, limit int64
 	of           int64  // without a limit: the total
@@ -99,7 +98,6 @@ type stored struct {
 	elsewhere    string // shown instead of the number
 }
 
-// String returns the exact numbers.
 func (s stored) String() string {
 	switch {
 	case s.elsewhere != "":
@@ -110,7 +108,6 @@ func (s stored) String() string {
 	return fmt.Sprintf("%d of %d bytes", s.bytes, s.limit) + s.note
 }
 
-// Rounded implements service.Rounded.
 func (s stored) Rounded() string {
 	switch {
 	case s.elsewhere != "":
@@ -226,7 +223,6 @@ type deleted struct {
 	service.Deleted
 }
 
-// Notice implements operate.Changed.
 func (d deleted) Notice() string {
 	if d.Users == 0 {
 		return ""
@@ -234,7 +230,7 @@ func (d deleted) Notice() string {
 	return "deleted the data of " + service.Count(int64(d.Users), "storage user") + d.Retained.Notice()
 }
 
-// deleteAccount may have deleted some storage users when it fails.
+// When deleteAccount fails, some storage users may already be deleted.
 func (s *Accounts) deleteAccount(ctx context.Context, in accountInput, _ operate.Progress) (out deleted, err error) {
 	open, err := s.ready()
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns the parent of the operations' commands.
 func (s *Accounts) commands(*service.Shell) []*cobra.Command {
 	return []*cobra.Command{{Use: Name, Short: "Manage the accounts of Firefox Sync: who may sign in, their data, and storage nodes"}}
 }

@@ -41,7 +41,6 @@ type labelOutput struct {
 	Label   string `json:"label" example:"anna@example.org"`
 }
 
-// Notice implements operate.Changed.
 func (l labelOutput) Notice() string {
 	if l.Label == "" {
 		return "removed the label of account " + l.Account
@@ -105,7 +104,7 @@ func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) 
 		var labels []tokenserver.Label
 		for _, l := range found {
 			after = l.Label
-			if l.User.UID != 0 && len(all)+len(users) < in.Limit { // a listed account may have no storage
+			if l.User.UID != 0 && len(all)+len(users) < in.Limit { // a listed account may lack storage
 				users, labels = append(users, l.User), append(labels, l.Label)
 			}
 		}

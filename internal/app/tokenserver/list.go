@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// pageRows is the number of accounts per read, with one query for their counters.
+// pageRows is in accounts per read, with one query for their counters.
 const pageRows = 500
 
 // mostSorted limits a command's rows in memory. Unless ordered by UID, it reads all accounts' counters once per
@@ -32,7 +32,6 @@ type listInput struct {
 	operate.Page[string]
 }
 
-// Check refuses orders and places that do not exist.
 func (in listInput) Check() error {
 	o, err := parseOrder(in.Sort, in.Reverse)
 	if in.Prefix != "" && in.Label != "" {
@@ -50,7 +49,7 @@ type row struct {
 	Total
 }
 
-// rowOutput is a list row. Unknown values are null.
+// Unknown values are null.
 type rowOutput struct {
 	Label     string         `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
@@ -92,7 +91,6 @@ func (r *row) output(o order) rowOutput {
 	return out
 }
 
-// moment converts Unix milliseconds; 0 is the zero time.
 func moment(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -100,7 +98,6 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// timeOf is moment with nil for no time.
 func timeOf(ms int64) *time.Time {
 	if ms == 0 {
 		return nil
@@ -182,7 +179,7 @@ func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replac
 	return all, nil
 }
 
-// sortedRows returns the first accounts after a place in an order. A server refuses to sort too many.
+// sortedRows returns the first accounts after a place. A server refuses to sort too many.
 func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInput) ([]row, error) {
 	if err := s.checkServed(ctx, in.Sort); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// mozilla reads Mozilla's tokenserver tables, which have the same columns in MySQL, MariaDB and PostgreSQL.
+// mozilla reads Mozilla's tokenserver tables, which use the same columns in MySQL, MariaDB and PostgreSQL.
 type mozilla struct {
 	db     *sourcedb.DB
 	domain string // account domain
@@ -31,7 +31,6 @@ func (s *Accounts) openMozilla(url string, server service.Server) (service.Sourc
 
 func (m *mozilla) Where() string { return m.db.Where }
 
-// Check implements service.Source.
 func (m *mozilla) Check(ctx context.Context) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		for _, g := range tables {
@@ -52,7 +51,6 @@ func (m *mozilla) Check(ctx context.Context) error {
 	})
 }
 
-// View implements service.Source.
 func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error { return fn(&mozillaView{mozilla: m, s: s}) })
 }
@@ -68,7 +66,6 @@ func isMozillas(t *rows.Table) bool {
 	return t.Name == "services" || t.Name == "nodes" || t.Name == "users"
 }
 
-// Each implements rows.View.
 func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.Packed) error) error {
 	if !isMozillas(t) {
 		return nil
@@ -139,7 +136,6 @@ func wrong(t *rows.Table, row rows.Row) string {
 	return ""
 }
 
-// Count implements rows.View.
 func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	if !isMozillas(t) {
 		return 0, nil
@@ -147,7 +143,6 @@ func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	return v.s.Int(`SELECT count(*) FROM ` + t.Name)
 }
 
-// NthOwner implements rows.View.
 func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
 	if t.Name != "users" {
 		return nil, nil
@@ -158,7 +153,6 @@ func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bou
 	})
 }
 
-// Last implements rows.View.
 func (v *mozillaView) Last(t *rows.Table) (int64, error) { return v.s.Last(t.Name, t.Columns[0].Name) }
 
 func table(name string) *rows.Table {
@@ -183,7 +177,6 @@ func (v *mozillaView) nodes() (nodes map[any]string, err error) {
 	})
 }
 
-// Problems implements service.Source.
 func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		v := &mozillaView{mozilla: m, s: s}
@@ -210,7 +203,7 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 	})
 }
 
-// notice returns a caveat about an imported users row, or "", and what to do.
+// notice returns a caveat about an imported users row, or "", and a remedy.
 func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {
@@ -227,7 +220,6 @@ func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) 
 	return "", ""
 }
 
-// Advice implements service.Source: where browsers send their requests.
 func (m *mozilla) Advice(ctx context.Context) (all []string, err error) {
 	err = m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
 		return s.Each(`SELECT `+m.db.Bytes("n.node")+`, count(u.uid) FROM nodes n JOIN users u ON u.nodeid = n.id AND u.replaced_at IS NULL

@@ -52,7 +52,6 @@ type nodeOutput struct {
 
 type nodeLoad struct{ accounts, capacity int64 }
 
-// String returns the numbers for people.
 func (l nodeLoad) String() string { return fmt.Sprintf("%d of %d accounts", l.accounts, l.capacity) }
 
 // Cell shows the numbers with a bar.
@@ -60,13 +59,10 @@ func (l nodeLoad) Cell() service.Cell {
 	return service.Cell{Text: l.String(), Share: float64(l.accounts), Most: float64(l.capacity)}
 }
 
-// nodeState says if a node gets new accounts.
 type nodeState struct{ down, drained bool }
 
-// String returns the state for people.
 func (n nodeState) String() string { return n.Cell().Text }
 
-// Cell shows the state with its color.
 func (n nodeState) Cell() service.Cell {
 	switch {
 	case n.down:
@@ -84,10 +80,8 @@ func outputOfNode(n tokenserver.Node, notice string) nodeOutput {
 	}
 }
 
-// Notice implements operate.Changed.
 func (n nodeOutput) Notice() string { return "node " + n.URL + " " + n.notice }
 
-// Offers says which changes make sense.
 func (n nodeOutput) Offers(verb string) bool { return n.Drained == (verb == "undo") }
 
 func (s *Accounts) listNodes(ctx context.Context, _ operate.None) (all []nodeOutput, err error) {

@@ -27,7 +27,6 @@ import (
 // Name is the service name.
 const Name = "tokenserver"
 
-// storageName is the service that stores the accounts' records.
 const storageName = "syncstorage"
 
 // cleanupEvery is how often replaced users' storage is deleted. It is kept for days, so minutes do not matter.
@@ -37,7 +36,7 @@ const cleanupEvery = 10 * time.Minute
 type Storage interface {
 	tokenserver.Purger
 	IsOpen() bool
-	Engine() (kind engine.Kind, ok bool) // the configured engine; false if the storage is disabled
+	Engine() (kind engine.Kind, ok bool) // configured engine; false if the storage is disabled
 	Usage(ctx context.Context, u *tokenserver.User) (Usage, error)
 
 	// Totals reads the users' counters in one query.
@@ -52,7 +51,6 @@ type Storage interface {
 	// Import reads an export and writes it to the storage user returned by target.
 	Import(ctx context.Context, from io.Reader, o ImportOptions, target func(ExportedUser) (*tokenserver.User, error)) (Imported, error)
 
-	// Quotas reports whether quotas are counted, and whether they are enforced.
 	Quotas() (counted, enforced bool)
 }
 
@@ -75,7 +73,7 @@ type Imported struct {
 // Total is a storage user's usage by the counters, including expired records not yet deleted.
 type Total struct {
 	Bytes, Records int64
-	Counted        bool               // false: there are no counters
+	Counted        bool               // the counters exist
 	ModifiedMillis int64              // 0: never written
 	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
@@ -83,7 +81,7 @@ type Total struct {
 // Usage is a storage user's usage.
 type Usage struct {
 	Bytes           int64
-	Quota           int64 // limit for Bytes; 0: none
+	Quota           int64 // for Bytes; 0: no limit
 	OwnQuota        bool  // Quota is the user's own
 	CollectionQuota int64 // bytes per collection; 0: no limit
 	ModifiedMillis  int64 // 0: never written
@@ -103,8 +101,8 @@ type Accounts struct {
 	storage Storage
 	opened  *tokenserver.Service
 	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
-	used    atomic.Bool                         // an account has signed in
-	serves  atomic.Bool                         // operations are requests to a server, and not commands
+	used    atomic.Bool                         // an account signed in
+	serves  atomic.Bool                         // operations are server requests, not commands
 
 	deps *service.Deps
 
@@ -133,7 +131,7 @@ func (s *Accounts) Service() service.Service {
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
 		Secrets: []service.Secret{
-			service.MasterSecret, // storage nodes accept the tokens that it signs
+			service.MasterSecret,
 			// It only hashes IDs in browser metrics, so no data is bound to it.
 			{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret},
 		},
@@ -188,7 +186,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	h := &httpapi.Handler{Service: s.opened, Clock: d.Clock, Verifications: httpapi.NewVerifications(d.Server.QueueWait)}
 	opened.Reload = func(next service.Config, queueWait time.Duration) {
 		c := *next.(*tokenserver.Config)
-		c.NodeType = o.Config.NodeType // which may follow from the engine
+		c.NodeType = o.Config.NodeType // may follow from the engine
 		s.opened.Reload(c)
 		h.SetVerificationWait(queueWait)
 	}
@@ -267,7 +265,7 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// refusals list the service's own reasons first, because their errors may wrap the others.
+// The service's own reasons come first, because their errors may wrap the others.
 var refusals = func() (all service.Refusals) {
 	for r := tokenserver.BadCredentials; r <= tokenserver.NotAdmitted; r++ {
 		all = append(all, service.Refusal{Err: &tokenserver.Refusal{Reason: r}, Reason: r.String()})

@@ -12,7 +12,7 @@ import (
 
 // order is a total order of accounts: by value, then by UID.
 type order struct {
-	value   func(*row) int64 // the greatest first; nil: by UID, the smallest first
+	value   func(*row) int64 // greatest first; nil: by UID, smallest first
 	reverse bool
 }
 
@@ -53,7 +53,7 @@ func (o order) byID() bool { return o.value == nil && !o.reverse }
 // place is a row's position in an order, after which a page may begin.
 type place struct {
 	given  bool
-	valued bool // the order has a value
+	valued bool // the order uses a value
 	value  int64
 	uid    int64
 }
@@ -65,7 +65,6 @@ func (o order) place(r *row) place {
 	return place{true, true, o.value(r), r.UID}
 }
 
-// String formats the place for --after.
 func (p place) String() string {
 	if !p.valued {
 		return strconv.FormatInt(p.uid, 10)

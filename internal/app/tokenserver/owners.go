@@ -34,7 +34,6 @@ func storageUserOf(uid, email any, rest rows.Row) storageUser {
 	return storageUser{uid: uid.(int64), email: email.(string), keys: u.KeyID().String(), replaced: rest[2] != nil}
 }
 
-// After implements rows.Owners.
 func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owner, err error) {
 	err = o.db.View(ctx, func(v rows.View) error {
 		span := rows.Span{After: rows.Row{number}}
@@ -56,7 +55,6 @@ func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owne
 	return all, err
 }
 
-// Find implements rows.Owners.
 func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, err error) {
 	keys := make([]rows.Row, len(numbers))
 	for i, n := range numbers {

@@ -51,7 +51,6 @@ type quotaValue struct {
 	Quota string `flag:"quota" arg:"BYTES | unlimited | none" doc:"bytes such as 5000000 or 500MiB, unlimited, or none for the quota of the configuration; without it nothing is changed"`
 }
 
-// Check refuses invalid quotas.
 func (in quotaValue) Check() error {
 	_, _, err := in.parse()
 	return err
@@ -76,7 +75,6 @@ func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error)
 
 type quota service.Bytes
 
-// String returns the exact quota.
 func (q quota) String() string {
 	if q == 0 {
 		return "unlimited"
@@ -84,7 +82,6 @@ func (q quota) String() string {
 	return strconv.FormatInt(int64(q), 10)
 }
 
-// Rounded implements service.Rounded.
 func (q quota) Rounded() string {
 	if q == 0 {
 		return q.String()
@@ -107,10 +104,8 @@ type quotaOf struct {
 	isOwn bool
 }
 
-// String returns the exact quota.
 func (q quotaOf) String() string { return q.limit.String() + q.origin() }
 
-// Rounded implements service.Rounded.
 func (q quotaOf) Rounded() string { return q.limit.Rounded() + q.origin() }
 
 func (q quotaOf) origin() string {
@@ -120,7 +115,7 @@ func (q quotaOf) origin() string {
 	return ", the setting syncstorage.limits.max_user_quota"
 }
 
-// Notice implements operate.Changed. It is "" without a change; then the numbers are shown.
+// Notice is "" without a change; then the numbers are shown.
 func (q quotaOutput) Notice() string { return q.notice }
 
 var errNoStorage = errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
@@ -136,7 +131,7 @@ func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput,
 	return s.setQuota(ctx, users, in.quotaValue)
 }
 
-// setQuota sets the quota of all the account's storage users, if given, and returns the current user's (the first).
+// setQuota sets the quota of all the account's storage users, if given, and returns the current (first) user's.
 // Replaced users' tokens may still be valid, and new users inherit the last user's quota.
 func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in quotaValue) (out quotaOutput, err error) {
 	bytes, isGiven, err := in.parse()

@@ -17,8 +17,8 @@ import (
 // second, and requests must not query the database.
 const revokedEvery = 500 * time.Millisecond
 
-// restFor returns the pause after a read. Reading a long list takes at most a tenth of the time, but the pause stays
-// below a second.
+// restFor is the pause after a read. Reading a long list takes at most a tenth of the time, but the pause stays below
+// a second.
 func restFor(took time.Duration) time.Duration {
 	return min(max(revokedEvery, 10*took), 900*time.Millisecond)
 }
@@ -33,7 +33,7 @@ func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 }
 
 // WatchBeside makes IsRevoked use another server's accounts, if the storage database db contains any. It does nothing
-// if this server has accounts.
+// if this server serves accounts itself.
 func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
 	if s.cfg.Enabled {
 		return func() error { return nil }

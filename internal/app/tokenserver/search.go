@@ -16,7 +16,7 @@ var finds = []service.Query{
 
 func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
 	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)
-	if err != nil && !errcode.Is(err, errcode.Invalid) { // a text that begins no label
+	if err != nil && !errcode.Is(err, errcode.Invalid) { // no label begins so
 		return nil, err
 	}
 	var hits []service.Hit

@@ -115,7 +115,6 @@ type importFlags struct {
 	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure"`
 }
 
-// ImportOptions returns the storage options.
 func (in importFlags) ImportOptions() ImportOptions { return ImportOptions(in) }
 
 type importAccountInput struct {
@@ -139,10 +138,8 @@ type importOutput struct {
 	text, note string
 }
 
-// Notice implements operate.Changed.
 func (o importOutput) Notice() string { return o.text }
 
-// Note says that a storage user was created.
 func (o importOutput) Note() string { return o.note }
 
 func (s *Accounts) imports(
@@ -173,7 +170,7 @@ func (s *Accounts) imports(
 
 type target struct {
 	*Accounts
-	created string // says that its storage user was created
+	created string
 	user    *tokenserver.User
 	label   string // account label in the export
 }
