@@ -14,9 +14,9 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Store stores durable data. Every method is atomic, and may return errcode.Unavailable if the engine is unavailable.
-// Then it had no effect, except that a lost connection may leave a mutation's result unknown; repeating it is safe.
-// The test suite in storetest defines the contract.
+// Store stores durable data. Methods are atomic. After errcode.Unavailable they had no effect, except that a lost
+// connection may leave a mutation's result unknown; repeating it is safe. The test suite in storetest defines the
+// contract.
 type Store interface {
 	guest.Store
 	telemetry.Store
@@ -25,24 +25,22 @@ type Store interface {
 	tenants.Store
 	retention.Store
 
-	// Outbox returns the outbox for a relay.
+	// Outbox is for a relay.
 	Outbox() outbox.Retaining
 
-	// Ping returns errcode.Unavailable with the reason if the engine is unreachable or its schema does not fit this
-	// binary.
+	// Ping returns errcode.Unavailable if the engine is unreachable or its schema does not fit this binary.
 	Ping(ctx context.Context) error
 }
 
 // Hot stores expendable data: active sessions, copies of database content, caches, counters and locks. It may lose
-// any of it at any time; services then continue as with an empty Redis. Every method is atomic. After
-// errcode.Unavailable it is unknown whether the method had an effect. The test suite in hotstatetest defines the
-// contract.
+// any of it at any time; services then continue as with an empty Redis. Methods are atomic. After errcode.Unavailable
+// their effect is unknown. The test suite in hotstatetest defines the contract.
 type Hot interface {
 	guest.Hot
 	catalogue.Hot
 	bots.Hot
 	tenants.Hot
 
-	// Ping returns errcode.Unavailable with the reason if the store is unreachable.
+	// Ping returns errcode.Unavailable if the store is unreachable.
 	Ping(ctx context.Context) error
 }

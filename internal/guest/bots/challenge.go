@@ -15,17 +15,15 @@ import (
 )
 
 // Challenges makes and checks proof-of-work challenges: find a text for which the SHA-256 of challenge, a dot and the
-// text starts with a number of zero bits. Humans do not notice the cost, but bots with many requests do. Challenges
-// are signed, not stored, and belong to a browser's session. It is safe for concurrent use.
+// text starts with some zero bits. Humans do not notice the cost, but bots with many requests do. Challenges are
+// signed, not stored, and belong to a browser's session. It is safe for concurrent use.
 type Challenges struct {
 	keys [][]byte // the first key signs
 	bits int
 }
 
-// challengeLife is how long a challenge is valid.
 const challengeLife = 5 * time.Minute
 
-// maxSolution is the maximum length of a solution.
 const maxSolution = 256
 
 // NewChallenges takes the configured secrets, the current one first.

@@ -32,7 +32,7 @@ const (
 	HardBlock Action = "hard-block"
 )
 
-// Errors for requests with a bot score.
+// Errors for scored requests.
 var (
 	ErrChallenge = errcode.New(errcode.Denied, "the request looks like that of a bot: solve the challenge")
 	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like that of a bot")
@@ -42,16 +42,16 @@ var (
 type Signal struct {
 	Signal string  `json:"signal"`
 	Value  float64 `json:"value"`  // 0 to 1
-	Weight float64 `json:"weight"` // from the configuration
+	Weight float64 `json:"weight"` // as configured
 }
 
 // Signal names.
 const (
 	SignalCadence    = "cadence"    // requests per minute and browser
 	SignalCollisions = "collisions" // sessions per day and browser
-	SignalHeaders    = "headers"    // headers unusual for browsers
-	SignalHistory    = "history"    // the browser's recent scores
-	SignalHoneypot   = "honeypot"   // followed a link that is invisible to humans
+	SignalHeaders    = "headers"    // unusual for browsers
+	SignalHistory    = "history"    // recent scores
+	SignalHoneypot   = "honeypot"   // followed a link that humans cannot see
 	SignalReplay     = "handoff-replay"
 )
 
@@ -133,8 +133,7 @@ func Score(signals []Signal) (float64, error) {
 	return min(sum, 1), nil
 }
 
-// Judge returns a score's verdict and action. After a solved challenge a bot counts as a suspect and is not
-// challenged again.
+// Judge counts a bot as a suspect after a solved challenge, and does not challenge it again.
 func (c *Config) Judge(score float64, solved bool) (Verdict, Action) {
 	switch {
 	case score < c.ChallengeAt:
@@ -153,13 +152,12 @@ func over(n, most int) float64 {
 	return min(1, max(0, (float64(n)-free)/(float64(most)-free)))
 }
 
-// tools are lower-case User-Agent parts of programs that are not browsers.
+// tools are parts, in lower case, of User-Agents that are not browsers.
 var tools = []string{
 	"bot", "spider", "crawl", "scrap", "headless", "curl/", "wget/", "python", "go-http-client", "java/", "libwww", "httpclient", "node-fetch", "axios", "phantom", "selenium",
 }
 
-// HeaderAnomaly rates from 0 to 1 how unusual request headers are for a browser. get returns a header by its
-// canonical name.
+// HeaderAnomaly rates from 0 to 1 how unusual request headers are for a browser. get takes canonical names.
 func HeaderAnomaly(get func(name string) string) (value float64) {
 	agent := strings.ToLower(get("User-Agent"))
 	if agent == "" {
@@ -182,10 +180,10 @@ func HeaderAnomaly(get func(name string) string) (value float64) {
 	return min(value, 1)
 }
 
-// Evaluation is a logged score. It contains hashes only.
+// Evaluation is a logged score, with hashes only.
 type Evaluation struct {
 	ID                         guest.ID // without a prefix
-	Session                    guest.ID // "" without a session
+	Session                    guest.ID // may be ""
 	Fingerprint, IP, UserAgent []byte
 	Score                      float64
 	Verdict                    Verdict
@@ -212,8 +210,8 @@ func EncodeSignals(all []Signal) (string, error) {
 	return string(text), nil
 }
 
-// Hot counts browser activity. A browser is identified by a hash of fingerprint and address, since browsers of one
-// make share a fingerprint.
+// Hot counts browser activity. A browser is a hash of fingerprint and address, since browsers of the same make share
+// a fingerprint.
 type Hot interface {
 	// SeeBrowser counts a request and its session, if any, and returns the browser's counts including this request.
 	SeeBrowser(ctx context.Context, s Sighting) (Sighted, error)
@@ -221,7 +219,7 @@ type Hot interface {
 	// AddOffence counts SignalHoneypot or SignalReplay, until OffenceLife after the last offence.
 	AddOffence(ctx context.Context, browser, offence string) error
 
-	// SolvedChallenge remembers a session's solved challenge for SolvedLife.
+	// SolvedChallenge is remembered for SolvedLife.
 	SolvedChallenge(ctx context.Context, browser string, session guest.ID) error
 }
 
@@ -233,7 +231,7 @@ type Sighting struct {
 	Members Window   // for sessions
 }
 
-// Window says how long and up to which number to count.
+// Window limits counts by time and number.
 type Window struct {
 	Life time.Duration
 	Most int
@@ -241,8 +239,8 @@ type Window struct {
 
 // Sighted holds a browser's counts.
 type Sighted struct {
-	Events    int // requests in the window
-	Sessions  int // in the window; the oldest are forgotten beyond the maximum
+	Events    int // in the window
+	Sessions  int // in the window; beyond the maximum, the oldest are forgotten
 	Honeypots int
 	Replays   int
 	Solved    bool // by this session

@@ -20,7 +20,7 @@ type Service struct {
 	config atomic.Pointer[Config]
 }
 
-// Options are the dependencies of a Service. All but Evaluated and Degraded are required.
+// Options are a Service's dependencies, all required but Evaluated and Degraded.
 type Options struct {
 	Store      Store
 	Hot        Hot
@@ -56,7 +56,7 @@ type Request struct {
 	Visitor  guest.Visitor
 	Session  guest.ID // may be ""
 	Anomaly  float64  // see HeaderAnomaly
-	Solution string   // challenge solution, may be ""
+	Solution string   // may be ""
 	Route    string   // method and path template
 	Trace    guest.Trace
 }
@@ -71,7 +71,7 @@ func (e *ChallengeError) Error() string { return ErrChallenge.Error() }
 
 func (e *ChallengeError) Unwrap() error { return ErrChallenge }
 
-// browserOf returns the hot state key for a browser at an address.
+// browserOf is the browser's key in hot state.
 func browserOf(fingerprint, ip []byte) string {
 	sum := sha256.Sum256(append(append([]byte{}, fingerprint...), ip...))
 	return hex.EncodeToString(sum[:16])
@@ -97,7 +97,7 @@ func (b *Service) Replayed(ctx context.Context, fingerprint, ip []byte) {
 	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
 }
 
-// Evaluate scores a request. It returns nil, a *ChallengeError or ErrHardBlock.
+// Evaluate returns nil, a *ChallengeError or ErrHardBlock.
 func (b *Service) Evaluate(ctx context.Context, r Request) error {
 	s := Evaluation{
 		ID: guest.NewID("", b.opts.Clock()), Session: r.Session,
@@ -151,7 +151,7 @@ const historyScores = 5
 // replaysAreCertain is how many replays make the signal 1.
 const replaysAreCertain = 3
 
-// addSignal appends a signal unless it is zero.
+// addSignal skips zero signals.
 func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	if value > 0 && weight > 0 {
 		all = append(all, Signal{name, value, weight})
@@ -159,7 +159,7 @@ func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	return all
 }
 
-// signals returns all signals except SignalHistory.
+// signals omits SignalHistory.
 func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
 	c := b.Config()
@@ -177,7 +177,6 @@ func (c *Config) needsHistory(score float64) bool {
 	return c.HistoryWeight > 0 && score+c.HistoryWeight >= c.ChallengeAt
 }
 
-// history adds SignalHistory to a score's signals.
 func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	if b.Config().HistoryWeight == 0 {
 		return of.Signals
@@ -194,7 +193,7 @@ func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config().HistoryWeight)
 }
 
-// log logs a score, unless it is an unsampled human's, and appends an event if it is suspect.
+// log skips unsampled humans, and appends an event for a suspect.
 func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled bool, r Request) error {
 	if s.Verdict == Human {
 		if !sampled {
@@ -222,7 +221,7 @@ func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled
 	return b.opts.Store.LogBotScore(ctx, s, key, &e, r.Trace)
 }
 
-// IsHoneypot reports whether a path below the service's prefix is the honeypot.
+// IsHoneypot takes a path below the service's prefix.
 func (c *Config) IsHoneypot(path string) bool {
 	return c.Honeypot != "" && strings.Trim(path, "/") == strings.Trim(c.Honeypot, "/")
 }

@@ -16,9 +16,9 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// Schema describes the data of an event type.
+// Schema describes an event type's data.
 type Schema struct {
-	Kind      string // type without the profile's prefix, e.g. wishlist.added.v1
+	Kind      string // without the profile's prefix, e.g. wishlist.added.v1
 	Type      string
 	Doc       string // when it is published
 	Retention string // guest.Operational or guest.Audit
@@ -47,7 +47,7 @@ func All(p *guest.Profile) (all []Schema) {
 	return all
 }
 
-// Find returns the schema for a type, with or without the profile's prefix.
+// Find takes a type with or without the profile's prefix.
 func Find(p *guest.Profile, name string) (Schema, bool) {
 	all := All(p)
 	i := slices.IndexFunc(all, func(s Schema) bool { return s.Type == name || s.Kind == name })
@@ -117,7 +117,6 @@ func (b builder) itemID() object {
 	return object{"type": "string", "pattern": guest.ItemPattern}
 }
 
-// withQuantity adds the quantity if the profile uses quantities.
 func (b builder) withQuantity(members object) object {
 	if !b.profile.IsHotel() && b.profile.MaxQuantity > 0 {
 		members["quantity"] = object{"type": "integer", "minimum": 1}
@@ -164,7 +163,6 @@ func (b builder) suspected() object {
 	}}
 }
 
-// place returns the members shared by page views and funnel events.
 func (b builder) place(prefix string) object {
 	return object{
 		"id": id(prefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "searchId": id(guest.SearchPrefix), "occurredAt": moment(),
@@ -199,7 +197,7 @@ func searchedFor(query object) object {
 	}, "searchId")
 }
 
-// record returns an object schema in which all members but optional are required.
+// All members but optional are required.
 func record(members object, optional ...string) object {
 	required := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool { return slices.Contains(optional, name) })
 	return object{"type": "object", "properties": members, "required": required}
@@ -245,5 +243,4 @@ func cacheState() object {
 	return one(slices.DeleteFunc(slices.Clone(catalogue.CacheStates), func(s catalogue.CacheState) bool { return strings.HasPrefix(string(s), "ERR") })...)
 }
 
-// one returns an enum schema.
 func one[T ~string](values ...T) object { return object{"type": "string", "enum": values} }

@@ -23,7 +23,7 @@ func (e *erasing) Erase(context.Context, guest.ID) (guest.Erased, []string, erro
 	return guest.Erased{Answers: len(e.answers)}, e.answers, nil
 }
 
-// eraseSession: guest.Service.Erase deletes everything about a session and nothing else.
+// guest.Service.Erase deletes everything about a session and nothing else.
 func eraseSession(_ *testing.T, c *client) {
 	db := &erasing{answers: []string{key(), key()}}
 	s := guest.NewService(guest.Options{Store: db, Hot: c.Hot, Clock: clock.System})

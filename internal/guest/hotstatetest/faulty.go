@@ -21,7 +21,6 @@ type Faulty struct {
 
 var _ backend.Hot = (*Faulty)(nil)
 
-// call runs an operation between two fault points.
 func call[T any](f *Faulty, point string, fn func() (T, error)) (v T, err error) {
 	var none T
 	if err := f.Fault(point); err != nil {
@@ -41,7 +40,6 @@ func do(f *Faulty, point string, fn func() error) error {
 	return err
 }
 
-// pair holds two results.
 type pair[A, B any] struct {
 	a A
 	b B

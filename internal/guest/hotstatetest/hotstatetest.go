@@ -59,7 +59,6 @@ func newClient(t suite.TB, h Harness) *client {
 
 func key() string { return "key:" + ident.New() }
 
-// must fails the test on an error.
 func must[T any](c *client, v T, err error) T {
 	c.t.Helper()
 	suite.Must(c.t, "Hot", err)
@@ -71,7 +70,6 @@ func (c *client) ok(err error) {
 	suite.Must(c.t, "Hot", err)
 }
 
-// concurrently runs fn n times in parallel.
 func (c *client) concurrently(n int, fn func(i int)) {
 	done := make(chan struct{})
 	for i := range n {

@@ -51,7 +51,7 @@ func refill(_ *testing.T, c *client) {
 	}
 }
 
-// slowBucket: a bucket that takes over a minute to fill is kept until then.
+// A bucket that takes over a minute to fill is kept until then.
 func slowBucket(_ *testing.T, c *client) {
 	b := guest.Bucket{Key: key(), Limit: guest.Limit{Events: 1, Per: time.Hour, Burst: 2}}
 	c.take(b)
@@ -74,7 +74,7 @@ func severalBuckets(_ *testing.T, c *client) {
 	suite.Equal(c.t, "the first has lost its token", c.take(a).Allowed, false)
 }
 
-// bound: concurrent requests never exceed the limit.
+// Concurrent requests never exceed the limit.
 func bound(_ *testing.T, c *client) {
 	limit := guest.Limit{Events: 100, Per: time.Second, Burst: 10}
 	b := guest.Bucket{Key: key(), Limit: limit}
@@ -109,7 +109,7 @@ func suspension(tenant string, suspended bool, seconds int) tenants.Suspension {
 	return tenants.Suspension{Tenant: tenant, Suspended: suspended, At: time.Unix(1_790_000_000+int64(seconds), 123_000).UTC()}
 }
 
-// suspended returns the suspended tenants among the two, or "unknown".
+// suspended returns the suspended tenants, or "unknown".
 func (c *client) suspended() []string {
 	c.t.Helper()
 	all, known, err := c.Hot.Suspended(c.t.Context(), []string{tenantA, tenantB})
@@ -135,7 +135,7 @@ func (c *client) putSuspensions(version int64, all ...tenants.Suspension) bool {
 	return must(c, put, err)
 }
 
-// suspensionsLost: a missing copy says nothing (invariant 27).
+// A missing copy says nothing (invariant 27).
 func suspensionsLost(_ *testing.T, c *client) {
 	suite.Equal(c.t, "new", c.suspended(), []string{"unknown"})
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))
@@ -172,7 +172,7 @@ func setSuspension(_ *testing.T, c *client) {
 	suite.Equal(c.t, "it does not expire", c.suspended(), []string{tenantA})
 }
 
-// lateSuspension: the copy remembers reinstated tenants, so that a late older event changes nothing.
+// The copy remembers reinstated tenants, so that a late older event changes nothing.
 func lateSuspension(_ *testing.T, c *client) {
 	c.putSuspensions(c.version())
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, false, 9)))
@@ -185,7 +185,7 @@ func lateSuspension(_ *testing.T, c *client) {
 	suite.Equal(c.t, "after a newer one", c.suspended(), []string{tenantB})
 }
 
-// suspensionsOfOneTime: between events at the same time, the greater ID wins, compared as bytes.
+// Between events at the same time, the greater ID wins, compared as bytes.
 func suspensionsOfOneTime(_ *testing.T, c *client) {
 	c.putSuspensions(c.version())
 	for _, step := range []struct {
@@ -199,7 +199,7 @@ func suspensionsOfOneTime(_ *testing.T, c *client) {
 	}
 }
 
-// suspensionVersion: a copy of an outdated table is not stored.
+// A copy of an outdated table is not stored.
 func suspensionVersion(_ *testing.T, c *client) {
 	v := c.version()
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))

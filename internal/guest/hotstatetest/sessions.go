@@ -79,7 +79,7 @@ func life(_ *testing.T, c *client) {
 	suite.Equal(c.t, "expired", c.session(guest.Change{}).Locale, "")
 }
 
-// touchExtendsAll: every use of a session extends all its data (invariant 3).
+// Every use of a session extends all its data (invariant 3).
 func touchExtendsAll(_ *testing.T, c *client) {
 	uses := []func(){
 		func() { c.session(guest.Change{}) },

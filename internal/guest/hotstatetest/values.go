@@ -25,7 +25,7 @@ func (c *client) mirror() guest.Mirror {
 	return must(c, m, err)
 }
 
-// fill stores a copy; the client must get the lease.
+// The client must get the lease.
 func (c *client) fill(wishes string) {
 	c.t.Helper()
 	m := c.mirror()
@@ -35,7 +35,7 @@ func (c *client) fill(wishes string) {
 	c.ok(c.Hot.FillMirror(c.t.Context(), c.id, m.Lease, json.RawMessage(wishes)))
 }
 
-// want compares the copy; "" means no copy.
+// want compares the copy; "": no copy.
 func (c *client) want(what, wishes string) {
 	c.t.Helper()
 	suite.Equal(c.t, what, string(c.mirror().Wishes), wishes)
@@ -56,7 +56,7 @@ func emptyMirror(_ *testing.T, c *client) {
 	c.want("an empty list is a copy", `[]`)
 }
 
-// oneLease: only one of many readers fills a missing copy.
+// Only one of many readers fills a missing copy.
 func oneLease(_ *testing.T, c *client) {
 	var leases atomic.Int64
 	c.concurrently(10, func(int) {
@@ -82,7 +82,7 @@ func leaseExpires(_ *testing.T, c *client) {
 	c.want("a lease is for once", `["new"]`)
 }
 
-// dropMirror: data read before a change is not stored after it.
+// Data read before a change is not stored after it.
 func dropMirror(_ *testing.T, c *client) {
 	lease := c.mirror().Lease
 	c.ok(c.Hot.DropMirror(c.t.Context(), c.id))
@@ -114,8 +114,8 @@ func blockMirror(_ *testing.T, c *client) {
 	c.want("without a block", `["newest"]`)
 }
 
-// twoWriters: no copy exists while two tabs change a wishlist, in whatever order they finish. A writer killed after
-// its change leaves no copy either, and blocks for a minute.
+// No copy exists while two tabs change a wishlist, in whatever order they finish. A writer killed after its change
+// leaves no copy either, and blocks for a minute.
 func twoWriters(_ *testing.T, c *client) {
 	block, unblock := func() { c.ok(c.Hot.BlockMirror(c.t.Context(), c.id)) }, func() { c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) }
 	c.fill(`["old"]`)
@@ -313,7 +313,7 @@ func (c *client) cachedValue(key string) catalogue.CachedValue {
 	return must(c, v, err)
 }
 
-// failCached: a failure blocks the lock for a while and keeps the value.
+// A failure blocks the lock for a while and keeps the value.
 func failCached(_ *testing.T, c *client) {
 	ctx, k := c.t.Context(), key()
 	lock := func(owner string) bool {
@@ -349,7 +349,7 @@ func failCached(_ *testing.T, c *client) {
 	suite.Equal(c.t, "lock after it", lock("b"), true)
 }
 
-// cachedLives: readers see the remaining lives of value and lock.
+// Readers see the remaining lives of value and lock.
 func cachedLives(_ *testing.T, c *client) {
 	ctx, k := c.t.Context(), key()
 	suite.Equal(c.t, "new", c.cachedValue(k).Locked, time.Duration(0))

@@ -9,12 +9,12 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// browser holds a browser's counts. Bots can make up browsers, so these are evicted like caches.
+// browser holds a browser's counts, evicted like caches: bots can make up browsers.
 type browser struct {
 	events   []int64            // times
-	sessions map[string]int64   // last seen times
+	sessions map[string]int64   // last seen
 	offences map[string]int     // by name
-	until    int64              // expiry of the offences
+	until    int64              // offences' expiry
 	solved   map[guest.ID]int64 // expiry
 }
 
@@ -56,7 +56,7 @@ func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted,
 	return seen, nil
 }
 
-// dropOldest deletes the oldest member other than but.
+// dropOldest keeps but.
 func dropOldest(members map[string]int64, but string) {
 	oldest := ""
 	for name, at := range members {

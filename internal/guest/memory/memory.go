@@ -24,7 +24,7 @@ type Hot struct {
 
 var _ backend.Hot = (*Hot)(nil)
 
-// shards divide the keys to reduce lock contention.
+// shards reduce lock contention.
 const shards = 64
 
 // class is an eviction class.
@@ -50,21 +50,21 @@ type shard struct {
 type entry struct {
 	key        string
 	value      any
-	expires    int64 // microseconds of the watch
+	expires    int64 // in watch microseconds
 	prev, next *entry
-	due        int64 // second on the wheel, at or before the second of expiry
+	due        int64 // second on the wheel, not after the second of expiry
 	slot       int32 // index in that second
 	size       int32
 	class      class
 }
 
-// entryBytes approximates the memory of an entry without key and value.
+// entryBytes approximates an entry without key and value.
 const entryBytes = 160
 
-// SessionBytes approximates the memory of a session with preferences but no lists.
+// SessionBytes approximates a session with preferences but no lists.
 const SessionBytes = 400
 
-// New returns a Hot that uses at most about the given number of bytes.
+// New returns a Hot with about the given maximum size.
 func New(now clock.Clock, bytes int64) *Hot {
 	h := &Hot{watch: watch{clock: now}, seed: maphash.MakeSeed(), most: bytes}
 	for i := range h.shards {
@@ -77,13 +77,13 @@ func New(now clock.Clock, bytes int64) *Hot {
 	return h
 }
 
-// watch is a monotonic clock based on wall time. If the wall clock is set back, the watch neither stops nor goes
-// back, so expired entries stay expired.
+// watch is a monotonic clock based on wall time: it neither stops nor goes back with the wall clock, so expired
+// entries stay expired.
 type watch struct {
 	clock clock.Clock
 	mu    sync.Mutex
-	last  int64 // last wall clock reading, in microseconds
-	total int64 // elapsed microseconds
+	last  int64 // wall clock, in microseconds
+	total int64 // microseconds
 }
 
 // read returns the elapsed microseconds.
@@ -99,14 +99,14 @@ func (w *watch) read() int64 {
 	return w.total
 }
 
-// lock locks the key's shard. The caller unlocks it.
+// The caller unlocks the shard.
 func (h *Hot) lock(key string) (s *shard, now int64) {
 	s = &h.shards[maphash.String(h.seed, key)%shards]
 	s.mu.Lock()
 	return s, h.watch.read()
 }
 
-// get returns the key's entry, or nil, and marks it as used.
+// get also marks the entry as used.
 func (s *shard) get(key string, now int64) *entry {
 	e := s.byKey[key]
 	if e == nil {
@@ -125,11 +125,11 @@ type item struct {
 	key   string
 	class class // for a new entry
 	value any
-	size  int // in bytes, without the key
+	size  int // bytes without the key
 	life  time.Duration
 }
 
-// put stores a value and evicts others if necessary.
+// put evicts others if necessary.
 func (h *Hot) put(s *shard, now int64, i item) {
 	e := s.byKey[i.key]
 	if e == nil {
@@ -144,7 +144,7 @@ func (h *Hot) put(s *shard, now int64, i item) {
 	h.resize(s, e, i.size)
 }
 
-// resize records a value's new size and evicts others if necessary.
+// resize evicts others if necessary.
 func (h *Hot) resize(s *shard, e *entry, size int) {
 	size += entryBytes + len(e.key)
 	s.bytes += int64(size) - int64(e.size)
@@ -159,7 +159,7 @@ func (h *Hot) resize(s *shard, e *entry, size int) {
 	}
 }
 
-// extend sets an entry's expiry. A later expiry does not move the entry on the wheel.
+// A later expiry does not move the entry on the wheel.
 func (s *shard) extend(e *entry, now int64, life time.Duration) {
 	e.expires = now + life.Microseconds()
 	if due := second(e.expires) + 1; e.due < 0 || due < e.due {
@@ -206,7 +206,7 @@ func (s *shard) link(e *entry) {
 
 func (e *entry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
-// sweepStep is how many entries a sweep checks per shard lock.
+// sweepStep is in entries per shard lock.
 const sweepStep = 500
 
 // Sweep removes expired entries and returns how many.
@@ -222,7 +222,7 @@ func (h *Hot) Sweep() (n int) {
 	return n
 }
 
-// sweep checks some due entries and reports whether more are due.
+// sweep checks some due entries; more means that more are due.
 func (s *shard) sweep(now int64) (dropped int, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *shard) sweep(now int64) (dropped int, more bool) {
 				dropped++
 				continue
 			}
-			s.dequeue(e) // its life was extended
+			s.dequeue(e) // extended
 			s.enqueue(e, second(e.expires)+1)
 		}
 		return true

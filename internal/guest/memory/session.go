@@ -25,11 +25,11 @@ type mirror struct {
 	wishes json.RawMessage
 	filled time.Time
 	lease  string
-	blocks int   // held by writers; above 0, no lease exists
+	blocks int   // by writers; above 0, no lease exists
 	until  int64 // expiry of the lease or the blocks, in watch microseconds
 }
 
-// blocked returns the number of live blocks.
+// blocked counts live blocks.
 func (m *mirror) blocked(now int64) int {
 	if m == nil || now >= m.until {
 		return 0
@@ -50,7 +50,7 @@ func (v *session) size() int {
 	return n
 }
 
-// session locks the session's shard and returns its value. The caller stores it with keep and unlocks the shard.
+// session locks the session's shard. The caller stores the value with keep and unlocks the shard.
 func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
 	s, now = h.lock(string(id))
 	if e := s.get(string(id), now); e != nil {
@@ -59,7 +59,7 @@ func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
 	return s, &session{}, now
 }
 
-// keep stores a value and extends its life.
+// keep also extends the value's life.
 func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
 	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
@@ -223,7 +223,7 @@ func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dro
 // DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
 
-// dropMirror deletes the copy and ends the given number of blocks.
+// dropMirror also ends the given number of blocks.
 func (h *Hot) dropMirror(id guest.ID, blocks int) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()

@@ -60,7 +60,6 @@ func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
 	return nil
 }
 
-// cached is a cache value and its lock.
 type cached struct {
 	value   []byte
 	expires int64
@@ -71,7 +70,7 @@ type cached struct {
 // failed is the lock owner after FailCached.
 const failed = "\x00failed"
 
-// cached locks the key's shard and returns the value. The caller unlocks the shard.
+// cached locks the key's shard; the caller unlocks it.
 func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	s, now = h.lock("cache:" + key)
 	if e := s.get("cache:"+key, now); e != nil {
@@ -86,7 +85,7 @@ func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	return s, v, now
 }
 
-// cache stores a value and its lock. Locked values are not evicted as caches.
+// Locked values are not evicted as caches.
 func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	c := caches
 	if v.owner != "" {
@@ -200,7 +199,7 @@ func (h *Hot) take(b guest.Bucket) guest.Taken {
 	return t
 }
 
-// suspensions is the copy of suspended tenants. It is never evicted.
+// suspensions are never evicted.
 type suspensions struct {
 	mu      sync.Mutex
 	known   bool

@@ -101,8 +101,8 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.
 	return all, err
 }
 
-// Consume implements backend.Store. It reads the handoff before consuming it, so that a refused attempt waits for no
-// lock, and a token that differs from the row consumes nothing.
+// Consume implements backend.Store. It reads before it consumes, so that a refused attempt waits for no lock, and a
+// token that differs from the row consumes nothing.
 func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.Handoff, bool, error) {
 	for range 3 {
 		h, state, err := s.Handoff(ctx, a.ID)
@@ -161,10 +161,10 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 	})
 }
 
-// minted holds the arguments of sqlMint.
+// minted holds sqlMint's arguments.
 type minted struct{ handoffs.Handoff }
 
-// stay returns a number from the stay, or NULL if the handoff carries a payload.
+// stay returns NULL if the handoff carries a payload.
 func (m minted) stay(n int) *int {
 	if m.Payload != nil {
 		return nil

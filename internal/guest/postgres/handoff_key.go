@@ -94,11 +94,11 @@ func (s *Store) keys(ctx context.Context, statement pgdb.Statement, args ...any)
 	return all, err
 }
 
-// signingKey returns a tenant's active key ("" for the HMAC key) and locks it until the transaction ends. A statement
-// that waited for a rotation does not see the new key, but the next statement does.
+// signingKey locks a tenant's active key ("": HMAC) until the transaction ends. A statement that waited for a
+// rotation does not see the new key, but the next statement does.
 func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	for first := true; ; first = false {
-		if !first { // replaced meanwhile, if it exists: not possible the second time
+		if !first { // replaced meanwhile, if it exists: impossible the second time
 			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
 				return handoffs.Key{}, err
 			}
@@ -142,7 +142,7 @@ func (s *Store) ChangeHandoffKeys(ctx context.Context, c handoffs.ChangeKeys) (r
 	return r, err
 }
 
-// readKeyRing reads the keys and excludes other changes until the transaction ends.
+// readKeyRing excludes other changes until the transaction ends.
 func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err error) {
 	if err := t.Queue(sqlLockKeys); err != nil {
 		return r, err
@@ -166,7 +166,6 @@ func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err er
 	return r, err
 }
 
-// keysOf returns the query for a change's keys.
 func keysOf(c *handoffs.ChangeKeys) (statement pgdb.Statement, args []any) {
 	switch every, key, tenant := c.Scope(); {
 	case every:

@@ -12,10 +12,9 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// old holds a job's statements.
 type old struct{ drop, count pgdb.Statement }
 
-// newOld returns the statements for a table. Parameter 1 in where is the time.
+// Parameter 1 in where is the time.
 func newOld(name, table, where, order string) old {
 	table = "bff_consumer." + table
 	return old{
@@ -206,8 +205,8 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	return e, answers, err
 }
 
-// eraseEvents deletes a session's events that are neither audited nor waiting. It pages through all events since the
-// session began, because an index on sessions would make each event more expensive.
+// eraseEvents spares audited and waiting events. It pages through all events since the session began, because an
+// index on sessions would make each event more expensive.
 func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
 	for after := guest.FirstEvent(session); after != ""; {
 		var ids []string

@@ -21,7 +21,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema migrations.
+// Migrations returns the schema.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
 // Store implements backend.Store.
@@ -34,8 +34,8 @@ type Store struct {
 
 var _ backend.Store = (*Store)(nil)
 
-// New returns a store. Apply Migrations first. The waker, if not nil, wakes this process's relay after mutations with
-// events.
+// New returns a store. Apply Migrations first. The waker, which may be nil, wakes this process's relay after
+// mutations with events.
 func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
 }
@@ -70,7 +70,7 @@ var (
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}, keptAnswer.args)
 )
 
-// keptAnswer holds the arguments of sqlKeepAnswer.
+// keptAnswer holds sqlKeepAnswer's arguments.
 type keptAnswer struct {
 	guest.StoredAnswer
 	of  guest.Mutation
@@ -92,25 +92,23 @@ func (k keptAnswer) args() []pgdb.Arg {
 	}
 }
 
-// tx is a mutation's transaction.
 type tx struct {
 	t       *pgdb.Tx
 	session guest.ID
 	now     time.Time
 
-	trace    guest.Trace // for events
+	trace    guest.Trace
 	appended bool
 }
 
-// begun is read at the start of a mutation.
 type begun struct {
 	now  time.Time
 	same bool // same digest
 	guest.StoredAnswer
 }
 
-// begin locks the session against other mutations until the transaction ends, and reads the answer for key; version 0
-// means none.
+// begin locks the session against other mutations until the transaction ends, and reads the answer for key; version
+// 0: none.
 func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, err error) {
 	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.ContentType, &b.Location, &b.Body)
 	if pgdb.IsState(err, pgdb.LockNotAvailable) {
@@ -120,7 +118,7 @@ func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, er
 	return b, err
 }
 
-// step runs a mutation, unless it was already done, and stores its result.
+// step runs a mutation, unless already done, and stores its result.
 func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]

@@ -47,7 +47,7 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspen
 	return result, err
 }
 
-// suspension holds the arguments of sqlSetSuspension.
+// suspension holds sqlSetSuspension's arguments.
 type suspension struct {
 	tenants.Suspension
 	now time.Time
@@ -96,7 +96,6 @@ func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) 
 	return s.suspensions(ctx, true, "", 0)
 }
 
-// suspensions reads tenant states, with or without reinstated tenants.
 func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	var row tenants.Suspension
 	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated, after, limit}, func() { all = nil }, func() error {

@@ -21,7 +21,7 @@ var (
 		ORDER BY added_at DESC, id LIMIT $4`}
 	sqlWish = pgdb.Statement{Name: "guest.wish", SQL: `
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND property_id = $2`}
-	// Returns one row even if the session has no entry for the item.
+	// Returns a row even if the session has no entry for the item.
 	sqlWishAndLive = pgdb.Statement{Name: "guest.wish_and_count", SQL: `
 		SELECT coalesce(id, ''), coalesce(tenant_id::text, ''), coalesce(item_id, property_id::text, ''), coalesce(quantity, 0), coalesce(source, ''), coalesce(note, ''),
 			coalesce(added_at, 'epoch'), removed_at, n
@@ -92,7 +92,7 @@ func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all
 	return all, err
 }
 
-// wish returns the session's row for an item. A missing row has no ID.
+// A missing row has no ID.
 func (t *tx) wish(item string) (guest.Wish, error) {
 	var row scanWish
 	_, err := t.t.QueryRow(sqlWish, []any{string(t.session), guest.ItemKey(item)}, row.dest()...)
@@ -118,7 +118,7 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
-// addedWish holds the arguments of sqlPutWish.
+// addedWish holds sqlPutWish's arguments.
 type addedWish struct {
 	session guest.ID
 	guest.Wish
@@ -185,7 +185,7 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
-// clearLists deletes the session's wishlist and answers, and returns the answers' composite keys.
+// clearLists returns the deleted answers' composite keys.
 func (t *tx) clearLists() (answers []string, err error) {
 	for _, s := range []pgdb.Statement{sqlClearWishes, sqlForget} {
 		if err := t.t.Queue(s, string(t.session)); err != nil {

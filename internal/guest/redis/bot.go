@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// browserKeys returns a browser's keys: request times, sessions, offences and the session's solved challenge.
+// Keys of request times, sessions, offences and the session's solved challenge.
 func (h *Hot) browserKeys(browser string, session guest.ID) []string {
 	b := tag(browser)
 	return []string{h.prefix + "bot:cadence:" + b, h.prefix + "bot:fp-collisions:" + b, h.prefix + "bot:offences:" + b, h.prefix + "bot:solved:" + b + ":" + string(session)}

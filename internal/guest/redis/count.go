@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// now reads the Redis clock in microseconds, in scripts.
+// now reads the Redis clock in microseconds.
 const now = `
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -30,7 +30,6 @@ if next - now > most then return {0, full - now} end
 redis.call('SET', KEYS[1], string.format('%.0f', next), 'PX', ARGV[3])
 return {1, next - now}`
 
-// takeSHA is the script's SHA-1 for EVALSHA.
 var takeSHA = func() string {
 	sum := sha1.Sum([]byte(take)) //nolint:gosec // Redis names scripts so
 	return hex.EncodeToString(sum[:])
@@ -62,7 +61,7 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 	return all, err
 }
 
-// Suspensions are one hash, so that they are never partly lost: a field per tenant, the version, and a completeness
+// Suspensions are a hash, so that they are never partly lost: a field per tenant, the version, and a completeness
 // marker. It never expires.
 const (
 	fieldComplete = "complete"

@@ -1,6 +1,6 @@
 // Package redis stores guest hot state in Redis, shared by all processes.
 //
-// Each operation is one command or script on keys with one hash tag, so it is atomic in a cluster too. A session's
+// Each operation is a command or script on keys with the same hash tag, so it is atomic in a cluster too. A session's
 // keys use its ID as the tag; a cached value and its lock use the value's name.
 package redis
 
@@ -49,7 +49,7 @@ func (h *Hot) Ping(ctx context.Context) error {
 	})
 }
 
-// run runs an operation within the request's remaining hot state time.
+// run stays within the request's remaining hot state time.
 func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	left, spend := guest.HotTime(ctx)
 	if left <= 0 {
@@ -61,7 +61,6 @@ func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rue
 	return err
 }
 
-// command is a script call.
 type command struct {
 	name       string // for metrics
 	script     *rueidis.Lua
@@ -76,14 +75,13 @@ func (h *Hot) script(ctx context.Context, cmd command, read func(rueidis.RedisRe
 
 func ignore(r rueidis.RedisResult) error { return r.Error() }
 
-// tag formats a hash tag. The name must not contain braces.
+// name must not contain braces.
 func tag(name string) string {
 	return "{" + strings.NewReplacer("{", "%7B", "}", "%7D").Replace(name) + "}"
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// seconds and millis format durations for Redis.
 func seconds(d time.Duration) string { return number(int64(d / time.Second)) }
 func millis(d time.Duration) string  { return number(max(1, d.Milliseconds())) }
 

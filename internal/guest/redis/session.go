@@ -17,8 +17,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// sessionKeys returns a session's keys: the session, its mirror, its lists, and the mirror's lease. The first four
-// live as long as the session.
+// Keys of the session, its mirror, its lists, and the mirror's lease. All but the lease live as long as the session.
 func (h *Hot) sessionKeys(id guest.ID) []string {
 	key := h.prefix + "session:" + tag(string(id))
 	return []string{key, key + ":wishlist", key + ":recent", key + ":history", key + ":wishlist-lease"}
@@ -75,7 +74,7 @@ for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 )
 
-// Values of the fourth argument of scriptSession that are not versions. Without it, the script reads no attributes.
+// Values of scriptSession's fourth argument that are not versions. Without it, the script reads no attributes.
 const (
 	anyVersion  = "*" // read the attributes
 	onlyVersion = "-" // read their version
@@ -117,8 +116,8 @@ func readSession(id guest.ID, s *guest.Session) func(rueidis.RedisResult) error 
 	}
 }
 
-// withAttributes reads the attributes with a command of their own: Lua takes 20 µs to copy 16 KiB, during which Redis
-// serves nobody else. If another request has changed them after the script, the script reads both.
+// withAttributes reads the attributes with a separate command: Lua takes 20 µs to copy 16 KiB, during which Redis
+// serves nobody else. If another request changes them after the script, the script reads both.
 func (h *Hot) withAttributes(ctx context.Context, id guest.ID, cmd command) (s guest.Session, err error) {
 	var loaded, same bool
 	err = h.run(ctx, cmd.name, func(ctx context.Context, c rueidis.Client) error {
@@ -160,7 +159,6 @@ func (h *Hot) PutAttributes(ctx context.Context, id guest.ID, was string, next g
 	return stored, err
 }
 
-// index returns the position of a list's key.
 func index(list guest.List) int {
 	if list == guest.SearchHistory {
 		return 3

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// record is a mutation's value: owner for a claim, the rest for an answer.
+// record is an answer, or a claim with an owner.
 type record struct {
 	Owner       string `json:"owner,omitempty"`
 	Digest      []byte `json:"digest,omitempty"`
@@ -70,7 +70,6 @@ func (h *Hot) PutAnswer(ctx context.Context, key string, digest [32]byte, a gues
 	})
 }
 
-// scriptRelease deletes a key if its value matches.
 var scriptRelease = rueidis.NewLuaScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`)
@@ -103,7 +102,6 @@ func (h *Hot) DropAnswers(ctx context.Context, keys []string) error {
 	})
 }
 
-// cacheKeys returns the keys of a cached value and its lock.
 func (h *Hot) cacheKeys(key string) []string {
 	return []string{h.prefix + tag(key), h.prefix + "lock:" + tag(key)}
 }
@@ -164,7 +162,6 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
 )
 
-// yes reads a 0 or 1 reply.
 func yes(into *bool) func(rueidis.RedisResult) error {
 	return func(r rueidis.RedisResult) error {
 		n, err := r.AsInt64()

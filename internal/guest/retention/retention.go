@@ -13,20 +13,20 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Job deletes old rows of one kind.
+// Job deletes old rows of a kind.
 type Job string
 
 // Retention jobs.
 const (
-	JobAnswers     Job = "answers"        // expired mutation answers
+	JobAnswers     Job = "answers"        // expired
 	JobRemoved     Job = "removed-wishes" // by removal time
 	JobSilent      Job = "silent-wishes"  // wishlists, by the day of the session's last request
-	JobUsers       Job = "user-sessions"  // by the day of the last request, including ended sessions
+	JobUsers       Job = "user-sessions"  // by the last request's day, including ended sessions
 	JobHandoffs    Job = "handoffs"       // by mint time
 	JobRefusals    Job = "refusals"       // refused handoffs, by last attempt
 	JobBotScores   Job = "bot-scores"     // by evaluation time
-	JobEvents      Job = "events"         // operational events, by publication time
-	JobAuditEvents Job = "audit-events"   // audit events, by publication time
+	JobEvents      Job = "events"         // operational, by publication time
+	JobAuditEvents Job = "audit-events"   // by publication time
 	JobReceived    Job = "received"       // inbox events, and quarantined events after 30 days
 )
 
@@ -35,7 +35,7 @@ var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobUsers, JobHandoffs, JobRe
 
 // Job limits.
 const (
-	MaxStep  = 5000      // rows deleted per step
+	MaxStep  = 5000      // rows per step
 	MaxCount = 1_000_000 // maximum count of old rows
 )
 
@@ -44,7 +44,7 @@ const (
 	keepBotScores = 7 * 24 * time.Hour
 )
 
-// ErrNoJob means that no job has this name.
+// ErrNoJob rejects unknown names.
 var ErrNoJob = errcode.New(errcode.NotFound, "no such retention job")
 
 // ParseJob returns the named job, or ErrNoJob.
@@ -62,8 +62,8 @@ var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: r
 
 // Store deletes old rows.
 type Store interface {
-	// Drop deletes up to limit of a job's rows that are older than before, oldest first, and returns how many. If
-	// processes call it concurrently, only the job's leader deletes; the others get ErrJobRuns.
+	// Drop deletes up to limit of a job's rows from before before, oldest first, and returns how many. Only the job's
+	// leader deletes; other processes get ErrJobRuns.
 	Drop(ctx context.Context, job Job, before time.Time, limit int) (int, error)
 
 	// CountOld counts the rows that Drop would delete in total, up to MaxCount.
@@ -79,7 +79,7 @@ type Service struct {
 // Kept is how long published events are kept.
 type Kept struct{ Events, Audit time.Duration }
 
-// Options are the dependencies of a Service, all required.
+// Options are a Service's dependencies, all required.
 type Options struct {
 	Store Store
 	Clock clock.Clock
@@ -117,8 +117,8 @@ func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (
 	return n, err
 }
 
-// Run deletes all of a job's old rows in steps and returns how many. It reports the running total after each step. On
-// an error such as ErrJobRuns, the result counts the rows deleted so far.
+// Run deletes all of a job's old rows and returns how many, even after an error such as ErrJobRuns. It reports the
+// running total after each step.
 func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
 		n, err := r.opts.Store.Drop(ctx, job, r.Before(job, r.opts.Clock()), MaxStep)

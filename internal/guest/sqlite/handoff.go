@@ -34,7 +34,6 @@ const (
 		WHERE guest_session_id = ? AND erased_at IS NULL`
 )
 
-// orZero returns the moment in a column, which may be NULL.
 func orZero(r *sqlite.Stmt, column int) time.Time {
 	if r.ColumnIsNull(column) {
 		return time.Time{}
@@ -42,7 +41,6 @@ func orZero(r *sqlite.Stmt, column int) time.Time {
 	return time.UnixMicro(r.ColumnInt64(column)).UTC()
 }
 
-// orNullTime is nil for the zero time.
 func orNullTime(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -72,7 +70,6 @@ func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	return h
 }
 
-// stated is a handoff with its state.
 type stated struct {
 	handoffs.Handoff
 	handoffs.State
@@ -96,7 +93,6 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, s
 	return h, state, err
 }
 
-// time returns the time of the database.
 func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
 
 // Handoffs implements backend.Store.
@@ -112,8 +108,8 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.
 	return all, err
 }
 
-// Consume implements backend.Store. It reads the handoff before it writes: a refused attempt does
-// not wait for the writer.
+// Consume implements backend.Store. It reads before it writes, so that a refused attempt does not wait for the
+// writer.
 func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (h handoffs.Handoff, repeated bool, err error) {
 	h, state, err := s.Handoff(ctx, a.ID)
 	if err == nil {
@@ -141,7 +137,7 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (h handoffs
 	return consumption(h, repeated, err)
 }
 
-// consumption is the result of Consume, without the handoff if it is refused.
+// consumption omits a refused handoff.
 func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff, bool, error) {
 	if err != nil {
 		return handoffs.Handoff{}, false, err
@@ -149,7 +145,7 @@ func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff
 	return h, repeated, nil
 }
 
-// Mint implements backend.Store. Whether the file was restored is checked before it is served.
+// Mint implements backend.Store. A restored file is detected before it is served.
 func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
 	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended, err := suspended(t.c, m.Handoff.Tenant)
@@ -171,7 +167,7 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 			return r, err
 		}
 		h := minting.Handoff
-		var stay [5]any // all NULL beside a payload
+		var stay [5]any // all NULL with a payload
 		if h.Payload == nil {
 			stay = [5]any{h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms}
 		}

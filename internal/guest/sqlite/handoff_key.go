@@ -121,8 +121,8 @@ func putKey(c *sqlite.Conn, k handoffs.Key) error {
 	return sqlitedb.Exec(c, sqlPutKey, k.ID, k.Tenant, secret, string(k.State), k.NotBefore.UnixMicro(), orNullTime(k.NotAfter), orNullTime(k.Retired))
 }
 
-// EraseKeys retires all keys in a copy of a file: handoffs that are open in the copy may be
-// consumed in the file before the copy is restored.
+// EraseKeys retires all keys in a copy of a file: handoffs that are open in the copy may be consumed in the file
+// before the copy is restored.
 func EraseKeys(ctx context.Context, db *sqlitedb.DB, now time.Time) error {
 	return db.Write(ctx, "erase_keys", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlEraseKeys, now.UnixMicro()) })
 }

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// old selects the rows of a job in SQL: parameter 1 is the time, 2 the limit.
+// old selects a job's rows: parameter 1 is the time, 2 the limit.
 type old struct{ table, key, where, order string }
 
 var olds = map[retention.Job]old{
@@ -52,7 +52,6 @@ const (
 	sqlSeen = `UPDATE bff_consumer_session_seen SET seen_on = ?2 WHERE guest_session_id = ?1 AND seen_on < ?2`
 )
 
-// day returns the UTC day of a time.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // Drop implements backend.Store.
@@ -78,8 +77,7 @@ func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, l
 	return n, err
 }
 
-// dropSilent deletes at most limit rows of wishlists of sessions without a request since a
-// day, and of the table of days.
+// dropSilent deletes up to limit rows of wishlists without a request since a day, and their last-seen rows.
 func dropSilent(c *sqlite.Conn, before string, limit int) (n int, err error) {
 	sessions, err := sqlitedb.QueryAll(c, sqlSilent, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, before, limit)
 	for _, session := range sessions {
@@ -180,9 +178,8 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	return e, answers, err
 }
 
-// eraseEvents deletes the events of a session that are neither audited nor waiting. It reads
-// all events since the session began, in pages: an index of sessions would make each event
-// more expensive.
+// eraseEvents spares audited and waiting events. It pages through all events since the session began, because an
+// index on sessions would make each event more expensive.
 func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
 	for after := guest.FirstEvent(session); after != ""; {
 		var ids []string

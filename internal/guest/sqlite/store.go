@@ -1,5 +1,5 @@
-// Package sqlite stores durable guest data in one SQLite file. Mutations run in the file's group-commit writer, which
-// runs one at a time.
+// Package sqlite stores durable guest data in a SQLite file. Mutations run one at a time, in the file's group-commit
+// writer.
 package sqlite
 
 import (
@@ -23,7 +23,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema migrations.
+// Migrations returns the schema.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
 // Store implements backend.Store.
@@ -37,8 +37,8 @@ type Store struct {
 
 var _ backend.Store = (*Store)(nil)
 
-// New returns a store. Apply Migrations first. The waker, if not nil, wakes this process's relay after mutations with
-// events.
+// New returns a store. Apply Migrations first. The waker, which may be nil, wakes this process's relay after
+// mutations with events.
 func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 	return &Store{db: db, now: now, set: sync.OnceValues(Migrations), waker: waker}
 }
@@ -63,23 +63,21 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// kept is a stored answer.
 type kept struct {
 	guest.StoredAnswer
 	same bool // same digest
 }
 
-// tx is a mutation's transaction.
 type tx struct {
 	c       *sqlite.Conn
 	session guest.ID
 	now     time.Time
 
-	trace    guest.Trace // for events
+	trace    guest.Trace
 	appended bool
 }
 
-// step runs a mutation, unless it was already done, and stores its result.
+// step runs a mutation, unless already done, and stores its result.
 func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]

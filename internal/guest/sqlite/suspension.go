@@ -18,7 +18,7 @@ const (
 	sqlSuspended   = `SELECT suspended FROM bff_consumer_tenant_suspended_cache WHERE tenant_id = ?`
 	sqlSuspensions = `SELECT tenant_id, suspended, reason, last_event_at, last_event_id FROM bff_consumer_tenant_suspended_cache
 		WHERE (suspended OR ?1) AND tenant_id > ?2 ORDER BY tenant_id LIMIT CASE WHEN ?3 = 0 THEN -1 ELSE ?3 END`
-	// The rule is guest.Suspension.NewerThan.
+	// Implements tenants.Suspension.NewerThan.
 	sqlSetSuspension = `INSERT INTO bff_consumer_tenant_suspended_cache AS t
 		(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES (?1, ?2, ?4, ?3, ?4, ?5, ?6)
 		ON CONFLICT (tenant_id) DO UPDATE SET suspended = excluded.suspended, reason = excluded.reason,
@@ -78,7 +78,6 @@ func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) 
 	return s.suspensions(ctx, true, "", 0)
 }
 
-// suspensions reads the states of tenants, with those of reinstated tenants or not.
 func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	err = s.db.Read(ctx, "suspended_tenants", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) tenants.Suspension {

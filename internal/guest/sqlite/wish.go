@@ -56,7 +56,7 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// sqlFindSessions has a bound after the last digit of an ID.
+// The upper bound sorts after the last digit of an ID.
 const sqlFindSessions = `SELECT guest_session_id FROM bff_consumer_session_seen
 	WHERE guest_session_id >= ?1 AND guest_session_id < ?2 ORDER BY guest_session_id LIMIT ?3 + 0`
 
@@ -69,7 +69,6 @@ func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all
 	return all, err
 }
 
-// wish returns the session's row for an item. A missing row has no ID.
 func (t *tx) wish(item string) (guest.Wish, error) {
 	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), guest.ItemKey(item))
 	return w, err
@@ -97,7 +96,6 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
-// putWish stores an entry of the session.
 func (t *tx) putWish(w guest.Wish) error {
 	if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
 		return err
@@ -168,7 +166,7 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
-// clearLists deletes the wishlist and the answers of the session, and returns the composite keys of these.
+// clearLists returns the deleted answers' composite keys.
 func (t *tx) clearLists() ([]string, error) {
 	for _, sql := range []string{sqlClearWishes, sqlForget} {
 		if err := sqlitedb.Exec(t.c, sql, string(t.session)); err != nil {

@@ -16,18 +16,18 @@ import (
 	"holdfast/internal/ident"
 )
 
-// PageView is a page that a guest viewed. It is published, but not stored in a table.
+// PageView is a viewed page. It is published but not stored in a table.
 type PageView struct {
 	Page       string    `json:"page"`                 // one of Pages
 	TenantID   string    `json:"tenantId,omitempty"`   // lower-case UUID
-	PropertyID string    `json:"propertyId,omitempty"` // lower-case UUID; only in the profile guest.Hotel
+	PropertyID string    `json:"propertyId,omitempty"` // lower-case UUID; profile guest.Hotel only
 	ItemID     *string   `json:"itemId,omitempty"`     // in other profiles
 	SearchID   guest.ID  `json:"searchId,omitempty"`
-	OccurredAt time.Time `json:"occurredAt"`           // browser clock; zero in a request means now
+	OccurredAt time.Time `json:"occurredAt"`           // browser clock; zero in a request: now
 	DurationMS int       `json:"durationMs,omitempty"` // viewing time
 }
 
-// FunnelEvent is a guest's step towards a booking. It is published, but not stored in a table.
+// FunnelEvent is a guest's step towards a booking. It is published but not stored in a table.
 type FunnelEvent struct {
 	Step       string    `json:"step"` // one of Steps
 	TenantID   string    `json:"tenantId,omitempty"`
@@ -44,10 +44,10 @@ var (
 	Steps = []string{"search", "results", "detail", "availability", "wishlist", "handoff"}
 )
 
-// MaxBatch is the maximum number of page views or funnel events per request.
+// MaxBatch is per request.
 const MaxBatch = 50
 
-// maxDuration limits PageView.DurationMS to a day.
+// maxDuration is a day.
 const maxDuration = 24 * 60 * 60 * 1000
 
 // Batch size errors.
@@ -58,8 +58,8 @@ var (
 
 const expectedItems = "items: expected an array of 1 to 50 objects"
 
-// SampleRates publish telemetry for one in n sessions; 1 or less means all. Sampling is per session, so that funnels
-// stay complete. The rates are part of the section [guest].
+// SampleRates publish telemetry for one in n sessions; 1 or less: all. Sampling is per session, so that funnels stay
+// complete.
 type SampleRates struct {
 	PageViews    int `toml:"sample_page_views" reload:"true" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
 	FunnelEvents int `toml:"sample_funnel_events" reload:"true" doc:"Likewise for funnel events."`
@@ -102,14 +102,14 @@ const (
 	Dropped    = "dropped" // the database was unavailable for too long
 )
 
-// Record is a request to publish telemetry events.
+// Record publishes telemetry events.
 type Record struct {
 	guest.Mutation
 	IDs    []guest.ID    // item IDs
 	Events []guest.Event // without times; empty if the session is not sampled
 }
 
-// Recorded is the result of Record.
+// Recorded is Record's result.
 type Recorded struct {
 	IDs []guest.ID `json:"ids"`
 }
@@ -128,7 +128,7 @@ func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items [
 	return record(ctx, s, m, batch[PageView]{m.Profile, PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
 }
 
-// RecordFunnelEvents publishes funnel events like RecordPageViews.
+// RecordFunnelEvents is like RecordPageViews.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
 	return record(ctx, s, m, batch[FunnelEvent]{m.Profile, FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
 }
@@ -139,7 +139,7 @@ type batch[T any] struct {
 	rate                int
 	items               []json.RawMessage
 
-	// check validates an item, and calls wrong for each invalid member.
+	// check calls wrong for each invalid member.
 	check func(p *guest.Profile, v *T, now time.Time, wrong func(member, detail string))
 }
 
@@ -196,7 +196,6 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 	return ids, events, nil
 }
 
-// event builds an item's event from its members, its ID and the session.
 func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -264,12 +263,12 @@ func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong fun
 type place struct {
 	profile          *guest.Profile
 	tenant, property *string
-	item             *string // nil: none
+	item             *string // may be nil
 	search           guest.ID
 	at               *time.Time
 }
 
-// checkPlace validates members and canonicalizes them.
+// checkPlace also canonicalizes members.
 func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	var ok bool
 	if *p.tenant != "" {
@@ -297,7 +296,6 @@ func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 	return property != ""
 }
 
-// checkItem validates the property ID, or the item ID in profiles other than guest.Hotel.
 func checkItem(p place, wrong func(member, detail string)) {
 	var ok bool
 	switch {

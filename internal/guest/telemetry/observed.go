@@ -62,7 +62,7 @@ func (o *observed) drop(session guest.ID) {
 	o.events = slices.DeleteFunc(o.events, func(e SessionEvent) bool { return e.Session == session })
 }
 
-// Started publishes that a session started, once its guest received the cookie.
+// Started publishes a session start, once the guest received the cookie.
 func (s *Service) Started(ctx context.Context, session guest.Session) {
 	var campaign json.RawMessage
 	if session.Campaign != "" {
@@ -94,7 +94,7 @@ type Executed struct {
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
-// Executed publishes a search. The query is normalized.
+// Executed publishes a search; the query is normalized.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
@@ -108,7 +108,7 @@ type DetailViewed struct {
 	Cache      catalogue.CacheState `json:"cache"`
 }
 
-// DetailViewed publishes a view of a property page.
+// DetailViewed publishes a property view.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
 }
@@ -116,11 +116,11 @@ func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailVi
 // ItemViewed is a viewed item, in profiles other than hotel.
 type ItemViewed struct {
 	ItemID   string               `json:"itemId"`
-	Upstream string               `json:"upstream"` // upstream that answered
+	Upstream string               `json:"upstream"` // that answered
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
-// ItemViewed publishes a view of an item.
+// ItemViewed publishes an item view.
 func (s *Service) ItemViewed(ctx context.Context, session guest.ID, v ItemViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.ItemID, s.Samples().DetailViews, v})
 }
@@ -134,7 +134,6 @@ type observation struct {
 	payload any // an object
 }
 
-// observe buffers a session's event for publication.
 func (s *Service) observe(ctx context.Context, session guest.ID, o observation) {
 	result := SampledOut
 	if session.IsSampled(o.rate) {

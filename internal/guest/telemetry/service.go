@@ -1,5 +1,5 @@
-// Package telemetry publishes guest activity: page views, funnel events, searches and property views. It writes
-// events to the outbox only.
+// Package telemetry publishes guest activity: page views, funnel events, searches and property views. It writes to
+// the outbox only.
 package telemetry
 
 import (
@@ -17,19 +17,18 @@ type Service struct {
 	observed observed
 }
 
-// Options are the dependencies of a Service. All but Recorded are required.
+// Options are a Service's dependencies, all required but Recorded.
 type Options struct {
 	Guests  *guest.Service
 	Store   Store
 	Clock   clock.Clock
 	Samples SampleRates
 
-	// Recorded, if set, is called with a telemetry kind, a result (Published, SampledOut or Dropped) and the number
-	// of items.
+	// Recorded is called with a telemetry kind, a result (Published, SampledOut or Dropped) and the number of items.
 	Recorded func(kind, result string, n int)
 }
 
-// New returns a service. It drops buffered events when a session is erased.
+// New also drops buffered events when a session is erased.
 func New(o Options) *Service {
 	s := &Service{opts: o}
 	s.SetSamples(o.Samples)
@@ -47,11 +46,11 @@ func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
 // Store appends events to the outbox.
 type Store interface {
-	// Record appends telemetry events to the outbox in order. It is a mutation: see guest.Store.
+	// Record appends events in order. It is a mutation: see guest.Store.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
-	// AppendEvents appends events to the outbox, in order and in one transaction. It does not wait for mutations, but
-	// returns the events of sessions with a mutation in progress as rest.
+	// AppendEvents appends events in order and in one transaction. It does not wait for mutations: rest is the events
+	// of sessions with a mutation in progress.
 	AppendEvents(ctx context.Context, all []SessionEvent) (rest []SessionEvent, err error)
 }
 

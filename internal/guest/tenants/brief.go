@@ -35,7 +35,7 @@ type briefs struct {
 	mu     sync.Mutex
 	active []BriefState
 	begun  []time.Time
-	looked time.Time // when EndBriefs last read the table
+	looked time.Time // last table read by EndBriefs
 }
 
 var (
@@ -43,7 +43,7 @@ var (
 	errOtherState    = errcode.New(errcode.Conflict, "the tenant is suspended by somebody else, or its state has changed")
 )
 
-// SuspendBriefly suspends a tenant for BriefLife. It does not replace another suspension.
+// SuspendBriefly suspends a tenant for BriefLife, unless already suspended otherwise.
 func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState, error) {
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
@@ -64,7 +64,6 @@ func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState
 	return state, nil
 }
 
-// setBrief applies an event that starts or ends a brief suspension.
 func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, suspended bool) error {
 	body, err := json.Marshal(map[string]string{"tenantId": tenant, "reason": briefReason})
 	if err != nil {
@@ -81,8 +80,7 @@ func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, sus
 	return err
 }
 
-// EndBrief ends a tenant's brief suspension. It does nothing if the tenant is not suspended, and refuses to end other
-// suspensions.
+// EndBrief refuses to end other suspensions. It does nothing if the tenant is not suspended.
 func (s *Service) EndBrief(ctx context.Context, tenant string) error {
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
@@ -134,7 +132,7 @@ func (s *Service) Brief() []BriefState {
 	return append([]BriefState{}, s.briefs.active...)
 }
 
-// begin counts a suspension, and returns false if too many started recently.
+// begin returns false if too many suspensions started recently.
 func (b *briefs) begin(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +163,6 @@ func (b *briefs) due(now time.Time) bool {
 	return now.Sub(b.looked) >= BriefLife || slices.ContainsFunc(b.active, func(o BriefState) bool { return !now.Before(o.EndsAt) })
 }
 
-// ended forgets expired suspensions.
 func (b *briefs) ended(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,22 +9,21 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// OperatorSource is the source of the events by which operators suspend tenants.
+// OperatorSource is the event source for operators' suspensions.
 const OperatorSource = "holdfast guest tenant"
 
-// SuspendedTenants is Store.SuspendedTenants.
+// SuspendedTenants calls Store.SuspendedTenants.
 func (s *Service) SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error) {
 	return s.opts.Store.SuspendedTenants(ctx, after, limit)
 }
 
-// Quarantined is Store.Quarantined.
+// Quarantined calls Store.Quarantined.
 func (s *Service) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
 	return s.opts.Store.Quarantined(ctx, limit)
 }
 
-// Suspend suspends or reinstates a tenant for an operator, by an event of the present
-// as any other. The state of another event with a later time stays; then it returns
-// errcode.Conflict.
+// Suspend suspends or reinstates a tenant for an operator, by an event with the present time. It returns
+// errcode.Conflict if the state comes from a later event.
 func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, reason string) error {
 	id, ok := guest.ParseTenant(tenant)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package tenants receives the events that suspend and reinstate tenants, and says who is suspended.
+// Package tenants receives events that suspend and reinstate tenants, and tells which tenants are suspended.
 package tenants
 
 import (
@@ -9,18 +9,18 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Service receives the events that suspend and reinstate tenants, and says who is suspended.
+// Service receives tenant events.
 type Service struct {
 	opts       Options
-	stale      atomic.Bool // the copy could not be changed
-	reconciled time.Time   // when Repair last replaced the copy; only Repair uses it
+	stale      atomic.Bool // a copy update failed
+	reconciled time.Time   // last copy refresh; used by Repair only
 	briefs     briefs
 }
 
-// Options are the dependencies of a Service. Store and Clock are required.
+// Options are a Service's dependencies. Store and Clock are required.
 type Options struct {
 	Store Store
-	Hot   Hot // nil: there is no copy, and only events are received
+	Hot   Hot // nil: no copy, only receives events
 	Clock clock.Clock
 	Types Types // zero: DefaultTypes
 

@@ -23,8 +23,8 @@ type Suspension struct {
 	Event     string    // event ID
 }
 
-// NewerThan reports whether s replaces o: the later event time wins, whatever the order of arrival, and then the
-// greater event ID.
+// NewerThan reports whether s replaces o: the later event time wins, whatever the order of arrival, then the greater
+// event ID.
 func (s *Suspension) NewerThan(o Suspension) bool {
 	if !s.At.Equal(o.At) {
 		return s.At.After(o.At)
@@ -32,7 +32,7 @@ func (s *Suspension) NewerThan(o Suspension) bool {
 	return s.Event > o.Event
 }
 
-// ErrSuspended refuses requests that involve a suspended tenant.
+// ErrSuspended refuses requests about a suspended tenant.
 var ErrSuspended = errcode.New(errcode.Denied, "the tenant is suspended")
 
 // Store stores tenant states, and the inbox of events that change them.
@@ -49,27 +49,26 @@ type Store interface {
 
 	Suspended(ctx context.Context, tenant string) (bool, error)
 
-	// SuspendedTenants returns suspended tenants with IDs greater than after, ordered by ID: up to limit, or all if
-	// limit is 0.
+	// SuspendedTenants returns suspended tenants with IDs above after, ordered by ID: up to limit, or all if limit is
+	// 0.
 	SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error)
 
-	// TenantStates returns the states of all tenants with an applied event, including reinstated tenants, ordered by
-	// ID.
+	// TenantStates returns all tenants with an applied event, including reinstated tenants, ordered by ID.
 	TenantStates(ctx context.Context) ([]Suspension, error)
 }
 
 // Hot caches suspensions. A lost copy never means that no tenant is suspended: ask the database, and replace the
 // copy.
 type Hot interface {
-	// Suspended returns the suspended tenants among tenants. known is false if the copy is lost.
+	// Suspended returns the suspended tenants in tenants. known is false if the copy is lost.
 	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
 
-	// SuspensionVersion returns a number that changes with each SetSuspension, and whether a copy exists. Read it
-	// before the database, for PutSuspensions.
+	// SuspensionVersion changes with each SetSuspension. Read it before the database, for PutSuspensions. known is
+	// false if the copy is lost.
 	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
 
-	// PutSuspensions replaces the copy. It returns false and does nothing if the version changed, since the database
-	// read may be outdated. all includes reinstated tenants.
+	// PutSuspensions replaces the copy, unless the version changed, since the database read may be outdated. all
+	// includes reinstated tenants.
 	PutSuspensions(ctx context.Context, version int64, all []Suspension) (bool, error)
 
 	// SetSuspension updates a tenant after its event is committed, if s is NewerThan the cached state. If the copy is
@@ -84,7 +83,7 @@ const (
 )
 
 // Types are the accepted event types. They must match exactly: another service's type with the same ending is not a
-// suspension. They are part of the section [guest].
+// suspension.
 type Types struct {
 	Suspended  []string `toml:"suspended_types" doc:"Types of the received events that suspend a tenant."`
 	Reinstated []string `toml:"reinstated_types" doc:"Types of the received events that reinstate a tenant."`
@@ -111,10 +110,10 @@ func (t *Types) Check() (problems conf.Problems) {
 	return problems
 }
 
-// maxSuspensionReason is the number of stored bytes per reason.
+// maxSuspensionReason is in bytes; the rest is not stored.
 const maxSuspensionReason = 500
 
-// Parse reads a tenant event. Its body is a JSON object with the members tenantId and, optionally, reason.
+// Parse reads a tenant event: a JSON object with the members tenantId and, optionally, reason.
 func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	s := Suspension{At: e.Time.Truncate(time.Microsecond).UTC(), Event: e.ID}
 	switch {
@@ -138,13 +137,13 @@ func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	return s, nil
 }
 
-// plain truncates a text and removes characters that PostgreSQL cannot store.
+// plain also removes characters that PostgreSQL cannot store.
 func plain(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// Receive receives a tenant event. It quarantines events that it does not understand. An error asks for redelivery.
+// Receive receives a tenant event and quarantines unknown events. After an error, redeliver the event.
 func (s *Service) Receive(ctx context.Context, e inbox.Event) (inbox.Result, error) {
 	e.Time = e.Time.Truncate(time.Microsecond).UTC()
 	if err := e.Check(); err != nil {

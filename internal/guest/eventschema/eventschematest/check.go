@@ -1,4 +1,4 @@
-// Package eventschematest checks events of tests against their schemas.
+// Package eventschematest checks tests' events against their schemas.
 package eventschematest
 
 import (
@@ -12,11 +12,11 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// Checker checks the data of events of a profile.
+// Checker checks a profile's event data.
 type Checker map[string]*jsonschema.Schema
 
-// New compiles the schemas of a profile. They refuse members that they do not name, which consumers must accept: an event that has
-// another member needs it in its schema.
+// New compiles a profile's schemas. Unlike consumers, they reject unknown members: a new member must be in its
+// schema.
 func New(p *guest.Profile) (Checker, error) {
 	c := Checker{}
 	for _, s := range eventschema.All(p) {
@@ -36,7 +36,7 @@ func New(p *guest.Profile) (Checker, error) {
 	return c, nil
 }
 
-// closeObjects forbids unknown members of all objects of a schema.
+// closeObjects forbids unknown members.
 func closeObjects(schema any) {
 	switch v := schema.(type) {
 	case map[string]any:
