@@ -9,7 +9,7 @@ import (
 // Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"); as it is
 // logged, it never quotes client input. Pointer does, for the client only.
 type Error struct {
-	Pointer string // RFC 6901; "" is the whole text
+	Pointer string // RFC 6901; "": the whole text
 	Reason  string
 }
 
@@ -18,7 +18,7 @@ func (e *Error) Error() string { return e.Reason }
 // ErrorCode implements errcode.Coder.
 func (*Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Under returns the error with an enclosing location before its pointer, e.g. "/value".
+// Under prepends an enclosing location to the pointer, e.g. "/value".
 func (e *Error) Under(pointer string) *Error {
 	return &Error{Pointer: pointer + e.Pointer, Reason: e.Reason}
 }

@@ -36,7 +36,7 @@ func zerosAllowed(limit int) int {
 	return ZerosPerByte * limit
 }
 
-// ParseNumber parses a JSON number. It returns Parse's errors.
+// ParseNumber returns Parse's errors.
 func ParseNumber(text []byte) (Number, error) {
 	v, err := Parse(text, maxNumber)
 	if err == nil && !v.isNumber() {
@@ -64,7 +64,7 @@ type literal struct {
 	simple          bool
 }
 
-// readLiteral reads a number; length 0 means not valid. A simple literal is short and without exponent, so that only
+// readLiteral reads a number; length 0: not valid. A simple literal is short and without exponent, so that only
 // superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0

@@ -218,7 +218,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// str reads a string. escapes is how many bytes escaping adds.
+// escapes is how many bytes escaping adds.
 func (p *parser) str() (escapes int, ok bool) {
 	text, from := p.text, p.at // the quote is copied with the text after it
 	i := from + 1

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. Empty means the whole text.
+// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. Empty: the whole text.
 type Pointer []string
 
 var (

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// assertion holds the checks made before the library validates a value: whether steps are left, and the keywords that
-// tell alternatives apart.
+// assertion holds checks before the library validates a value: whether steps are left, and the keywords that tell
+// alternatives apart.
 //
 // The library also descends into alternatives that do not apply, so a tree with k kinds of nodes costs k^depth, and
 // for every array item compares an `enum` of 16,000 numbers individually, as fractions. Here both fail at once.
@@ -208,7 +208,7 @@ func (a *assertion) differs(v any) string {
 	return ""
 }
 
-// is reports whether v has a type. 1.0 is an integer.
+// 1.0 is an integer.
 func is(v any, name string) bool {
 	switch v := v.(type) {
 	case nil:

@@ -54,7 +54,7 @@ const (
 	waitMost = 10 * time.Second
 )
 
-// NewCache returns a cache with a budget of at least MinSchemaMemory.
+// NewCache takes a budget of at least MinSchemaMemory.
 func NewCache(bytes int) *Cache {
 	return &Cache{
 		budget:    fairshare.New(int64(max(bytes, MinSchemaMemory)), waits, waitMost),
@@ -79,9 +79,9 @@ func (c *Cache) Stats() CacheStats {
 	return CacheStats{Schemas: len(c.schemas), Bytes: int(s.Used), Capacity: int(s.Capacity), Evictions: c.evictions}
 }
 
-// Acquire returns a document's schema on behalf of a tenant; the caller must release it. Even concurrent callers
-// compile a document once, and it stays cached while in use. Errors are not cached. Without memory, Acquire waits a
-// few seconds before errcode.Unavailable.
+// Acquire returns a document's schema on behalf of a tenant, until released. Even concurrent callers compile a
+// document once, and it stays cached while in use. Errors are not cached. Without memory, Acquire waits a few seconds
+// before errcode.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {
@@ -106,7 +106,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 	}
 }
 
-// fill compiles an entry's document. Even on panic it notifies waiting requests.
+// fill notifies waiting requests even on panic.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.err = errcode.New(errcode.Internal, "compiling the schema failed")
 	defer func() {

@@ -14,7 +14,7 @@ func Check(text []byte) error {
 	return err
 }
 
-// parse checks a document. Each step relies on the bounds established before.
+// Each step of parse relies on the bounds established before.
 func parse(text []byte) (*document, error) {
 	if len(text) > MaxBytes {
 		return nil, pointer(nil).refuse("is too large: the limit is " + strconv.Itoa(MaxBytes) + " bytes")

@@ -16,7 +16,7 @@ const (
 	Breaking               // the new schema rejects some or all
 )
 
-// String returns the word for reports.
+// String is for reports.
 func (e Effect) String() string {
 	return [...]string{"harmless", "unknown", "breaking"}[e]
 }
@@ -24,7 +24,7 @@ func (e Effect) String() string {
 // Change is a difference between schemas. Pointer is into the new document or, if removed, the old.
 type Change struct {
 	Pointer string
-	Change  string // "a required member was added"
+	Change  string // e.g. "a required member was added"
 	Effect  Effect
 }
 
@@ -70,7 +70,7 @@ type comparison struct {
 	seen          map[[2]*node]bool // for recursive schemas
 	report        Report
 
-	cut    bool   // differences were omitted
+	cut    bool
 	untold Effect // their worst effect
 }
 

@@ -29,7 +29,7 @@ const (
 	MaxInPlace    = 1_000   // subschemas validated against a value, through references
 	MaxWrittenOut = 50_000  // subschemas with references expanded, recursion once
 
-	// MaxCompiled limits a compiled schema, in bytes. Real ones take at most 100 times their document: 6 MB.
+	// MaxCompiled limits a compiled schema, in bytes. Real schemas take at most 100 times their document: 6 MB.
 	MaxCompiled = 8 << 20
 
 	// MinSchemaMemory is the minimum Cache budget: two compiled schemas of maximum size.

@@ -68,7 +68,6 @@ type document struct {
 	expressions map[string]*pattern
 }
 
-// node is a subschema: a boolean or an object.
 type node struct {
 	at       pointer
 	flat     bool           // value of a boolean schema
@@ -76,11 +75,11 @@ type node struct {
 	resource *resource
 
 	same, inside []*node
-	ref          *node   // target of $ref
+	ref          *node
 	dynamic      []*node // possible targets of $dynamicRef
 
-	pattern int // instructions
-	names   int // instructions
+	pattern int
+	names   int
 
 	inPlace, writtenOut int // see fanout.go; 0: not counted yet
 }

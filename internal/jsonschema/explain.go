@@ -17,8 +17,8 @@ import (
 type failure struct {
 	at         pointer
 	reason     string
-	keyword    string // "": none
-	node       *node  // nil: metaschema
+	keyword    string
+	node       *node // nil: metaschema
 	mismatched bool
 	level      int
 	left       bool
@@ -37,8 +37,8 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf describes a keyword's expectation. The metaschema's own reasons are about its keywords, such as "must
-// match one of anyOf".
+// expectedOf describes a keyword's expectation. The metaschema's own reasons are about its keywords, e.g. "must match
+// one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
 		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",
@@ -76,7 +76,7 @@ func sorted(all []failure) []failure {
 func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
-		// Only the alternative that was meant says something.
+		// Only the intended alternative says something.
 		meant := 0
 		for _, alternative := range e.Causes {
 			reasons := d.leaves(alternative)

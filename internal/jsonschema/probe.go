@@ -29,12 +29,12 @@ func (d *document) probes() (all []any) {
 
 type prober struct {
 	document *document
-	turn     int  // which alternative is taken
+	turn     int  // which alternative to take
 	narrow   bool // one member or item per value
 	wrong    bool // leaves have a type that no subschema allows
 }
 
-// value returns a value for subschemas that all apply; most limits its nested values.
+// value satisfies subschemas that all apply; most limits its nested values.
 func (p *prober) value(nodes []*node, depth, most int) any {
 	nodes = closure(nodes)
 	if v, ok := p.given(nodes); ok {

@@ -13,7 +13,7 @@ const MaxSchemaFailures = 20
 type SchemaFailure struct {
 	Pointer  string // into the request
 	Location string // into the stored value (RFC 6901)
-	Keyword  string // such as "maximum"; "": none
+	Keyword  string // e.g. "maximum", or ""
 	Bound    string // JSON under the keyword; "": too long, or no keyword
 	Reason   string // completes a sentence
 }

@@ -22,7 +22,7 @@ const maxExplain = MaxSteps / 20
 type Schema struct {
 	document *document
 	asserts  map[*node]*assertion
-	keywords any // as passed to the library
+	keywords any
 	patterns map[string]*regexp.Regexp
 
 	fixed int            // bytes without instances
@@ -41,7 +41,7 @@ type instance struct {
 	whole    *santhosh.Schema // the document, with reasons
 }
 
-// Compile compiles a document, or returns Check's error, or an *Error above MaxCompiled bytes.
+// Compile returns Check's error, or an *Error above MaxCompiled bytes.
 func Compile(text []byte) (*Schema, error) {
 	d, err := parse(text)
 	if err != nil {
@@ -162,8 +162,7 @@ func (s *Schema) mayMake() bool {
 	return true
 }
 
-// instance compiles the document. Before everything below a subschema, the library calls its format, where steps are
-// counted.
+// Before everything below a subschema, the library calls its format, where steps are counted.
 //
 // The verdict comes from {"not": document}: under `not` the library stops at the first failure and builds no reasons.
 func (s *Schema) instance() (*instance, error) {

@@ -39,7 +39,7 @@ func (e *search) within(most int, fn func()) bool {
 	return enough
 }
 
-// refuses reports whether a subschema rejects v. Under `not` the library builds no reasons.
+// Under `not` the library builds no reasons.
 func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	e.opposite.Not = sub
 	var err error

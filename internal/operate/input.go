@@ -17,23 +17,23 @@ type Input struct {
 	Name     string
 	Doc      string
 	Subject  bool         // names the thing shown or changed: a command argument and a path part
-	IsFlag   bool         // for a subject: a required flag instead of an argument
+	IsFlag   bool         // subject only: a required flag instead of an argument
 	Value    string       // placeholder in the command's help, e.g. "UUID"
-	Private  bool         // omitted from the change log: may be personal
-	Argument string       // makes a non-subject an optional last argument, shown so in the help
+	Private  bool         // may be personal: omitted from the change log
+	Argument string       // makes a non-subject an optional last argument; its name in the help
 	Title    string       // in forms; "": the name
 	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String
 	Default  string       // as text
 	Schema   string       // named schema in the API description
 	Example  string       // for the API description, if the schema alone allows too many values
-	Enum     []string     // the values that it takes; nil: any
+	Enum     []string     // nil: any value
 	Least    string       // minimum number, or ""; without a value and a default the number is 0
 	Local    bool         // command only
 	Remote   bool         // not in the command
 	Secret   bool         // masked in the console
 	Names    string       // kind of named thing, as in list rows; "": the equally named subject; "-": nothing listed
-	Also     []string     // values that it takes besides these names; "*": any
-	Lines    int          // form height of a multiline text; 0: single line. On a read's page it starts with the equally titled text
+	Also     []string     // values besides these names; "*": any
+	Lines    int          // form lines of a multiline text; 0: single line. On a read's page it starts with the equally titled text
 
 	at         []int
 	isDuration bool
@@ -48,7 +48,7 @@ func (i *Input) Number() int {
 // IsWords reports whether the input is a word list.
 func (i *Input) IsWords() bool { return i.Kind == reflect.Slice }
 
-// IsBool reports whether the input is true or false.
+// IsBool reports whether the input is a boolean.
 func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
 
 // IsNumber reports whether the input is a whole number.
@@ -97,12 +97,11 @@ func (i *Input) Expected() string {
 // InputError means that an input value is invalid.
 type InputError struct {
 	Input  string
-	Reason string // such as "must be at least 1"
+	Reason string // e.g. "must be at least 1"
 }
 
 func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 
-// Unwrap returns an errcode error.
 func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Error()) }
 
 // MaxLimit is the maximum number of rows per request.
@@ -139,7 +138,7 @@ type Lifetime struct {
 	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
 }
 
-// Within requires a lifetime from a second to most. setting, if not empty, names most's setting.
+// Within requires a lifetime from a second to most, which is configured by setting, if not "".
 func (l Lifetime) Within(most time.Duration, setting string) error {
 	if l.TTL >= time.Second && l.TTL <= most {
 		return nil

@@ -13,14 +13,14 @@ import (
 // Kind is the kind of operation.
 type Kind int
 
-// The kinds.
+// Operation kinds.
 const (
-	List     Kind = iota // shows rows and changes nothing
-	Read                 // shows one thing without changes
+	List     Kind = iota // shows rows
+	Read                 // shows one thing
 	Change               // a single, quick change
 	Job                  // changes many things in steps, and reports its progress
-	Download             // sends a file and changes nothing
-	Upload               // changes many things as a file says
+	Download             // sends a file
+	Upload               // changes many things according to a file
 )
 
 // DryRun names the input that makes a change only report its effect. The command then skips confirmation.
@@ -31,15 +31,15 @@ func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
 // About describes an operation to people.
 type About struct {
-	// Path is a list's noun, e.g. "keys", or a noun and verb, e.g. "keys/retire". It names the command, the page or
-	// button, and the route.
+	// A list's noun, e.g. "keys", or a noun and verb, e.g. "keys/retire". It names the command, the page or button,
+	// and the route.
 	Path string
 	Doc  string // command help: a sentence without a full stop
-	More string // more command help, printed with its line breaks
+	More string // more help, printed with its line breaks
 
-	Example string // command examples without the command words, one per line
+	Example string // without the command words, one per line
 
-	// Group, set on a noun's first operation, is the noun command's help.
+	// Help of the noun's command, set on the noun's first operation.
 	Group string
 	Long  string
 
@@ -51,22 +51,22 @@ type About struct {
 
 	// Of a list.
 	Rows     string // JSON member with the rows; "": the noun
-	Limit    int    // rows that the command prints without --limit; 0: all
+	Limit    int    // default for --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
 
 	Live time.Duration // refresh interval of a list without buttons; 0: none
 
 	// Of a list or a read.
-	Resumes bool     // the command has --after, and prints the next cursor
+	Resumes bool     // the command prints the next cursor, for --after
 	Offers  []string // other nouns' changes offered for a row, e.g. "access/allow"
 	Finds   string   // for a read: button of a lookup form on the noun's page
 
 	// Of a change: the button.
 	Button   string // "": the verb
 	Ask      string // warning shown before an irreversible change
-	Confirm  string // the words that the operator types first
+	Confirm  string // the operator types these words first
 	Retypes  bool   // the operator types the subject first
-	Stays    bool   // the thing continues to exist, so its page is shown again
+	Stays    bool   // the thing still exists, so its page is shown again
 	Danger   bool   // the command asks on a terminal
 	NeedsYes bool   // the command also asks without a terminal, so scripts need --yes
 	NewRow   bool   // the subject need not be in the list
@@ -74,27 +74,27 @@ type About struct {
 
 	// Of a download or an upload.
 	Media   string
-	Memory  int64 // bytes that a server needs meanwhile
+	Memory  int64
 	Secret  bool  // download with secrets: recorded, and hidden from read-only operators
 	Largest int64 // maximum upload size in bytes
 
-	MayBeStdin bool // for an upload: may come from standard input
+	MayBeStdin bool // an upload from standard input is possible
 
-	// Background runs the job in the background of a server; see InBackground.
+	// Runs the job in the background of a server; see InBackground.
 	Background bool
 	Begun      string // console notice when a background job starts; "": the job has begun
-	Stop       string // the button that stops it; "": stop the job
+	Stop       string // its stop button; "": stop the job
 
-	Refuses func() error // why a background job cannot start now; nil: always can
+	Refuses func() error // why a background job cannot start now
 
-	// Setup, if set, returns how to configure missing requirements, or nil. The console shows it instead of an empty
-	// list and hides change buttons.
+	// How to configure missing requirements, or nil. The console shows it instead of an empty list and hides change
+	// buttons.
 	Setup func() *Setup
 
-	// ServerOnly: no command, because the operation concerns the server process.
+	// No command, because the operation concerns the server process.
 	ServerOnly bool
 
-	Former []Former // hidden former command spellings
+	Former []Former // hidden command spellings of earlier releases
 }
 
 // Setup describes missing configuration.
@@ -112,10 +112,10 @@ func (o *Operation) Missing() *Setup {
 	return o.Setup()
 }
 
-// Former is a former command spelling.
+// Former is a command spelling of an earlier release.
 type Former struct {
 	Words string // after holdfast, e.g. "sync node drain"
-	Noun  bool   // they stand for the noun, before all its verbs
+	Noun  bool   // stands for the noun, before all its verbs
 	JSON  bool   // the command always printed JSON
 	Flag  string // removed flag that selected this command, e.g. "undo"
 	Keeps bool   // the flag is still typed
@@ -127,15 +127,15 @@ type Operation struct {
 	About
 	Kind    Kind
 	Inputs  []Input
-	Columns []Column // columns of list rows or of the result
+	Columns []Column // of list rows or of the result
 	Names   []string // other operations' inputs that take a row's name, besides the list's subjects
 	Also    *Member  // additional JSON member of a list
-	Found   *Found   // rows reported by a running job; nil: none
+	Found   *Found   // rows reported by a running job; may be nil
 
 	out      reflect.Type
 	isPaged  bool
 	runs     *Runs    // background job runs
-	recorder Recorder // nil: nobody records the runs
+	recorder Recorder // may be nil
 	run      func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check    func(values map[string]string) error
 }
@@ -178,7 +178,7 @@ func (o *Operation) LabelOf(named string) string {
 	if named == "" {
 		return label
 	}
-	if strings.Contains(label, " ") { // has its own object
+	if strings.Contains(label, " ") { // names an object already
 		label += ":"
 	}
 	return label + " " + named
@@ -189,8 +189,7 @@ func Sentence(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")
 }
 
-// Subjects returns the leading inputs, which name the thing shown or changed: the last is the thing, the others its
-// containers.
+// Subjects returns the leading inputs, which name the thing shown or changed, after its containers.
 func (o *Operation) Subjects() []Input {
 	n := 0
 	for n < len(o.Inputs) && o.Inputs[n].Subject {
@@ -199,7 +198,7 @@ func (o *Operation) Subjects() []Input {
 	return o.Inputs[:n]
 }
 
-// Others returns the inputs that are no subjects.
+// Others returns the inputs that are not subjects.
 func (o *Operation) Others() []Input { return o.Inputs[len(o.Subjects()):] }
 
 // Subject returns the last subject, or nil.
@@ -237,11 +236,11 @@ func (o *Operation) RowsMember() string {
 	return o.Noun()
 }
 
-// Check validates input values by name, as Run does.
+// Check validates input values by name, like Run.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
-// Run runs the operation with input values by name. It returns an *InputError for an invalid value. A job may return
-// a partial result with an error.
+// Run takes input values by name. It returns an *InputError for an invalid value. A job may return a partial result
+// with an error.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress: progress})
 }
@@ -251,7 +250,7 @@ type call struct {
 	body     *Body
 }
 
-// call runs the operation and records changes. A download is recorded once its file was sent.
+// call records changes. A download is recorded once its file was sent.
 func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.unrecorded(ctx, values, c)
 	if err == nil && r.File != nil {

@@ -13,13 +13,13 @@ import (
 
 // Result is an operation's result.
 type Result struct {
-	Columns []Column // the operation's visible columns
+	Columns []Column // the visible columns
 	Rows    []Row    // a single row unless the operation is a list
 
 	File *File
 
 	Notice string // change summary, a sentence without a full stop; "": show the columns
-	Note   string // for a change: what remains to be done, shown by the command
+	Note   string // remaining work after a change, shown by the command
 	Next   any    // next page's or part's cursor; nil: last
 
 	value   any            // as JSON
@@ -37,7 +37,7 @@ func (o *Operation) JSON(ctx context.Context, r *Result) (any, error) {
 	return all, err
 }
 
-// JSON returns the result as JSON, without Operation.Also.
+// JSON omits Operation.Also.
 func (r *Result) JSON() any {
 	if r.members != nil {
 		return r.members
@@ -53,7 +53,7 @@ type Row struct {
 	Tables   []Table           // for a read
 	Note     string            // for a list: printed once per distinct note; for a read: a warning on its page
 	Subjects map[string]string // values of Operation.Names for this row
-	Called   string            // how people call the row; "": they read its subject
+	Called   string            // row name for people; "": the subject
 	Offers   func(verb string) bool
 
 	cursor any
@@ -67,25 +67,24 @@ type Column struct {
 	Title   string
 	Type    reflect.Type
 	Subject string // name in Row.Subjects of this value, or of the value it describes
-	Secret  string // text saying that the value is shown once; "": not secret
-	Sort    string // sort input value for this order; "": none
-	QR      string // label of the secret's QR code in the console; "": none
+	Secret  string // says that the value is shown once; "": not secret
+	Sort    string // sort input value for this order, or ""
+	QR      string // label of the secret's QR code in the console, or ""
 	Aside   bool   // the command shows it only as JSON
 	Main    bool   // names rows for people, instead of the subject
-	With    string // input that must be true to show it; "": always shown
+	With    string // input that must be true to show it, or ""
 
 	zero  string // shown for the zero value
 	at    []int
-	whole []int // index of the field with the whole that this is a share of; nil: none
+	whole []int // index of the field with the whole that this is a share of, or nil
 }
 
-// Share is a part of a nonzero whole. The console shows a bar.
+// Share is a part of a nonzero whole, shown as a bar in the console.
 type Share struct {
 	Value       any
 	Part, Whole int64
 }
 
-// String returns the number as people read it.
 func (s Share) String() string { return fmt.Sprint(s.Value) }
 
 // IsTime reports whether the fields are times.
@@ -94,7 +93,7 @@ func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
 // IsNumber reports whether the fields are whole numbers.
 func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
 
-// HasSecret reports whether a result has a secret. Lists have none.
+// HasSecret is false for lists.
 func (r *Result) HasSecret() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Secret != "" })
 }
@@ -105,7 +104,7 @@ func (r *Result) IsPartial() bool {
 	return ok && p.IsPartial()
 }
 
-// choose leaves the columns that the inputs let it show.
+// choose drops the columns that the inputs hide.
 func (r *Result) choose(all []Column, values map[string]string) {
 	var kept []int
 	for i, c := range all {

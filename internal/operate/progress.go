@@ -14,7 +14,7 @@ type Update struct {
 	Step  string // for jobs with several steps; "": About.Counts
 	Done  int64
 	Total int64  // 0: unknown
-	Bytes int64  // that were moved; 0: the job does not count them
+	Bytes int64  // moved; 0: not counted
 	Waits string // why the job waits, without a full stop; "": it works
 	Found any    // a row for WithFound
 }
@@ -22,10 +22,10 @@ type Update struct {
 // Progress receives updates, not concurrently; nil: unwatched.
 type Progress func(Update)
 
-// Report reports progress; a total of 0 is unknown.
+// Report reports progress; total may be 0, for unknown.
 func (p Progress) Report(done, total int64) { p.send(Update{Done: done, Total: total}) }
 
-// Moved reports progress with the bytes that were moved.
+// Moved is Report with the moved bytes.
 func (p Progress) Moved(done, total, bytes int64) {
 	p.send(Update{Done: done, Total: total, Bytes: bytes})
 }

@@ -10,7 +10,7 @@ import (
 type Record struct {
 	*Operation
 	Inputs []Logged
-	Err    error // nil: it succeeded
+	Err    error // nil on success
 }
 
 // Logged is an input value.
@@ -48,7 +48,6 @@ func (o *Operation) Logged() (names []string) {
 	return names
 }
 
-// record calls the recorder. A dry run says so.
 func (o *Operation) record(ctx context.Context, values map[string]string, r *Result, err error) {
 	if o.recorder == nil || !o.IsRecorded() {
 		return
@@ -66,7 +65,7 @@ func (o *Operation) record(ctx context.Context, values map[string]string, r *Res
 	done := Record{Operation: o, Err: err}
 	for _, name := range names {
 		if in := o.Input(name); in != nil && !in.Subject && values[name] == "" {
-			continue // it was not given
+			continue // not given
 		}
 		done.Inputs = append(done.Inputs, Logged{name, values[name]})
 	}

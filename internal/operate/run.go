@@ -18,12 +18,12 @@ import (
 // RunState is the state of a run.
 type RunState string
 
-// The states.
+// Run states.
 const (
 	Running    RunState = "running"
 	Waiting    RunState = "waiting"
 	Done       RunState = "done"
-	Incomplete RunState = "incomplete" // ended, with something left to do; see Partial
+	Incomplete RunState = "incomplete" // work remains; see Partial
 	Stopped    RunState = "stopped"
 	Failed     RunState = "failed"
 )
@@ -37,12 +37,12 @@ type Run struct {
 	Operation *Operation
 	Inputs    map[string]string
 	State     RunState
-	Latest    Update // latest progress
+	Latest    Update
 	Began     time.Time
-	Ended     time.Time // zero: it runs
+	Ended     time.Time // zero: running
 	Found     []Row     // the first MaxFound
 	Result    *Result   // nil: running or failed
-	Err       error     // why it failed
+	Err       error
 
 	stop context.CancelFunc
 }
@@ -175,7 +175,7 @@ func (r *Runs) run(ctx context.Context, one *Run) {
 	}
 }
 
-// do runs the operation. It converts panics to errors, so that they do not stop the server.
+// do converts panics to errors, so that they do not stop the server.
 func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -185,14 +185,14 @@ func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err er
 	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // recorded by Start
 }
 
-// copy returns a snapshot. The caller holds the lock.
+// The caller of copy holds the lock.
 func (r *Run) copy() Run {
 	c := *r
 	c.Found = slices.Clone(r.Found)
 	return c
 }
 
-// latest returns an operation's latest run, or nil. The caller holds the lock.
+// The caller of latest holds the lock.
 func (r *Runs) latest(o *Operation) *Run {
 	for _, one := range slices.Backward(r.all) {
 		if one.Operation.Path == o.Path {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// operations returns the run operations. They have no commands, because only the server process knows its runs.
+// The run operations lack commands, because only the server process knows its runs.
 func (r *Runs) operations() []Operation {
 	return []Operation{
 		NewList(About{
@@ -51,10 +51,8 @@ type runStop struct {
 	ID string `json:"id" subject:"run" example:"k7f2m4zq3vtb5wnx6y2jd7ecoa"`
 }
 
-// Notice implements Changed.
 func (runStop) Notice() string { return "the job is being stopped" }
 
-// runOutput is a run in a list.
 type runOutput struct {
 	ID        string          `json:"id" title:"Run" subject:"run" example:"k7f2m4zq3vtb5wnx6y2jd7ecoa"`
 	Operation string          `json:"operation" title:"Job" example:"toys/paint"`
@@ -70,7 +68,7 @@ type runOutput struct {
 	Error     string          `json:"error,omitempty" title:"Error" doc:"why it failed"`
 }
 
-// Offers allows stopping only running jobs.
+// Only running jobs can be stopped.
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
 // RunDetail is a run with its result.
@@ -87,7 +85,7 @@ func (r *Run) output() runOutput {
 			shown[in.Name] = value
 		}
 	}
-	inputs, _ := json.Marshal(shown) // texts
+	inputs, _ := json.Marshal(shown)
 	o := runOutput{
 		ID: r.ID, Operation: r.Operation.Path, Inputs: inputs, State: r.State, Step: r.Latest.Step, Done: r.Latest.Done, Total: r.Latest.Total,
 		Waits: r.Latest.Waits, Began: r.Began, Ended: r.Ended, Error: r.Reason(),

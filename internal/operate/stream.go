@@ -19,14 +19,14 @@ const (
 
 // File is a download's result.
 type File struct {
-	Name  string // the name under which a browser stores it
-	Size  int64  // bytes; 0: unknown
+	Name  string // for the browser
+	Size  int64  // 0: unknown
 	Write func(io.Writer) error
 
-	sent func(error) // is called after Send; nil: nothing
+	sent func(error) // called after Send; may be nil
 }
 
-// Send writes the file. It fails if the size differs.
+// Send fails if the size differs.
 func (f *File) Send(to io.Writer) error {
 	err := f.send(to)
 	if f.sent != nil {
@@ -70,7 +70,7 @@ func NewDownload[In any](about About, fn func(context.Context, In, Progress) (Fi
 // Body is an uploaded file.
 type Body struct {
 	io.Reader
-	Size int64 // bytes; 0: unknown
+	Size int64 // 0: unknown
 }
 
 // NewUpload declares an upload: a job with a file as input. A read error fails it even if fn ignores the error. Media

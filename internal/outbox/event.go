@@ -2,8 +2,7 @@
 //
 // A service appends an event to its own table (see packages sqlite and postgres) in the transaction of the reported
 // change, and wakes its process's Relay with a Waker. The Relay publishes the events to a Sink and then deletes them,
-// or marks them as published in a Retaining table. If they are deleted, the sink decides how long published events
-// are kept.
+// or marks them as published in a Retaining table.
 //
 // A committed event is published at least once, or becomes a dead letter if the sink keeps rejecting it. A
 // rolled-back event is never published. Within a stream, events are published in Seq order. After a crash or a failed
@@ -18,9 +17,9 @@ import (
 
 // Event is a service's event.
 type Event struct {
-	// Owner is the distribution column on Citus, e.g. a tenant.
+	// Distribution column on Citus, e.g. a tenant.
 	Owner string
-	// Stream is the unit of order within an owner: owner and stream form the ordering key.
+	// The unit of order within an owner: owner and stream form the ordering key.
 	Stream string
 	// Seq numbers the stream's events from 1. The service assigns it under a stream lock held until commit, so that
 	// numbers become visible in order. Gaps are allowed, duplicates are not.
@@ -56,7 +55,7 @@ func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 type Table struct {
 	Name, Owner, Stream string
 
-	// Type is the PostgreSQL type of owner and stream: uuid or text.
+	// PostgreSQL type of owner and stream: uuid or text.
 	Type string
 
 	// ByTopic gives each topic its own leases, so that topics do not wait for each other. A stream's events with
@@ -66,10 +65,10 @@ type Table struct {
 
 // Box is the event table and its leases, as used by Relay.
 type Box interface {
-	// Claim renews the holder's leases and takes free or expired ones. It returns all.
+	// Claim renews the holder's leases and takes free or expired leases. It returns all.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
-	// Release releases those of the leases held by holder.
+	// Release releases the leases in parts that holder holds.
 	Release(ctx context.Context, holder string, parts Parts) error
 
 	// Next returns each stream's first events in order, except streams waiting for a refused event. more are the
@@ -93,15 +92,14 @@ type Box interface {
 type Distributed interface {
 	Box
 
-	// Distributed reports whether the database is distributed.
 	Distributed(ctx context.Context) (bool, error)
 }
 
-// Counted is a Box that counts the events that wait.
+// Counted is a Box that counts waiting events.
 type Counted interface {
 	Box
 
-	// Backlog counts the events neither published nor dead, up to MaxBacklog, and returns the oldest one's time.
+	// Backlog counts the events neither published nor dead, up to MaxBacklog, and returns the oldest event's time.
 	Backlog(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
@@ -113,14 +111,14 @@ type Retaining interface {
 	// ListWaiting returns the next events after a position that are neither published nor dead.
 	ListWaiting(ctx context.Context, after int64, limit int) ([]WaitingEvent, error)
 
-	// FindWaiting returns a ListWaiting event's position by name.
+	// FindWaiting returns a waiting event's position by name.
 	FindWaiting(ctx context.Context, name string) (position int64, found bool, err error)
 
 	// FindDead returns a dead event's ID by name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
-	// ListPublished returns the next published events after a name, ordered by name, which is chronological if names
-	// begin with a timestamp.
+	// ListPublished returns published events by name, after after. The order is chronological if names begin with a
+	// timestamp.
 	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
 
 	// Republish requeues published events in position order, and returns their number.
@@ -139,12 +137,12 @@ const MaxDead = 100_000
 // WaitingEvent is an event that is not published yet.
 type WaitingEvent struct {
 	Event
-	Attempts int       // how often the sink refused it
-	Reason   string    // last refusal
-	Next     time.Time // when it is tried again; zero: now
+	Attempts int // refusals by the sink
+	Reason   string
+	Next     time.Time // next try; zero: now
 }
 
-// PublishedEvent is an event that was published.
+// PublishedEvent is a published event.
 type PublishedEvent struct {
 	Event
 	Published time.Time // database clock, at least to the second
@@ -154,9 +152,9 @@ type PublishedEvent struct {
 type Query struct {
 	Parts Parts
 	Limit int
-	Now   time.Time // which streams still wait for a refused event
+	Now   time.Time // decides which streams still wait for a refused event
 
-	// Owners are the only owners with new events; nil if unknown. A box may ignore it.
+	// The only owners with new events; nil: unknown. A box may ignore it.
 	Owners []string
 }
 
@@ -164,15 +162,15 @@ type Query struct {
 type Decision struct {
 	SetAside bool
 	At       time.Time
-	Next     time.Time // next attempt, unless it becomes a dead letter
+	Next     time.Time
 }
 
 // Dead is the dead letter table.
 type Dead interface {
-	// CountDead returns their number, up to MaxDead.
+	// CountDead counts up to MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
-	// ListDead returns the dead events after one, ordered by owner, stream and number; start with the zero ID.
+	// ListDead starts after an ID (zero: from the start), ordered by owner, stream and number.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
 	// RetryDead requeues an event behind later ones, and returns false if it does not exist.
@@ -182,11 +180,11 @@ type Dead interface {
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 
-// DeadEvent is an event that was set aside.
+// DeadEvent is a dead letter.
 type DeadEvent struct {
 	Event
-	Attempts int       // how often the sink refused it
-	Reason   string    // last refusal
+	Attempts int // refusals by the sink
+	Reason   string
 	DiedAt   time.Time // to the microsecond
 }
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Partitions is the number of partitions. A stream belongs to one partition, whose lease lets one process at a time
+// Partitions is the number of partitions. A stream belongs to a partition, whose lease lets one process at a time
 // publish it.
 const Partitions = 16
 

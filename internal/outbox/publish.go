@@ -29,7 +29,7 @@ type RefusedError struct {
 
 // Refusal is a rejected event.
 type Refusal struct {
-	Index     int // in the events that were published
+	Index     int // in the published events
 	Err       error
 	Permanent bool // retrying is useless, so it becomes a dead letter at once
 }
@@ -81,7 +81,7 @@ type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
 
-// call calls the sink. It converts panics to errors, because the server has other work.
+// call converts the sink's panics to errors, because the server has other work.
 func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -91,8 +91,7 @@ func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	return r.o.Sink.Publish(ctx, events)
 }
 
-// split partitions events by the error of the sink. valid is false if it names none of
-// them.
+// valid is false if no names none of the events.
 func split(events []Event, no *RefusedError) (res result, valid bool) {
 	refusals := make(map[int]Refusal, len(no.Refusals))
 	for _, n := range no.Refusals {
@@ -121,7 +120,7 @@ type stream struct{ owner, name string }
 
 // Limits for isolate.
 const (
-	maxAlone       = 16 // events that are tried
+	maxAlone       = 16 // tried events
 	maxAloneFailed = 4  // failures without a success before the sink counts as unavailable
 )
 

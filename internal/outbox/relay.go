@@ -20,43 +20,42 @@ type Options struct {
 	Clock clock.Clock // measures how late events are
 	Log   *slog.Logger
 
-	// Waker reports this process's new events. Without it, the relay relies on polling.
+	// Reports this process's new events. Without it, the relay relies on polling.
 	Waker *Waker
 
-	// Poll is how often one process looks for events left by crashed processes; 0 means 30 s. Distributed boxes are
-	// polled a quarter as often.
+	// How often one process looks for events left by crashed processes; 0: 30 s. Distributed boxes are polled a
+	// quarter as often.
 	Poll time.Duration
 
-	// Look is how often the polling process also looks, between polls, for events of crashed processes and of
-	// commands, which have no relay. It only reads; 0 means never.
+	// How often the polling process also looks, between polls, for events of crashed processes and of commands, which
+	// have no relay. It only reads; 0: never.
 	Look time.Duration
 
-	// Batch is the maximum number of events per batch; 0 means 500.
+	// Maximum events per batch; 0: 500.
 	Batch int
 
-	// Share is the maximum number of leased partitions, so that relays work in parallel; 0 means a quarter. Use all
-	// if no other process publishes.
+	// Maximum number of leased partitions, so that relays work in parallel; 0: a quarter. Use all if no other process
+	// publishes.
 	Share int
 
-	// Lease limits a batch's duration, and so the delay after a crash; 0 means 20 s.
+	// Limits a batch's duration, and so the delay after a crash; 0: 20 s.
 	Lease time.Duration
 
-	// Attempts is the number of refusals before an event becomes a dead letter; 0 means 10, which takes about two
-	// minutes.
+	// Refusals before an event becomes a dead letter; 0: 10, which take about two minutes.
 	Attempts int
 
-	// Observe, if set, is called for every batch with its event count and the oldest event's delay, and by Run for
-	// every failed pass.
+	// Called for every batch with its event count and the oldest event's delay, and by Run for every failed pass; may
+	// be nil.
 	Observe func(published int, late time.Duration, err error)
 
-	// ObserveDead, if set, is called by the polling process with the number of dead events.
+	// Called by the polling process with the number of dead events; may be nil.
 	ObserveDead func(n int)
 
-	// ObserveBacklog, if set, is called by the polling process with the number of waiting events and the oldest one's
-	// time, if the box is Counted.
+	// Called by the polling process with the number of waiting events and the oldest event's time, if the box is
+	// Counted; may be nil.
 	ObserveBacklog func(n int, oldest time.Time)
 
-	// Hint is logged with a new dead letter: what the operator can do.
+	// Logged with a new dead letter: what the operator can do.
 	Hint string
 }
 
@@ -67,8 +66,8 @@ type Relay struct {
 	holder string
 
 	// Only Run and Pass use these, never concurrently.
-	held    [Partitions]retry     // partitions that were leased by others at the last try
-	refused [Partitions]time.Time // when a refused event is tried again; zero: none
+	held    [Partitions]retry     // leased by others at the last try
+	refused [Partitions]time.Time // next try of a refused event, or zero
 	polls   bool                  // holds the polling lease
 	works   bool                  // the sink accepted an event since it was last unavailable
 }
@@ -212,7 +211,6 @@ func (r *Relay) due(now time.Time) (due Parts) {
 	return due
 }
 
-// wakeRefused wakes partitions whose refused event is due.
 func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	for p := range parts.All() {
 		if t := r.refused[p]; !t.IsZero() && !now.Before(t) {
@@ -289,7 +287,6 @@ func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	return err
 }
 
-// find returns the partitions with events.
 func (r *Relay) find(ctx context.Context) (Parts, error) {
 	events, found, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
 	for _, e := range events {
@@ -298,7 +295,7 @@ func (r *Relay) find(ctx context.Context) (Parts, error) {
 	return found, err
 }
 
-// Pass publishes all events except in partitions leased elsewhere. It returns their number, also with an error.
+// Pass publishes all events except in partitions leased elsewhere, and returns their number, even with an error.
 func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	found, err := r.find(ctx)
 	if err != nil {

@@ -77,7 +77,7 @@ type line struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Publish implements Sink: it returns once the lines are synced.
+// Publish implements Sink. It returns once the lines are synced.
 func (l *Lines) Publish(_ context.Context, events []Event) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -111,7 +111,7 @@ func (l *Lines) append(text []byte) error {
 		if _, err := l.file.ReadAt(last[:], info.Size()-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // a truncated line
+		if last[0] != '\n' { // truncated line
 			text = append([]byte{'\n'}, text...)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 type Waker struct {
 	mu      sync.Mutex
 	pending [Partitions]pending
-	parts   Parts         // partitions with pending events
+	parts   Parts
 	signal  chan struct{} // capacity 1; has a value after events were reported
 }
 
@@ -48,7 +48,6 @@ type waking struct {
 	waker *Waker
 }
 
-// RetryDead implements Dead.
 func (b *waking) RetryDead(ctx context.Context, id ID) (bool, error) {
 	found, err := b.Retaining.RetryDead(ctx, id)
 	if found {
@@ -65,7 +64,7 @@ func (w *Waker) wakeAll(parts Parts) {
 	}
 }
 
-// add is called with mu held, as is addAll.
+// The caller of add and addAll holds mu.
 func (w *Waker) add(part int, owner string) {
 	w.parts |= PartsOf(part)
 	p := &w.pending[part]
@@ -90,10 +89,8 @@ func (w *Waker) waiting() Parts {
 	return w.parts
 }
 
-// taken is take's result, by partition.
 type taken map[int]pending
 
-// take returns and clears the partitions' pending events.
 func (w *Waker) take(parts Parts) taken {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +102,6 @@ func (w *Waker) take(parts Parts) taken {
 	return t
 }
 
-// putBack marks taken partitions as pending again.
 func (w *Waker) putBack(t taken, parts Parts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,9 +27,9 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// API serves a service's operations. The server has already checked the admin token.
+// API serves a service's operations, after the server checked the admin token.
 type API struct {
-	paths  []string // noun paths
+	paths  []string
 	routes []route
 }
 
@@ -39,8 +39,8 @@ type Route struct{ Method, Path string }
 type route struct {
 	Route
 	parts []string
-	first int    // index of the first subject in parts
-	runs  string // background job path
+	first int // first subject in parts
+	runs  string
 	*operate.Operation
 }
 
@@ -92,7 +92,7 @@ func Status(o *operate.Operation) int {
 	return http.StatusOK
 }
 
-// HasBody reports whether inputs other than subjects are sent as a JSON object.
+// HasBody reports whether inputs other than subjects are a JSON object.
 func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != operate.Upload }
 
 // Paths returns each noun's path.
@@ -111,7 +111,7 @@ func (a *API) Label(path string) string {
 	return "unknown"
 }
 
-// find returns the routes for a path, which differ in method. Routes with fewer placeholders come first.
+// find returns the routes for a path, those with fewer placeholders first; they differ in method.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
 	values := map[*route]int{}
@@ -144,7 +144,7 @@ func (o *route) matches(parts []string) (values int, ok bool) {
 
 var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 
-// Serve is the admin listener's web.Handler.
+// Serve is a web.Handler.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	found := a.find(at.Path)

@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Commands returns a command named after a service with its operations as subcommands. The server's own operations
-// have the name "".
+// Commands returns a service's command with its operations as subcommands. The server's own operations have the name
+// "".
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
@@ -75,7 +75,7 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 		if err := c.refuseEmpty(); err != nil {
 			return err
 		}
-		if err := o.Check(c.values(args)); err != nil { // this needs no database
+		if err := o.Check(c.values(args)); err != nil { // needs no database
 			return c.typed(err)
 		}
 		return sh.Run(c.run)(cmd, args)
@@ -119,7 +119,7 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 }
 
 // refuseEmpty rejects empty flags, e.g. from an unset variable: a list must not show all tenants instead of one. An
-// empty cursor is allowed: the list begins at its first row.
+// empty cursor is the list's first row.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.Inputs {
 		if in.Name == "after" {
@@ -251,8 +251,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(err)
 }
 
-// confirm asks before a dangerous change: on a terminal, or always if NeedsYes. On a terminal it first shows a dry
-// run.
+// confirm asks before a dangerous change: on a terminal, after showing a dry run, or always if NeedsYes.
 func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	if c.yes || values[operate.DryRun] == "true" || !c.NeedsYes && !(c.Danger && c.sh.CanAsk()) {
 		return nil

@@ -14,7 +14,7 @@ type rename struct {
 	from, to []string
 }
 
-// Rename replaces a former command spelling with the current one; see operate.Former.
+// Rename replaces a command spelling of an earlier release; see operate.Former.
 func Rename(args []string, services []service.Service) []string {
 	at := firstWord(args)
 	var found *rename

@@ -52,7 +52,7 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 	}
 }
 
-// addAll prints a page of rows. Column widths are per page, because all rows may not fit into memory.
+// addAll aligns columns per page, because all rows may not fit into memory.
 func (p *printer) addAll(rows []operate.Row) error {
 	for _, row := range rows {
 		if row.Note != "" && !slices.Contains(p.notes, row.Note) {

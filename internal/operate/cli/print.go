@@ -10,7 +10,7 @@ import (
 )
 
 type printer struct {
-	notes []string // row notes
+	notes []string
 	add   func(operate.Row) error
 	end   func() error
 }
@@ -23,7 +23,6 @@ func (c *command) newPrinter(columns []operate.Column) (*printer, error) {
 	return &printer{add: func(r operate.Row) error { return c.row(w, r) }, end: w.Flush}, w.Row(titles(columns)...)
 }
 
-// row adds a row to a table.
 func (c *command) row(w *service.Printer, r operate.Row) error {
 	cells := make([]any, len(r.Cells))
 	for i, v := range r.Cells {

@@ -24,7 +24,7 @@ func (c *command) download(ctx context.Context, values map[string]string) error 
 	return c.typed(err)
 }
 
-// upload uploads a file, or standard input for -.
+// upload uploads a file; "-" is standard input.
 func (c *command) upload(ctx context.Context, values map[string]string, name string) (*operate.Result, error) {
 	from, size, err := c.sh.OpenInput(name)
 	if err != nil {

@@ -39,9 +39,9 @@ type watch struct {
 	*command
 	bar  *service.Bar // current step's bar; nil: not begun
 	step string
-	said string // the latest reason to wait
-	err  error  // output error
-	stop func() // the job
+	said string // latest reason to wait
+	err  error
+	stop func() // stops the job
 }
 
 func (w *watch) see(u operate.Update) {

@@ -64,7 +64,7 @@ func begins(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
-// first returns a link to the form that creates a thing of a kind, or to their list.
+// first links to the form that creates a thing of a kind, or to their list.
 func (n names) first(list *operate.Operation, kind string, all []operate.Operation) *service.Link {
 	makes := func(isIn bool) *operate.Operation {
 		for i := range all {
@@ -83,7 +83,7 @@ func (n names) first(list *operate.Operation, kind string, all []operate.Operati
 	return &service.Link{Text: list.Title, To: n.link(list)}
 }
 
-// listOf returns the list whose rows name things of a kind and the fewest others; nil: no such list.
+// listOf returns the list whose rows name things of a kind and the fewest others, or nil.
 func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -117,7 +117,6 @@ func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) boo
 	return list == nil || !slices.ContainsFunc(list.Subjects(), func(s operate.Input) bool { return s.Name == in.Name })
 }
 
-// offer sets a field's kind.
 func offer(f *service.Field, o *operate.Operation, in *operate.Input, all []operate.Operation) {
 	kind, isTyped := Kind(o, in, all)
 	if kind == "" {

@@ -48,10 +48,10 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 
 type page struct {
 	noun    string
-	list    *operate.Operation // nil: no list
+	list    *operate.Operation // may be nil
 	changes []*operate.Operation
 	offers  []*operate.Operation // other nouns' changes
-	all     []operate.Operation  // the service's operations
+	all     []operate.Operation
 
 	downloads []*operate.Operation // with a form
 }
@@ -117,7 +117,6 @@ func above(p, own service.Page) service.Page {
 	return p
 }
 
-// extend adds a change's form to a page.
 func extend(p *service.Page, o *operate.Operation, all []operate.Operation) {
 	show := p.Show
 	p.Actions = append(slices.Clone(p.Actions), action(o, nil))
@@ -400,7 +399,7 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 	if o.Kind == operate.Upload {
 		f.Fields = append(f.Fields, service.Field{Name: "file", Label: "File", File: true, One: true})
 	}
-	if len(f.Fields) > 0 || f.Confirm != "" { // only a button alone asks
+	if len(f.Fields) > 0 || f.Confirm != "" { // only a lone button asks
 		f.Text, f.Ask = strings.TrimSpace(f.Text+" "+f.Ask), ""
 	}
 	return &f
@@ -424,7 +423,7 @@ func action(o, list *operate.Operation) service.Action {
 			return service.Outcome{View: outcome(o, done)}, nil
 		}
 		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
-		if r.Values.Has("return-page") && !o.Stays { // the thing that was shown may not exist any more
+		if r.Values.Has("return-page") && !o.Stays { // the shown thing may be gone
 			out.Next = o.Noun()
 			if list != nil {
 				out.Next = namesAfter(list, r).link(list)
@@ -470,7 +469,7 @@ func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 			continue // a page has the default
 		}
 		switch all[in.Name] = r.Value(in.Name); {
-		case in.IsBool() && all[in.Name] == "yes": // a checkbox
+		case in.IsBool() && all[in.Name] == "yes": // checkbox
 			all[in.Name] = "true"
 		case in.IsWords():
 			all[in.Name] = strings.Join(r.Values[in.Name], " ")

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// names are the subjects of a page or row, by name.
+// names are subjects by name.
 type names map[string]string
 
 func namesOf(o *operate.Operation, r *service.PageRequest) names {

@@ -190,7 +190,7 @@ func fill(f *service.Form, o *operate.Operation, row *operate.Row) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err != nil || d.Decode(&members) != nil {
-		return // not possible: the API sends it
+		return // impossible: the API sends it
 	}
 	for i := range f.Fields {
 		field := &f.Fields[i]

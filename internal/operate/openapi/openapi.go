@@ -22,13 +22,12 @@ const inJSON = "application/json"
 //go:embed admin.json
 var admin string
 
-// Document returns the API description of a service that consists only of operations. The server's service name is
-// "".
+// Document describes the API of a service that consists only of operations. The server's service name is "".
 func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
 
-// Update replaces only the operations' entries. Entries reference the document's responses and schemas by name.
+// Update replaces only the operations' entries, which reference the document's responses and schemas by name.
 func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
 	const begin, end = "\n  \"paths\": {", "\n  },\n"
 	head, rest, ok := bytes.Cut(document, []byte(begin))

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// inputSchema describes an input. A body member has a description and may be null.
+// A body member has a description and may be null.
 func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Schema != "" {
 		return object{{"$ref", "#/components/schemas/" + in.Schema}}

@@ -62,7 +62,6 @@ func writeLine(b *bytes.Buffer, v any) {
 	}
 }
 
-// opening returns the separator before a member on its own line.
 func opening(bracket string, i int) string {
 	if i == 0 {
 		return bracket
@@ -70,7 +69,6 @@ func opening(bracket string, i int) string {
 	return ","
 }
 
-// separator returns the separator before a member on a shared line.
 func separator(i int) string {
 	if i == 0 {
 		return ""

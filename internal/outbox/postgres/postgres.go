@@ -1,7 +1,7 @@
 // Package postgres stores a service's outbox in PostgreSQL, on one server or distributed by Citus.
 //
-// A database function of the service appends events by inserting rows in the change's transaction. The columns in DDL
-// are named after outbox.Event. payload is json rather than jsonb, so that it is published as written.
+// A service's database function appends events in the change's transaction. The columns in DDL are named after
+// outbox.Event. payload is json rather than jsonb, so that it is published as written.
 //
 // On Citus the migration distributes the event tables by owner, like the service's other tables. The lease table
 // stays on the coordinator.
@@ -26,15 +26,13 @@ func (o *Outbox) DDL() string { return o.ddl }
 // connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
-// OpenTopic returns a relay's box for one topic (Table.ByTopic). It lists all topics' dead events.
+// OpenTopic returns a relay's box for a topic (Table.ByTopic). It lists all topics' dead events.
 func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
 	return &topicBox{box{sql: o, db: db, topic: topic}}
 }
 
-// topicBox implements outbox.Counted.
 type topicBox struct{ box }
 
-// Backlog implements outbox.Counted.
 func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
 	var at *time.Time
 	if _, err = b.db.QueryRow(ctx, b.sql.backlog, []any{b.topic}, &n, &at); err == nil && at != nil {
@@ -43,7 +41,6 @@ func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err er
 	return n, oldest, err
 }
 
-// CountDead implements outbox.Dead.
 func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 	_, err = b.db.QueryRow(ctx, b.sql.countDeadOf, []any{b.topic}, &n)
 	return n, err
@@ -89,7 +86,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return err
 }
 
-// Next implements outbox.Box. On Citus it uses one statement per owner, each on a single node.
+// On Citus, Next uses one statement per owner, each on a single node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -138,7 +135,7 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 	return events, full, err
 }
 
-// Done implements outbox.Box. On Citus it uses one statement per stream, each on a single node.
+// On Citus, Done uses one statement per stream, each on a single node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -182,7 +179,7 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	return work.Wait()
 }
 
-// Distributed implements outbox.Distributed. It queries the database once.
+// Distributed queries the database once.
 func (b *box) Distributed(ctx context.Context) (bool, error) {
 	if known := b.citus.Load(); known != nil {
 		return *known, nil

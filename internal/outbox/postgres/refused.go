@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Refuse implements outbox.Box. Each statement affects one row, so on Citus the transaction runs on a single node.
+// Each statement affects one row, so on Citus the transaction runs on a single node.
 func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int
@@ -48,7 +48,7 @@ func (b *box) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []
 	return dead, err
 }
 
-// nullable converts "" to NULL, because "" is not a uuid.
+// "" is not a uuid.
 func nullable(s string) *string {
 	if s == "" {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// RetainingDDL returns the statements that create a retaining table and its lease table. A service's migration
-// contains a copy, with its own indexes and checks.
+// RetainingDDL creates a retaining table and its lease table. A service's migration contains a copy, with its own
+// indexes and checks.
 //
 // Each publication leaves a dead row in a table of possibly millions: vacuum must not wait for a fraction of them, or
 // the relay skips many dead index entries.
@@ -46,7 +46,7 @@ INSERT INTO ` + name + `_relay SELECT n, '', '-infinity' FROM generate_series(0,
 `
 }
 
-// retaining implements outbox.Retaining. Citus does not distribute its table.
+// Citus does not distribute retaining's table.
 type retaining struct {
 	box
 
@@ -56,7 +56,6 @@ type retaining struct {
 	published, republish                           pgdb.Statement
 }
 
-// Distributed implements outbox.Distributed.
 func (*retaining) Distributed(context.Context) (bool, error) { return false, nil }
 
 // OpenRetaining returns a relay's box for a retaining table.
@@ -136,7 +135,6 @@ func (r *row) event() outbox.Event {
 	return e
 }
 
-// Next implements outbox.Box.
 func (b *retaining) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, full outbox.Parts, err error) {
 	var (
 		r     row
@@ -153,7 +151,7 @@ func (b *retaining) Next(ctx context.Context, q outbox.Query) (events []outbox.E
 	return events, full, err
 }
 
-// Done implements outbox.Box: it marks the events as published.
+// Done marks the events as published.
 func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	of, positions := make([]int16, len(events)), make([]int64, len(events))
 	for i, e := range events {
@@ -163,7 +161,6 @@ func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts,
 	return err
 }
 
-// Refuse implements outbox.Box.
 func (b *retaining) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int
@@ -185,7 +182,7 @@ func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// ListDead implements outbox.Dead: the events are ordered by number.
+// Dead events are ordered by number.
 func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	var r row
 	err = b.db.ForEach(ctx, b.listDead, []any{after.Seq, limit}, func() { dead = nil }, func() error {

@@ -104,7 +104,7 @@ func topicSQL(t outbox.Table) byTopic {
 			WHERE r.part = free.part RETURNING r.part`}
 }
 
-// ddl returns the CREATE TABLE statements. The partition column is generated.
+// The partition column is generated.
 func ddl(t outbox.Table, id string) string {
 	column := t.Type
 	if column == "text" {

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// RetainingDDL returns the statements that create a retaining table and its lease table. A service's migration
-// contains a copy, with its own indexes and checks.
+// RetainingDDL creates a retaining table and its lease table. A service's migration contains a copy, with its own
+// indexes and checks.
 func RetainingDDL(name string) string {
 	digit := `(unicode(substr(ordering_key, -1)) & 15) + 9 * (unicode(substr(ordering_key, -1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (
@@ -107,7 +107,7 @@ func scanKept(s *sqlite.Stmt) outbox.Event {
 	}
 }
 
-// Done implements outbox.Box: it marks the events as published.
+// Done marks the events as published.
 func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	return b.db.Write(ctx, "outbox.publish", func(c *sqlite.Conn) error {
 		now := b.now().UnixMicro()
@@ -120,7 +120,6 @@ func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts,
 	})
 }
 
-// Refuse implements outbox.Box.
 func (b *retaining) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Write(ctx, "outbox.refuse", func(c *sqlite.Conn) error {
 		before, _, err := sqlitedb.QueryRow(c, b.attempts, func(s *sqlite.Stmt) int { return s.ColumnInt(0) }, e.Position)
@@ -143,7 +142,7 @@ func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// ListDead implements outbox.Dead: the events are ordered by number.
+// Dead events are ordered by number.
 func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	err = b.db.Read(ctx, "outbox.list_dead", func(c *sqlite.Conn) error {
 		dead, err = sqlitedb.QueryAll(c, b.listDead, func(s *sqlite.Stmt) outbox.DeadEvent {

@@ -27,7 +27,7 @@ type Outbox struct {
 	countDead, listDead, readDead, forgetOne string
 }
 
-// New returns the SQL for a table. It ignores Type: owner and stream are TEXT.
+// New ignores Table.Type: owner and stream are TEXT.
 func New(t outbox.Table) *Outbox {
 	id := t.Owner + `, ` + t.Stream + `, seq`
 	byID := ` WHERE ` + t.Owner + ` = ?1 AND ` + t.Stream + ` = ?2 AND seq = ?3`
@@ -123,14 +123,13 @@ func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
 	return &box{sql: o, db: db, now: now}
 }
 
-// OpenTopic returns a relay's box for one topic (Table.ByTopic). It lists all topics' dead events.
+// OpenTopic returns a relay's box for a topic (Table.ByTopic). It lists all topics' dead events.
 func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
 	return &topicBox{box{o, db, now, topic}}
 }
 
 type topicBox struct{ box }
 
-// Backlog implements outbox.Counted.
 func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
 	err = b.db.Read(ctx, "outbox.backlog", func(c *sqlite.Conn) error {
 		return sqlitedb.ForEach(c, b.sql.backlog, func(s *sqlite.Stmt) error {
@@ -143,7 +142,6 @@ func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err er
 	return n, oldest, err
 }
 
-// CountDead implements outbox.Dead.
 func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 	err = b.db.Read(ctx, "outbox.count_dead", func(c *sqlite.Conn) error {
 		n, _, err = sqlitedb.QueryRow(c, b.sql.countDeadOf, func(s *sqlite.Stmt) int { return s.ColumnInt(0) }, b.topic)
@@ -283,7 +281,6 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", id, func(*sqlite.Conn, outbox.Event) error { return nil })
 }
 
-// Append calls Outbox.Append.
 func (b *box) Append(c *sqlite.Conn, e outbox.Event) error { return b.sql.Append(c, e) }
 
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*sqlite.Conn, outbox.Event) error) (found bool, err error) {

@@ -30,7 +30,7 @@ func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
 }
 
 // Crash kills a process between publishing and deleting events. After the lease expires, another process republishes
-// them, then later ones. The calling test must do nothing else, because it also runs in the killed process. There,
+// them, then later events. The calling test must do nothing else, because it also runs in the killed process. There,
 // open gets the place returned by create.
 func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), open func(t testing.TB, place string) outbox.Box) {
 	if place := os.Getenv(crashPlace); place != "" {

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// without removes an event.
 func without(events []outbox.Event, one outbox.Event) []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e outbox.Event) bool { return e.ID() == one.ID() })
 }
@@ -40,7 +39,7 @@ func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason st
 	}
 }
 
-// refusedThenTaken: a refused event delays only its successors in the stream, until accepted.
+// A refused event delays only its successors in the stream, until accepted.
 func refusedThenTaken(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -59,7 +58,7 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	if n, err := r.Pass(t.Context()); n != len(want)-3 || err != nil {
 		t.Errorf("%d events before the first pause, want %d, %v", n, len(want)-3, err)
 	}
-	same(t, "left", waitingAt(t, b, start), nil) // of the events that are not delayed
+	same(t, "left", waitingAt(t, b, start), nil) // events that are not delayed
 	takes.Store(true)
 	got := func() []outbox.Event {
 		run(t, r)
@@ -87,7 +86,7 @@ func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration,
 	return b.Box.Claim(ctx, holder, lease, parts)
 }
 
-// refusedAfterPoll: an event due during a poll, and refused again, is retried after the second pause.
+// An event due during a poll, and refused again, is retried after the second pause.
 func refusedAfterPoll(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(1, 2)
@@ -102,7 +101,7 @@ func refusedAfterPoll(t *testing.T, h Harness) {
 	same(t, "published", inOrder(t, s.await(t, len(want))), want)
 }
 
-// setAside: a repeatedly refused event becomes a dead letter, and its successors are published.
+// A repeatedly refused event becomes a dead letter, and its successors are published.
 func setAside(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -130,7 +129,7 @@ func setAside(t *testing.T, h Harness) {
 	}
 }
 
-// permanent: a permanently refused event becomes a dead letter at once.
+// A permanently refused event becomes a dead letter at once.
 func permanent(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(5, 4)
@@ -146,7 +145,7 @@ func permanent(t *testing.T, h Harness) {
 	died(t, b, no, 1, "the name of the topic is not valid")
 }
 
-// isolated: an event that makes the sink fail or panic without naming it becomes a dead letter.
+// An event that makes the sink fail or panic without naming it becomes a dead letter.
 func isolated(t *testing.T, h Harness) {
 	for name, fail := range map[string]func() (int, error){
 		"an error": func() (int, error) { return 0, errors.New("too large") },
@@ -199,7 +198,7 @@ func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	}
 }
 
-// deadEvents: dead events are listed page by page, and disappear when retried or dropped.
+// Dead events are listed page by page, and disappear when retried or dropped.
 func deadEvents(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)

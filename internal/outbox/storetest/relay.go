@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// order: a pass publishes all events in bounded batches and deletes them.
+// A pass publishes all events in bounded batches and deletes them.
 func order(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(7, 9)
@@ -38,7 +38,7 @@ func order(t *testing.T, h Harness) {
 	claim(t, b, "whoever", time.Second, all, all)
 }
 
-// sinkFails: events not accepted by an unavailable sink are published again in order, and never become dead letters.
+// Events not accepted by an unavailable sink are published again in order, and never become dead letters.
 func sinkFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	away := true
@@ -81,7 +81,7 @@ func (broken) Done(context.Context, string, outbox.Parts, []outbox.Event) error 
 	return errors.New("no database")
 }
 
-// doneFails: published events that could not be deleted are published again.
+// Published events that could not be deleted are published again.
 func doneFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := []outbox.Event{event(1, 1, 1), event(1, 1, 2), event(1, 1, 3)}
@@ -96,7 +96,7 @@ func doneFails(t *testing.T, h Harness) {
 	same(t, "published twice", s.published, slices.Concat(want, want))
 }
 
-// twoRelays: concurrent processes publish all events once and in order, and no partition concurrently.
+// Concurrent processes publish all events once and in order, and no partition concurrently.
 func twoRelays(t *testing.T, h Harness) {
 	const writers, rounds = 6, 25
 	s := newSink()
@@ -169,7 +169,7 @@ func meet(together, over chan struct{}) func(context.Context) error {
 	}
 }
 
-// sharing: two relays with the same work publish concurrently, each about half the partitions.
+// Two relays with the same work publish concurrently, each about half the partitions.
 func sharing(t *testing.T, h Harness) {
 	const each = 12
 	var want []outbox.Event
@@ -235,7 +235,7 @@ func sharing(t *testing.T, h Harness) {
 	}
 }
 
-// wake: waking the relay publishes an event before the next poll.
+// Waking the relay publishes an event before the next poll.
 func wake(t *testing.T, h Harness) {
 	s, waker := newSink(), outbox.NewWaker()
 	run(t, relay(h.Box(t), s, outbox.Options{Waker: waker, Poll: time.Hour}))
@@ -252,8 +252,7 @@ func wake(t *testing.T, h Harness) {
 	s.await(t, 45)
 }
 
-// wakeWhileHeld: a relay woken while another holds the lease retries without stealing it, and publishes other
-// partitions meanwhile.
+// A relay woken while another holds the lease retries without stealing it, and publishes other partitions meanwhile.
 func wakeWhileHeld(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	mine, other := event(1, 1, 1), event(1, 2, 1)
@@ -267,7 +266,7 @@ func wakeWhileHeld(t *testing.T, h Harness) {
 	same(t, "published", s.await(t, 2), []outbox.Event{other, mine})
 }
 
-// leftBehind: a relay finds a killed process's unpublished events, even if that process held the polling lease.
+// A relay finds a killed process's unpublished events, even if that process held the polling lease.
 func leftBehind(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	watch := outbox.PartsOf(outbox.Leases - 1)
@@ -288,7 +287,7 @@ func (slow) Publish(ctx context.Context, _ []outbox.Event) error {
 	return ctx.Err()
 }
 
-// lateSink: a slow sink is canceled before its lease ends, and no event is lost.
+// A slow sink is canceled before its lease ends, and no event is lost.
 func lateSink(t *testing.T, h Harness) {
 	b := h.Box(t)
 	h.Append(t, false, event(1, 1, 1))

@@ -19,7 +19,7 @@ type KeptRow struct {
 	At                                                       time.Time
 }
 
-// NewKeptRow returns the row. Its headers hold the data without columns.
+// NewKeptRow puts the data without columns into the headers.
 func NewKeptRow(e outbox.Event) KeptRow {
 	headers, err := json.Marshal(map[string]string{"owner": e.Owner, "stream": e.Stream, "seq": strconv.FormatInt(e.Seq, 10)})
 	if err != nil {
@@ -129,7 +129,7 @@ func RunRetaining(t *testing.T, open func(t testing.TB) (Harness, outbox.Retaini
 	})
 }
 
-// keptEvents: published events stay until dropped by class; waiting events are listed and counted.
+// Published events stay until dropped by class; waiting events are listed and counted.
 func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	audit := event(1, 1, 3)
 	audit.Class = outbox.ClassAudit
@@ -242,7 +242,7 @@ func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	}
 }
 
-// auditIsNotSkipped: a rejected audit event never becomes a dead letter, and blocks its successors.
+// A rejected audit event never becomes a dead letter, and blocks its successors.
 func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Retaining) {
 	s := newSink()
 	audit, after, other := event(1, 1, 1), event(1, 1, 2), event(1, 2, 1)

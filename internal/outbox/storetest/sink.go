@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// sink records the published events.
 type sink struct {
 	mu        sync.Mutex
 	published []outbox.Event
@@ -23,7 +22,7 @@ type sink struct {
 	more      chan struct{}
 	busy      *partitions
 
-	// Called before events are recorded, if set.
+	// Called before events are recorded; may be nil.
 	fail   func(call int, events []outbox.Event) (take int, err error)
 	refuse func(e outbox.Event) *outbox.Refusal
 }
@@ -89,7 +88,7 @@ func (s *sink) Publish(_ context.Context, events []outbox.Event) error {
 	return err
 }
 
-// refusal returns a function that refuses an event the given number of times.
+// refusal refuses an event the given number of times.
 func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *outbox.Refusal {
 	return func(e outbox.Event) *outbox.Refusal {
 		if e.ID() != of.ID() || times == 0 {

@@ -22,13 +22,12 @@ type Harness struct {
 	// Box opens the table, each time like another process.
 	Box func(t testing.TB) outbox.Box
 
-	// Append adds events in one transaction, which is rolled back if undo is set.
+	// Append adds events in one transaction, rolled back if undo is set.
 	Append func(t testing.TB, undo bool, events ...outbox.Event)
 
-	// Lapse makes all leases expire.
 	Lapse func(t testing.TB)
 
-	// Topic, if set, opens a table with Table.ByTopic for one topic. Box opens it for the suite's topic.
+	// Topic, if set, opens a table with Table.ByTopic for a topic. Box opens it for the suite's topic.
 	Topic func(t testing.TB, topic string) outbox.Box
 }
 
@@ -100,7 +99,6 @@ func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
 
-// event returns an event with these numbers.
 func event(owner, stream, seq int) outbox.Event {
 	return outbox.Event{
 		Owner: id(owner), Stream: id(stream), Seq: int64(seq), Topic: Topic, Key: fmt.Sprintf("settings/%d", seq),
@@ -181,7 +179,6 @@ func same(t testing.TB, what string, got, want []outbox.Event) {
 	t.Errorf("%s: %d events\n%s\nwant %d\n%s", what, len(got), head(got), len(want), head(want))
 }
 
-// head summarizes a list's first events.
 func head(events []outbox.Event) string {
 	lines := make([]string, 0, 20)
 	for _, e := range events[:min(len(events), cap(lines))] {
@@ -190,7 +187,7 @@ func head(events []outbox.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// values: Next returns events as they were appended.
+// Next returns events as they were appended.
 func values(t *testing.T, h Harness) {
 	b := h.Box(t)
 	var want []outbox.Event
@@ -218,7 +215,7 @@ func values(t *testing.T, h Harness) {
 	same(t, "the other event", waiting(t, b), []outbox.Event{event(3, 4, 1)})
 }
 
-// rolledBack: a rolled-back transaction leaves no events.
+// A rolled-back transaction leaves no events.
 func rolledBack(t *testing.T, h Harness) {
 	h.Append(t, true, event(1, 1, 1))
 	h.Append(t, false, event(1, 1, 2))
@@ -226,8 +223,7 @@ func rolledBack(t *testing.T, h Harness) {
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// pages: a limited batch has each stream's first events from the requested partitions, and reports the partitions
-// with more.
+// A limited batch has each stream's first events from the requested partitions, and reports the partitions with more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
@@ -284,7 +280,7 @@ func release(t testing.TB, b outbox.Box, holder string, parts outbox.Parts) {
 	}
 }
 
-// lease: each partition has one holder, until the lease is released or expires.
+// Each partition has one holder, until the lease is released or expires.
 func lease(t *testing.T, h Harness) {
 	one, two := h.Box(t), h.Box(t)
 	low, high, odd := outbox.PartsOf(0, 1, 2), outbox.PartsOf(13, 14, 15), outbox.PartsOf(1, 13)

@@ -19,7 +19,7 @@ func storyOf(topic string, streams, n int) []outbox.Event {
 	return events
 }
 
-// separateTopics: topics share no leases, no events and no counts.
+// Topics share no leases, no events and no counts.
 func separateTopics(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	claim(t, put, "one", time.Hour, all, all)
@@ -32,7 +32,7 @@ func separateTopics(t *testing.T, h Harness) {
 	want, others := story(3, 3), storyOf("third", 3, 3)
 	h.Append(t, false, append(slices.Clone(want), others...)...)
 	s := newSink()
-	refused := others[len(others)-1] // the last in its stream
+	refused := others[len(others)-1] // last in its stream
 	s.refuse = refusal(refused, 1, true)
 	if n, err := relay(third, s, outbox.Options{Batch: 4}).Pass(t.Context()); n != len(others)-1 || err != nil {
 		t.Errorf("%d of %d, %v", n, len(others)-1, err)
@@ -56,7 +56,7 @@ func separateTopics(t *testing.T, h Harness) {
 	same(t, "queued again", waiting(t, third), []outbox.Event{refused})
 }
 
-// unavailableTopic: while one topic's sink is unavailable, other topics are published.
+// While one topic's sink is unavailable, other topics are published.
 func unavailableTopic(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	want, others := story(3, 3), storyOf("third", 3, 3)
