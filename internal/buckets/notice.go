@@ -240,7 +240,7 @@ type Events interface {
 	// Backlogs returns the pending events by destination name.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes events older than before, and at least the excess oldest. It returns their number.
+	// DropEvents deletes events from before a time, and at least the excess oldest. It returns their number.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
 	// DropDeadEvents deletes events set aside before a time.
@@ -254,8 +254,8 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops each destination's events older than before, then the oldest above most. It returns the dropped
-// events and the number of dropped dead events.
+// DropEvents drops each destination's events from before a time, then the oldest above most. It counts dropped
+// pending and dead events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

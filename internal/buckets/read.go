@@ -23,7 +23,7 @@ func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o 
 
 // reader concatenates the segments of a body.
 type reader struct {
-	ctx      context.Context //nolint:containedctx // of the request that reads
+	ctx      context.Context //nolint:containedctx // the reading request's
 	s        *Service
 	owner    AccountID
 	bucket   BucketID

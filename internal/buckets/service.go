@@ -105,8 +105,8 @@ type Options struct {
 
 	Destinations []Destination
 
-	// Written, if set, is called when a body is durable but has no row yet. settled reports whether the row was
-	// written (kept).
+	// Written, if set, is called when a body is durable but has no row yet. settled must then be called, with whether
+	// the row was written.
 	Written func(Reference) (settled func(kept bool))
 }
 
@@ -232,7 +232,8 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a failed write surely had no effect. Otherwise the body stays until an audit.
+// knownResult reports whether a failed write surely had no effect. If unsure, the body stays, and an audit removes it
+// if it has no row.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }

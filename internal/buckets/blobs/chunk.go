@@ -55,7 +55,7 @@ func (c *chunk) fill(r io.Reader) (err error) {
 
 // queue is a body as read by one node's driver. It ends when the writer closes feed.
 type queue struct {
-	ctx     context.Context //nolint:containedctx // of the request
+	ctx     context.Context //nolint:containedctx // the request's
 	feed    chan *chunk
 	current *chunk
 	offset  int

@@ -115,7 +115,7 @@ type Cluster struct {
 
 	// work tracks nodes that did not return in time, and cleanup after failed writes.
 	work   tasks
-	ctx    context.Context //nolint:containedctx // of what outlives a request
+	ctx    context.Context //nolint:containedctx // outlives requests
 	cancel context.CancelFunc
 }
 

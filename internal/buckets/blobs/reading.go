@@ -15,7 +15,7 @@ import (
 // whole body.
 type reading struct {
 	c        *Cluster
-	ctx      context.Context //nolint:containedctx // of the request
+	ctx      context.Context //nolint:containedctx // the request's
 	path     string
 	body     buckets.Reference // from the row; Frames may come from a copy
 	unframed bool              // the row has no Frames

@@ -2,7 +2,7 @@ package blobs
 
 import (
 	"bytes"
-	"crypto/md5" //nolint:gosec // the ETag of S3
+	"crypto/md5" //nolint:gosec // S3's ETag
 	"encoding/binary"
 	"hash"
 
@@ -26,7 +26,7 @@ func newSum(b *buckets.Body) *sum {
 	case b.CRC32C.Set:
 		s.want, s.hash = binary.BigEndian.AppendUint32(nil, b.CRC32C.Value), checksum.CRC32C.New()
 	case len(b.MD5) == md5.Size:
-		s.want, s.hash = b.MD5, md5.New() //nolint:gosec // the ETag of S3
+		s.want, s.hash = b.MD5, md5.New() //nolint:gosec // S3's ETag
 	}
 	return s
 }

@@ -52,7 +52,7 @@ func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int
 
 type write struct {
 	c      *Cluster
-	ctx    context.Context //nolint:containedctx // of the request
+	ctx    context.Context //nolint:containedctx // the request's
 	path   string
 	size   int64 // limit for the source; -1: unknown
 	copies int
@@ -238,7 +238,7 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	}
 }
 
-// Sent data cannot be sent again.
+// none is the error if every node failed: sent data cannot be sent again.
 func (w *write) none() error {
 	return &errcode.Error{Code: errcode.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }

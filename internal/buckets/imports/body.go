@@ -29,7 +29,7 @@ var (
 // body reads an object from the source. It implements buckets.Source: io.EOF means that the bytes match the entity
 // tag or checksum, if either can be computed.
 type body struct {
-	ctx    context.Context //nolint:containedctx // a reader has no parameter for it
+	ctx    context.Context //nolint:containedctx // Read takes no context
 	source *Source
 	bucket string
 	from   Listed // with the answer's entity tag and size

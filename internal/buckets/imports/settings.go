@@ -190,7 +190,7 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 func ruleOf(r *types.LifecycleRule) buckets.LifecycleRule {
 	rule := buckets.LifecycleRule{ID: cmp.Or(aws.ToString(r.ID), buckets.NewUUID()), Disabled: r.Status != types.ExpirationStatusEnabled, Filter: filterOf(r.Filter)}
 	if rule.Filter == nil {
-		rule.Prefix = cmp.Or(r.Prefix, aws.String("")) //nolint:staticcheck // the older form of a filter
+		rule.Prefix = cmp.Or(r.Prefix, aws.String("")) //nolint:staticcheck // S3's older form
 	}
 	if e := r.Expiration; e != nil {
 		rule.Expiration = &buckets.Expiration{Days: int(aws.ToInt32(e.Days)), DeleteMarker: e.ExpiredObjectDeleteMarker}

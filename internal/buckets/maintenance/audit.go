@@ -35,8 +35,8 @@ type Options struct {
 
 	// Show reports progress, from one goroutine at a time; total 0 means unknown.
 	Show func(step Step, n, total int64)
-	// Waiting is called, possibly concurrently, while a backup holds garbage collection, and nothing is changed. A
-	// killed backup's hold ends at expires.
+	// Waiting is called, possibly concurrently, while work pauses for a backup. A killed backup's hold ends at
+	// expires.
 	Waiting func(expires buckets.Moment)
 }
 
@@ -142,8 +142,8 @@ type audit struct {
 	result  Result
 	pending int64 // undecided findings
 
-	// background is set on a server, where a failed node's copies are not missing. marks leaves damaged copies to
-	// Repair.
+	// background is set on a server, where copies on a failed node do not count as missing. marks leaves damaged
+	// copies to Repair.
 	background, marks bool
 
 	accounts map[buckets.AccountID]bool

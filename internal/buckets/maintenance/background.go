@@ -26,7 +26,7 @@ const (
 	// scrubDelay delays scrubbing after server start, unless buckets.scrub_interval is short.
 	scrubDelay  = time.Minute
 	repairBatch = 32
-	// mostMarks limits the damaged copies that a process remembers to avoid.
+	// mostMarks limits the damaged copies that a process remembers.
 	mostMarks = 10_000
 )
 

@@ -277,7 +277,7 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
-// Read errors are source errors.
+// copy marks read errors as source errors.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {

@@ -189,7 +189,7 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// isUnchanged reports whether the file is the one found. An unreadable file counts as unchanged, to be reported.
+// isUnchanged reports whether the file is still as found. An unreadable file counts as unchanged, to be reported.
 func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	if blobs.IsTemporary(f.Path) {
 		return true // a later write would change its time

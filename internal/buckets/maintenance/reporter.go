@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// mostReports limits pending reports. Dropped damage is found again.
+	// mostReports limits pending reports. Damage in dropped reports is found again.
 	mostReports = 4096
 	// Reports are collected for reportEvery. A stopping server takes at most reportTime to store the last ones.
 	reportEvery = time.Second

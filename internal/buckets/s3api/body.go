@@ -145,7 +145,7 @@ const (
 	leastElement = 7       // smallest list element: <Part/>
 	elementBytes = 4 << 10 // minimum for a document without a list
 
-	// decodedElement limits a decoded list element and its database row.
+	// decodedElement is reserved for a decoded list element and its database row.
 	decodedElement = 1 << 10
 )
 

@@ -47,7 +47,7 @@ type listing struct {
 }
 
 // checkText rejects parameters that cannot be keys: not UTF-8, with U+0000, or too long. PostgreSQL rejects the first
-// two, and the answer repeats them.
+// two, and answers repeat the parameters.
 func (x *request) checkText(names ...string) error {
 	for _, name := range names {
 		switch v := x.query.Get(name); {

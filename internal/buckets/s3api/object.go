@@ -161,7 +161,8 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		return extent{ofPart(0, o.Length), o.Checksum}, nil
 	}
-	// S3 counts parts from 1, but they keep their upload numbers. Empty parts share offsets, so count.
+	// S3 counts parts from 1, but they keep their upload numbers. Counting is needed because empty parts share
+	// offsets.
 	from := int64(0)
 	for n, after := 0, 0; ; {
 		page, err := x.Service.BodiesOf(x.in.Context(), x.owner, o, after, maxPage)

@@ -23,7 +23,7 @@ type operation struct {
 // Every access key for the bucket has this right. Clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
-// ofBucket and ofObject are selected by query parameter, in lookup order.
+// ofBucket and ofObject list operations selected by a query parameter, in lookup order.
 var ofBucket = []struct {
 	parameter string
 	byMethod  map[string]operation

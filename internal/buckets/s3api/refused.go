@@ -70,7 +70,7 @@ func (x *request) keyID() string {
 	return sigv4.FromHTTP(x.in).ClaimedKeyID()
 }
 
-// ruleKey is a bucket as requests address it. The bucket of a path depends on the signer.
+// ruleKey is a bucket as requests address it. A path's bucket depends on the signer.
 type ruleKey struct {
 	keyID, account, bucket string
 	hosted                 bool

@@ -3,7 +3,7 @@ package clouddriver
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // the ETag of S3
+	"crypto/md5" //nolint:gosec // S3's ETag
 	"errors"
 	"io"
 	"sync"
@@ -64,7 +64,7 @@ func fill(buffer []byte, r io.Reader) (n int, err error) {
 }
 
 type upload struct {
-	ctx    context.Context //nolint:containedctx // of the request
+	ctx    context.Context //nolint:containedctx // the request's
 	bucket *blob.Bucket
 	path   string
 	size   int64
@@ -181,7 +181,7 @@ func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (bl
 }
 
 type reader struct {
-	ctx    context.Context //nolint:containedctx // of the request
+	ctx    context.Context //nolint:containedctx // the request's
 	driver *Driver
 	bucket *blob.Bucket
 	*blob.Reader

@@ -85,7 +85,7 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 
 // writer separates its own error from the reader's.
 type writer struct {
-	ctx         context.Context //nolint:containedctx // of the request
+	ctx         context.Context //nolint:containedctx // the request's
 	file        *os.File
 	size, total int64
 	err         error

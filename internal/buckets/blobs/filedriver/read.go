@@ -47,7 +47,7 @@ func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (bl
 }
 
 type reader struct {
-	ctx     context.Context //nolint:containedctx // of the request
+	ctx     context.Context //nolint:containedctx // the request's
 	driver  *Driver
 	file    *os.File
 	size    int64
@@ -151,7 +151,7 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 var errStopped = errors.New("stopped")
 
 type walk struct {
-	ctx   context.Context //nolint:containedctx // of the request
+	ctx   context.Context //nolint:containedctx // the request's
 	root  *os.Root
 	after string
 	yield func(blobs.Info, error) bool
