@@ -82,7 +82,7 @@ func (p *placement) failed(m *member, err error) {
 	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
-// choose may return nil.
+// choose returns nil if no node fits.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
@@ -128,7 +128,7 @@ func (p *placement) sameDatacenter(nodes []*member) []*member {
 	return slices.DeleteFunc(nodes, func(m *member) bool { return m.datacenter != name })
 }
 
-// Unknown space counts as the largest known.
+// weighted treats unknown space as the largest known.
 func (p *placement) weighted(nodes []*member) *member {
 	most := 1.0
 	for _, m := range nodes {

@@ -90,7 +90,8 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 	return added, nil
 }
 
-// Chunks keep their trailers, so that damage on the way is found. With keep, a copy completed after giving up stays.
+// copyTo keeps the trailers of chunks, so that damage on the way is found. With keep, a copy completed after giving
+// up stays.
 func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()

@@ -102,7 +102,7 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
-// The copy's size reveals its layout.
+// get derives the copy's layout from its size.
 func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
 	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(part.to), right)
@@ -185,7 +185,7 @@ func (s *source) want() {
 	s.at++
 }
 
-// The goroutine ends once its driver returns.
+// close does not wait: the goroutine ends once its driver returns.
 func (s *source) close() {
 	s.cancel()
 	close(s.wanted)

@@ -74,7 +74,7 @@ func (w *write) stored() buckets.Stored {
 	return s
 }
 
-// The source must have returned exactly this chunk.
+// seal requires that the source returned exactly this chunk.
 func (w *write) seal(c *chunk) {
 	if c.n > 0 {
 		c.sum = w.sumOf(c)
@@ -343,7 +343,7 @@ func (w *write) abandon(p *put) {
 	})
 }
 
-// If this fails, an audit finds the copy.
+// removeLater ignores errors: an audit finds the copy.
 func (c *Cluster) removeLater(m *member, path string) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)

@@ -108,7 +108,7 @@ func userText(s string) string {
 	return s
 }
 
-// An encryption key makes the entity tag differ from the MD5.
+// isEncrypted reports whether encryption makes the entity tag differ from the MD5.
 func isEncrypted(out *s3.GetObjectOutput) bool {
 	return out.SSECustomerAlgorithm != nil || out.ServerSideEncryption == types.ServerSideEncryptionAwsKms || out.ServerSideEncryption == types.ServerSideEncryptionAwsKmsDsse
 }

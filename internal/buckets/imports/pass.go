@@ -92,7 +92,7 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
-// Lists are not always sorted: confirm an apparent delete.
+// confirm checks an apparent delete, because lists are not always sorted.
 func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, err error) {
 	switch {
 	case t.action == Delete:

@@ -167,7 +167,7 @@ func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
-// All rules are imported, or none.
+// lifecycle imports all rules or none.
 func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &p.from})
 	if err != nil || len(out.Rules) == 0 || len(p.bucket.Settings.Lifecycle.Rules) > 0 {

@@ -173,7 +173,7 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
-// With etag, the object must be unchanged.
+// get requires an unchanged object if etag is set.
 func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, bytes string) (*s3.GetObjectOutput, error) {
 	in := &s3.GetObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if etag != "" {
@@ -193,7 +193,7 @@ func versionOrNil(from *Listed) *string {
 	return &from.Version
 }
 
-// HEAD would not distinguish a missing bucket from a missing object.
+// has avoids HEAD, which does not distinguish a missing bucket from a missing object.
 func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	out, err := s.get(ctx, bucket, &Listed{Key: key}, "", "bytes=0-0")
 	switch {

@@ -258,7 +258,7 @@ func (a *audit) findInRow(b *body) error {
 	return nil
 }
 
-// Each account is read in one snapshot, so concurrent writes do not matter.
+// auditUsage reads each account in one snapshot, so concurrent writes do not matter.
 func (a *audit) auditUsage(ctx context.Context) error {
 	if a.Node != "" {
 		return nil

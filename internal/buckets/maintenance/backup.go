@@ -314,7 +314,7 @@ func (c *copier) linked(b *body, from, to target) bool {
 	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
 }
 
-// The driver syncs files, but not links.
+// sync makes links durable: the driver syncs only files.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
 		root, err := os.OpenRoot(t.dir)

@@ -218,7 +218,7 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
-// check may return nil.
+// check returns the item's problem, or nil.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -285,7 +285,7 @@ type verified struct {
 	Whole bool
 }
 
-// A later pass retries failures.
+// addFrames leaves failures to a later pass.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
 		return nil // left to that node's comparison

@@ -201,7 +201,7 @@ func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	return info.Size == f.Size && info.Modified.Equal(f.Modified)
 }
 
-// Referenced copies come first, because an unreferenced file may be the only good copy.
+// repair handles referenced copies first, because an unreferenced file may be the only good copy.
 func (a *audit) repair(ctx context.Context, g *group) {
 	var broken, strays []string
 	few := false
@@ -261,7 +261,8 @@ func isLost(err error) bool {
 	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
 
-// With a new database on another database's nodes, all files are unreferenced.
+// mayRemove rejects files of unknown accounts: with a new database on another database's nodes, all files are
+// unreferenced.
 func (a *audit) mayRemove(ctx context.Context, path string) error {
 	version, rest, _ := strings.Cut(path, "/")
 	text, _, _ := strings.Cut(rest, "/")
@@ -377,7 +378,7 @@ func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	return err
 }
 
-// The next audit finds copies that cannot be removed now.
+// removeBroken ignores errors: the next audit finds the remaining copies.
 func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
 	for _, id := range broken {
 		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {

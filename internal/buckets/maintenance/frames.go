@@ -43,7 +43,7 @@ func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Clu
 	return errors.Join(failed...)
 }
 
-// Existing frames of a copy are kept: after a restore, the database may be older than the nodes.
+// setFrames keeps a copy's existing frames: after a restore, the database may be older than the nodes.
 func setFrames(ctx context.Context, store buckets.References, ref *buckets.Reference, v blobs.Verified) (bool, error) {
 	if !v.Framed {
 		v.Frames.ID = rand.Uint64()

@@ -59,7 +59,7 @@ func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.
 	return err
 }
 
-// All commands in a data folder are one holder, but a copy of the folder on another machine is another.
+// newLease makes all commands in a data folder one holder, and a copy of the folder on another machine another.
 func newLease(folder string) (l buckets.Lease, err error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -79,7 +79,7 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
-// Marks on failed nodes wait; marks on removed nodes are dropped.
+// reachable skips marks on failed nodes and drops marks on removed nodes.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {

@@ -83,7 +83,7 @@ func signal(wake chan<- struct{}) {
 	}
 }
 
-// After an error, reports stay pending.
+// flush keeps reports pending after an error.
 func (r *reporter) flush(ctx context.Context) error {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pending))

@@ -162,7 +162,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	return out.finish()
 }
 
-// A failed node waits for a later round.
+// compare leaves failed nodes to a later round.
 func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
 	errs := make([]error, len(passes))
 	var wg sync.WaitGroup

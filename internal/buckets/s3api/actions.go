@@ -70,7 +70,7 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 }
 
-// Deleting a configuration needs the put action.
+// readAndPut also requires put for deletes.
 func readAndPut(get, put policy.Action) map[string]need {
 	all := map[string]need{http.MethodGet: {actions: []policy.Action{get}}, http.MethodHead: {actions: []policy.Action{get}}}
 	if put != "" {

@@ -39,7 +39,7 @@ func (k *deletedKey) trim() {
 
 type deletedList []deletedKey
 
-// A small document may have many elements.
+// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	if err := appendXML((*[]deletedKey)(l), maxPage, d, start); err != nil {
 		return err

@@ -60,7 +60,7 @@ type lifecycleConditions struct {
 
 type lifecycleRules []lifecycleRule
 
-// A small document may have many elements.
+// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }

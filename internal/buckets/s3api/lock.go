@@ -144,7 +144,7 @@ func (x *request) getLegalHold() error {
 	return nil
 }
 
-// An empty document removes the retention.
+// putRetention removes the retention if the document is empty.
 func (x *request) putRetention() error {
 	var c struct {
 		Mode  string `xml:"Mode"`

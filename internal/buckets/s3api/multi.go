@@ -87,7 +87,7 @@ func (x *request) upload() buckets.UploadKey {
 	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
 }
 
-// Databases accept only UUIDs.
+// checkUploadID rejects IDs that are not UUIDs, because databases do.
 func (x *request) checkUploadID() error {
 	text := x.query.Get("uploadId")
 	if id, err := buckets.ParseUUID(text); err != nil || id != text {
@@ -369,7 +369,7 @@ type listedPart struct {
 
 type partList []listedPart
 
-// A small document may have many elements.
+// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	if err := appendXML((*[]listedPart)(l), buckets.MaxParts, d, start); err != nil {
 		return err

@@ -61,7 +61,7 @@ func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 	return appendXML((*[]filterRule)(l), maxFilterRules, d, start)
 }
 
-// A small document may have many elements.
+// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }

@@ -185,7 +185,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 }
 
-// Content-Range cannot express an empty part.
+// ofPart answers 200 for an empty part, which Content-Range cannot express.
 func ofPart(from, length int64) download.Extent {
 	if length == 0 {
 		return download.Extent{From: from, Status: http.StatusOK}

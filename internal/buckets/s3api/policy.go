@@ -267,7 +267,7 @@ func (x *request) namedSource() string {
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing may return nil.
+// existing returns the requested object or version, or nil.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil

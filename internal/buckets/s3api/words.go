@@ -42,7 +42,7 @@ func encodeWords(s string) string {
 // maxWord bytes fit an encoded word of 75 characters.
 const maxWord = 45
 
-// Characters must not be split between words.
+// base64Words does not split characters between words.
 func base64Words(s string) string {
 	var out strings.Builder
 	for s != "" {

@@ -32,7 +32,7 @@ func freeSpace(folder *os.File) (blobs.Space, error) {
 	}
 }
 
-// Read-only mounts also reject root.
+// isWritable is false even for root if the mount is read-only.
 func isWritable(folder *os.File) bool {
 	err := unix.Faccessat(int(folder.Fd()), ".", unix.W_OK, unix.AT_EACCESS)
 	return !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM)
