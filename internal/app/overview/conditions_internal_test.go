@@ -1,12 +1,28 @@
 package overview
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/certificates"
 )
+
+// TestGuideNamesAlerts: the table of the monitoring guide has every alert.
+func TestGuideNamesAlerts(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{NotReady, CheckFails, Certificate, DiskFull, BackupLate, BackupFails, ReplicaLate, SweepLate, Backlog} {
+		if !strings.Contains(string(text), "\n| `"+name+"` | ") {
+			t.Errorf("docs/monitoring.md has no alert %s", name)
+		}
+	}
+}
 
 func TestCertificateConditions(t *testing.T) {
 	t.Parallel()
