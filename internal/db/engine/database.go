@@ -17,32 +17,32 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Database is the open database of a service.
+// Database is a service's open database.
 type Database struct {
 	Service string
 	Target  Target
 	Where   string // for messages, without secrets
 	Wait    time.Duration
 
-	// Hung reports, without blocking, that the server stopped answering. Requests then wait only HungWait for their
+	// Hung reports, without blocking, that the server stopped answering: requests then wait only HungWait for their
 	// turn. nil: unsupported.
 	Hung     func() bool
 	HungWait time.Duration
 
-	// Pooler reports whether a connection pooler is used and whether statements are prepared. nil: unsupported.
+	// Pooler detects a connection pooler, and whether statements are prepared. nil: unsupported.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
-	// Size returns the disk usage in bytes. nil: unsupported.
+	// Bytes on disk; nil: unsupported.
 	Size func(context.Context) (int64, error)
 
-	// AfterMigrate does and describes work that SQL migrations cannot do; "" if nothing was left to do. It must be
+	// AfterMigrate does work that SQL migrations cannot, and describes it; "" if nothing was left to do. It must be
 	// idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup prepares the copy of a SQLite file. AfterRestore, given the copy's age, keeps a restored database
-	// from reissuing numbers that the original has issued since.
+	// AfterBackup prepares a copy of a SQLite file. AfterRestore, given the copy's age, keeps a restored database
+	// from reissuing numbers.
 	AfterBackup  func(context.Context, *sqlitedb.DB) error
 	AfterRestore func(ctx context.Context, age time.Duration) error
-	// MigrateAtStart migrates a database server at every start; SQLite files always are.
+	// MigrateAtStart is for database servers; SQLite files always migrate.
 	MigrateAtStart bool
 
 	sets []migrate.Set
@@ -51,8 +51,8 @@ type Database struct {
 
 	rounds sweepRounds // nil if only one process sweeps
 
-	verify func(context.Context) (problems []string, how string, err error) // nil if unsupported
-	advice string                                                           // for errors without a Remedy
+	verify func(context.Context) (problems []string, how string, err error)
+	advice string
 }
 
 type pool interface {
@@ -101,13 +101,13 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 	return nil
 }
 
-// Traits returns the engine's traits.
+// Traits returns the traits of the engine.
 func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
-// Disk returns the free space and the size of the SQLite file's disk in bytes.
+// Disk returns the SQLite file system's free space and size in bytes.
 func (d *Database) Disk() (free, size float64, err error) {
 	return durable.Space(filepath.Dir(d.Target.Path))
 }
@@ -115,7 +115,7 @@ func (d *Database) Disk() (free, size float64, err error) {
 // File returns the SQLite file; nil for a database server.
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
-// Migrate applies the pending migrations. If the server refuses the connection, the error says how to fix it.
+// Migrate applies pending migrations. If the server refuses the connection, the error says how to fix it.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
@@ -126,7 +126,7 @@ func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, er
 	return applied, err
 }
 
-// Pending returns the migrations not yet applied.
+// Pending returns the pending migrations.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
@@ -165,12 +165,12 @@ func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) 
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces a secret's hash old, which may be "". It returns false if another process did so first.
+// SetSecretHash replaces a secret's hash old ("": none). It returns false if another process was faster.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// BeginRound implements sweep.Rounds. A SQLite file has one process.
+// BeginRound implements sweep.Rounds. Only one process uses a SQLite file.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil
@@ -189,10 +189,10 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 // Connections counts the active, idle and maximum connections.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
-// turns limits the callers of a SQLite file: its writer commits waiting writes as a group, and few reads run at once.
+// turns suits a SQLite file: its writer commits waiting writes as a group, and few reads run at once.
 const turns = 32
 
-// Turns returns how many callers can use the database at once.
+// Turns limits concurrent callers.
 func (d *Database) Turns() int {
 	_, _, most := d.conn.Connections()
 	if d.Embedded() {
@@ -201,10 +201,10 @@ func (d *Database) Turns() int {
 	return most
 }
 
-// Waits returns how often and how long callers waited for a connection.
+// Waits returns how often, and how long in total, callers waited for a connection.
 func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
 
-// Queued returns the number of queued SQLite writes; 0 on database servers.
+// Queued counts waiting SQLite writes; 0 on database servers.
 func (d *Database) Queued() int {
 	if d.file == nil {
 		return 0
@@ -212,10 +212,10 @@ func (d *Database) Queued() int {
 	return d.file.Queued()
 }
 
-// connMemory estimates a server connection: buffers and statement descriptions.
+// connMemory estimates a server connection's buffers and statement descriptions.
 const connMemory = 256 << 10
 
-// Memory returns the connections' maximum memory in bytes: in the Go heap, and outside (SQLite).
+// Memory returns the connections' maximum memory in bytes, in the Go heap and outside (SQLite).
 func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()
@@ -224,7 +224,7 @@ func (d *Database) Memory() (heap, outside int64) {
 	return int64(most) * connMemory, 0
 }
 
-// Backup copies a SQLite file to path while it is in use.
+// Backup copies a SQLite file in use to path.
 func (d *Database) Backup(ctx context.Context, path string) error {
 	if err := d.file.Backup(ctx, path); err != nil || d.AfterBackup == nil {
 		return err
@@ -248,7 +248,7 @@ func fileSize(path string) (size int64, err error) {
 	return size, nil
 }
 
-// Verify reads the whole database while it is in use. It returns up to 20 lines about damage, and how it checked.
+// Verify reads the whole database, which stays in use. It returns up to 20 problems, and how it checked.
 func (d *Database) Verify(ctx context.Context) (problems []string, how string, err error) {
 	switch {
 	case d.file != nil:
@@ -260,7 +260,7 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 	return nil, "not read: the engine verifies its data itself", nil
 }
 
-// Distribution describes how Citus distributes the service's tables; nil without Citus.
+// Distribution describes a service's tables on Citus; nil without Citus.
 func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {
@@ -269,7 +269,7 @@ func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error)
 	return pg.Distribution(ctx, d.sets[len(d.sets)-1])
 }
 
-// Remedy says how to fix an error from a SQLite file or a refused connection; otherwise "".
+// Remedy says how to fix a SQLite file or a refused connection; "" for other errors.
 func (d *Database) Remedy(err error) string {
 	if d.file == nil {
 		return pgdb.Remedy(err, d.Service+".database_url")
@@ -282,7 +282,7 @@ func (d *Database) Advice(err error) string {
 	return cmp.Or(d.Remedy(err), d.advice, "start the database, or correct "+d.Service+".database_url")
 }
 
-// Ready wraps ping; its errors name the database.
+// Ready wraps ping and names the database in errors.
 func (d *Database) Ready(ping func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := ping(ctx); err != nil {

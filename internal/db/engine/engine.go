@@ -1,5 +1,5 @@
 // Package engine opens the database selected by a service's database_url (SQLite, PostgreSQL or Cloud Spanner), and
-// Redis for data that may be lost. It knows no service.
+// Redis for expendable data. It knows no service.
 package engine
 
 import (
@@ -15,7 +15,7 @@ import (
 // Kind is a database engine.
 type Kind string
 
-// The engines. Citus is PostgreSQL: its migrations detect the extension.
+// Database engines. Citus is PostgreSQL: its migrations detect the extension.
 const (
 	SQLite   Kind = "sqlite"
 	Postgres Kind = "postgres"
@@ -34,32 +34,32 @@ func (k Kind) Title() string {
 	return strings.ToUpper(string(k[:1])) + string(k[1:])
 }
 
-// Traits describe an engine to code that copies rows. The zero value has no limits, numbers owners, and stores all
-// rows and counters.
+// Traits describe an engine for copying rows. The zero value has no limits, numbers owners, and stores all rows and
+// counters.
 type Traits struct {
-	// NamesOwners: two texts identify an owner (rows.Spanner), so rows of replaced owners do not exist. The engine
-	// stores no counters, may expire rows, and reads one owner at a time.
+	// NamesOwners: two texts identify an owner (rows.Spanner), so replaced owners lose their rows. The engine stores
+	// no counters, may expire rows, and reads one owner at a time.
 	NamesOwners bool
 
-	// RowsOfUpdate limits a transaction's rows, which are sent at commit and may have to be repeated. 0: rows can be
-	// written as they arrive.
+	// RowsOfUpdate limits a transaction's rows, which are sent at commit and may be repeated. 0: rows are written as
+	// they arrive.
 	RowsOfUpdate int
 
-	// IsRaw: views are rows.RawView, updates rows.RawUpdate.
+	// Views are rows.RawView, updates rows.RawUpdate.
 	IsRaw bool
 
-	// NoImport says why the engine cannot be an import target; otherwise "".
+	// Why the engine cannot be an import target; otherwise "".
 	NoImport string
 }
 
-// Traits returns the engine's traits.
+// Traits returns the traits of the engine.
 func (k Kind) Traits() Traits {
 	switch k {
 	case Postgres:
 		return Traits{IsRaw: true}
 	case Spanner:
 		return Traits{
-			NamesOwners: true, RowsOfUpdate: 5000, // commits are limited by the number of values
+			NamesOwners: true, RowsOfUpdate: 5000, // commits have a limited number of values
 			NoImport: "Spanner cannot be the target of an import: its tables are those of Mozilla's server",
 		}
 	}
@@ -80,8 +80,8 @@ type Target struct {
 	URL  string // PostgreSQL or Redis URL, or Spanner database name
 }
 
-// Parse parses a database_url; "" selects the SQLite file. supported lists the service's engines. Errors do not quote
-// the URL, which may contain a password.
+// Parse parses a database_url for a service with the supported engines; "" selects the SQLite file. Errors omit the
+// URL, which may contain a password.
 func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
 	if databaseURL == "" {
 		return Target{Kind: SQLite, Path: file}, nil
@@ -130,6 +130,5 @@ func examples(kinds []Kind) string {
 	return strings.Join(all, " or ")
 }
 
-// spannerDatabase: instance IDs have 2 to 64 characters, database IDs 2 to 30. A domain-scoped project ID contains a
-// colon.
+// Instance IDs have 2 to 64 characters, database IDs 2 to 30. A domain-scoped project ID contains a colon.
 var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)

@@ -20,13 +20,13 @@ import (
 	"holdfast/internal/obs"
 )
 
-// Backend creates a service's store S on the engine handle DB.
+// Backend creates a service's store S on an engine's handle DB.
 type Backend[DB, S any] struct {
 	Migrations func() (migrate.Set, error)
 	New        func(DB) S // nil: engine unsupported
 }
 
-// Backends are a service's backends.
+// Backends lists a service's backends.
 type Backends[S any] struct {
 	SQLite   Backend[*sqlitedb.DB, S]
 	Postgres Backend[*pgdb.DB, S]
@@ -49,11 +49,11 @@ func (b Backends[S]) supported() (kinds []Kind) {
 	return kinds
 }
 
-// Opener opens the databases of one process.
+// Opener opens one process's databases.
 type Opener struct {
 	Data   string // for SQLite files without a database_url
 	Create bool
-	// Temporary replaces a missing SQLite file with an empty one in a temporary folder, which Close removes.
+	// Replace a missing SQLite file with an empty one in a temporary folder, which Close removes.
 	Temporary bool
 	Lock      bool // lock SQLite files against other servers
 	Copies    bool // the process only copies databases
@@ -64,7 +64,7 @@ type Opener struct {
 	redis     []*redisdb.DB
 }
 
-// Close closes Redis connections, releases the locks and removes temporary folders. Close the databases first.
+// Close closes Redis, releases the locks and removes temporary folders. Close the databases first.
 func (o *Opener) Close() (err error) {
 	for _, db := range o.redis {
 		db.Close()
@@ -95,15 +95,15 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 	return nil
 }
 
-// File returns a service's SQLite file without a database_url.
+// File returns a service's default SQLite file.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, FileName(service)) }
 
 const fileSuffix = ".db"
 
-// FileName returns the name of a service's SQLite file in the data folder, backups and replicas.
+// FileName names a service's SQLite file in the data folder, backups and replicas.
 func FileName(service string) string { return service + fileSuffix }
 
-// ServiceOf is the inverse of FileName.
+// ServiceOf inverts FileName.
 func ServiceOf(file string) (service string, ok bool) { return strings.CutSuffix(file, fileSuffix) }
 
 // URLError reports an invalid database_url.
@@ -116,8 +116,8 @@ func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
 func (e *URLError) Unwrap() error { return e.err }
 
-// Open opens a service's database and creates its store. It does not migrate, and a server may be down. The caller
-// closes the Database.
+// Open opens a service's database and creates its store. It does not migrate, and a server may be down. Close the
+// Database.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {
@@ -231,7 +231,7 @@ func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Databa
 	return db, nil
 }
 
-// FileError means that a SQLite file cannot be opened.
+// FileError means that a SQLite file did not open.
 type FileError struct {
 	Path string
 	err  error
@@ -244,7 +244,7 @@ func (e *FileError) Unwrap() error { return e.err }
 // Remedy says how to fix the error.
 func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
-// ServerError means that a database client cannot be created.
+// ServerError means that a database client was not created.
 type ServerError struct {
 	err    error
 	advice string
@@ -264,7 +264,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("the %s database %s does not exist; set --data to the data folder of the server", e.Service, e.Path)
 }
 
-// MakeFolder durably creates a folder with mode 0700, unless it exists.
+// MakeFolder durably creates a folder with mode 0700 unless it exists.
 func MakeFolder(path string) error {
 	if err := durable.MakeFolder(path); err != nil {
 		return fmt.Errorf("cannot create the data folder: %w", err)

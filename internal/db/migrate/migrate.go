@@ -1,11 +1,11 @@
-// Package migrate determines which migrations a service still needs.
+// Package migrate determines a service's pending migrations.
 //
-// Migrations are embedded files named NNNN_name.sql. They only go forward. The engine's package (sqlitedb, pgdb)
+// Migrations are embedded files named NNNN_name.sql and only go forward. The engine's package (sqlitedb, pgdb)
 // applies them under a lock and records each in the table schema_migrations with the service name, so services may
 // share a database.
 //
-// Two releases may use one database during an upgrade, and a release can be rolled back. So a migration only adds; a
-// later release removes obsolete parts, once no release in use needs them. Such a migration's name ends in
+// Two releases may share a database during an upgrade, and a release can be rolled back. So a migration only adds. A
+// later release removes obsolete parts once no release in use needs them; such a migration's name ends in
 // _needs_NNNN, the newest migration a release must know, so older releases report this instead of failing later.
 package migrate
 
@@ -22,29 +22,29 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Migration is one migration.
+// Migration is an embedded SQL file.
 type Migration struct {
 	Version  int // 1, 2, 3 … without a gap
 	Name     string
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
 
-	// Former are checksums of earlier texts, from lines "-- formerly SHA-256". Databases made by them work the same
-	// and stay as they are.
+	// Checksums of earlier texts, from lines "-- formerly SHA-256"; databases made by them work the same and stay
+	// unchanged.
 	Former []string
 }
 
-// Applied is a row of the ledger, the table schema_migrations.
+// Applied is a row of the table schema_migrations.
 type Applied struct {
 	Version  int
 	Name     string
 	Checksum string
 }
 
-// ErrDevelopment means that an unreleased version wrote the ledger in another form.
+// ErrDevelopment means that an unreleased version wrote schema_migrations in another form.
 var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
 
-// Set lists a service's migrations for one engine, in order.
+// Set lists a service's migrations for one engine in order.
 type Set struct {
 	Service    string
 	Migrations []Migration
@@ -52,7 +52,7 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed returns the newest migration a release must know after this one; 0 if this one only adds.
+// needed returns the newest migration a release must know; 0 if this one only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {
@@ -66,8 +66,8 @@ var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
-// Load reads a service's migrations from a folder. Bad file names, gaps and duplicate numbers are build mistakes,
-// which a test finds.
+// Load reads migrations from a folder. Bad file names, gaps and duplicate numbers are build mistakes, which a test
+// finds.
 func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Args are the arguments of a Call in the binary format. Each method adds a parameter of the type in its name.
+// Args are a Call's arguments in binary format. Each method adds a parameter.
 type Args struct {
 	values [][]byte
 	buffer []byte
 
 	params   []string // names; with declares, also types
-	declares bool     // no values, only params
+	declares bool     // omit the values
 	err      error
 }
 
@@ -25,20 +25,18 @@ func newArgs(params []string) *Args {
 	return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n), params: params}
 }
 
-// begin returns false if the value is not needed.
 func (a *Args) begin(param, typ string) bool {
 	if a.declares {
 		a.params = append(a.params, param+" "+typ)
 		return false
 	}
-	// Comparing equal constants only reads their lengths and addresses.
+	// Comparing equal constants reads only their lengths and addresses.
 	if i := len(a.values); a.err == nil && (i >= len(a.params) || a.params[i] != param) {
 		a.err = fmt.Errorf("argument %d is %s, want one of %v in this order", i+1, param, a.params)
 	}
 	return true
 }
 
-// complete checks that every parameter got an argument.
 func (a *Args) complete() error {
 	if a.err == nil && len(a.values) != len(a.params) {
 		return fmt.Errorf("%d arguments, want %d", len(a.values), len(a.params))
@@ -117,7 +115,7 @@ func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	a.values = append(a.values, v)
 }
 
-// UUID adds a uuid, validated by the server.
+// UUID adds a uuid, which the server validates.
 func (a *Args) UUID(param, id string) {
 	if a.begin(param, "uuid") {
 		a.add(func(b []byte) []byte { return appendID(b, id) })
@@ -166,7 +164,7 @@ func (a *Args) JSONB(param string, v []byte) {
 	}
 }
 
-// timestampEpoch is 2000-01-01, PostgreSQL's epoch, in Unix microseconds.
+// timestampEpoch is PostgreSQL's epoch, 2000-01-01, in Unix microseconds.
 const timestampEpoch = 946_684_800_000_000
 
 // Timestamp adds a timestamp in UTC.
@@ -268,7 +266,7 @@ func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	})
 }
 
-// array adds an array; size is the total size of its elements in bytes.
+// array adds an array whose elements take size bytes in total.
 func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
 	a.add(func(b []byte) []byte {
 		b = slices.Grow(b, 20+4*n+size)

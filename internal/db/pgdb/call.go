@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/work"
 )
 
-// Call runs a function that returns one bigint[] without NULLs, in half the time of the driver's QueryRow: arguments
-// are encoded into one buffer and no types are looked up. Values are binary even in simple protocol mode.
+// Call runs a function that returns one bigint[] without NULLs. It takes half as long as the driver's QueryRow: it
+// encodes arguments into one buffer and looks up no types. Values are binary even in simple protocol mode.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -53,7 +53,7 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 	return c.PgConn().ExecStatement(ctx, known, a.values, binaryFormat, binaryFormat), nil
 }
 
-// CallEach is ForEach without type lookups, like Call. fn decodes each row, which is valid until fn returns.
+// CallEach is ForEach without type lookups. fn decodes each row, which is valid until fn returns.
 func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
 	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		start()
@@ -83,13 +83,13 @@ func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), 
 	})
 }
 
-// Row is a row of CallEach. NULL reads as the zero value. A value of another type makes CallEach fail.
+// Row is a row of CallEach. NULL reads as the zero value; another type makes CallEach fail.
 type Row struct {
 	values [][]byte
 	err    error
 }
 
-// IsNull reports whether a value is NULL.
+// IsNull reports whether column i is NULL.
 func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
 
 // Raw returns a text or bytea without copying it.

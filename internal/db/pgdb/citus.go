@@ -21,7 +21,7 @@ import (
 // On Citus, triggers run on the row's node, in the writing transaction, with that node's tables: each node logs its
 // own changes and checks leases by its own clock.
 
-// workerTables creates these tables on a worker. Entry numbers differ between nodes, so a number identifies an entry.
+// workerTables creates a worker's tables. Entry numbers differ between nodes and thus identify entries.
 const workerTables = `DO $do$ BEGIN
 	CREATE TABLE IF NOT EXISTS read_only (service TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, until TIMESTAMPTZ NOT NULL);
 	CREATE TABLE IF NOT EXISTS copy_state (service TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, log_until TIMESTAMPTZ NOT NULL);
@@ -41,8 +41,8 @@ func isCitus(ctx context.Context, tx pgx.Tx) (citus bool, err error) {
 	return citus, err
 }
 
-// onWorkers runs a statement in its own transaction on each Citus worker, and returns values or command tags. It does
-// nothing on plain PostgreSQL.
+// onWorkers runs a statement in its own transaction on each Citus worker, and returns values or command tags. Plain
+// PostgreSQL has no workers.
 func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results []string, err error) {
 	if citus, err := isCitus(ctx, tx); err != nil || !citus {
 		return nil, err
@@ -63,7 +63,7 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	}, &node, &ok, &result)
 }
 
-// onWorkers runs within tx. It returns the lowest number of rows changed on a worker, or many without workers.
+// onWorkers runs within tx. It returns the fewest rows changed on a worker, or many without workers.
 func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
 	if err := tx.ready(&s, nil); err != nil {
 		return 0, err
@@ -89,14 +89,14 @@ func (tx *Tx) prepareWorkers() error {
 	if err != nil || !citus {
 		return err
 	}
-	if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil { // IF NOT EXISTS fails if another session does the same
+	if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil { // concurrent IF NOT EXISTS may fail
 		return err
 	}
 	_, err = tx.onWorkers(0, Statement{Name: "citus.tables", SQL: workerTables})
 	return err
 }
 
-// workersOf is the copy_state key for the workers that log a service's changes.
+// workersOf is the copy_state key for the workers that log changes.
 func workersOf(service string) string { return "workers of " + service }
 
 func (tx *Tx) rememberWorkers(service string) error {
@@ -114,7 +114,7 @@ func (tx *Tx) rememberWorkers(service string) error {
 	return err
 }
 
-// errWorkers means that changes to some rows may be in no readable log.
+// errWorkers means that some changes may not be in a readable log.
 var errWorkers = fmt.Errorf("%w: workers of Citus were added or removed since it began; run it again", rows.ErrLapsed)
 
 func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {
@@ -177,7 +177,7 @@ func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
 	return ids, err
 }
 
-// boundLocksEverywhere bounds lock waits on all nodes and allows triggers on distributed tables, which are only risky
+// boundLocksEverywhere bounds lock waits on all nodes and allows triggers on distributed tables, which are risky only
 // if they use other distributed rows. One connection per node keeps the lock order the same everywhere.
 var boundLocksEverywhere = []string{
 	`SET LOCAL citus.propagate_set_commands TO 'local'`,

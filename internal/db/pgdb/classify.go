@@ -22,7 +22,7 @@ const (
 	LockNotAvailable = "55P03"
 )
 
-// IsState reports whether err carries one of the SQLSTATEs.
+// IsState reports whether err has one of the SQLSTATEs.
 func IsState(err error, states ...string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains(states, pg.Code)
@@ -30,7 +30,7 @@ func IsState(err error, states ...string) bool {
 
 func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
-// classify adds a code to a driver error. Errors with a code pass unchanged.
+// classify adds a code to a driver error; errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -40,7 +40,7 @@ func classify(err error) error {
 	}
 	var pg *pgconn.PgError
 	switch {
-	// The context first: the driver wraps its error.
+	// First, because the driver wraps the context's error.
 	case errors.Is(err, context.DeadlineExceeded): // patience also cancels
 		return errcode.Wrap(errcode.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
@@ -71,15 +71,15 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// nodeFailed reports whether a Citus server lost another, for which there is no SQLSTATE: libpq's errors have XX000,
-// like those of a server shutting down.
+// nodeFailed reports whether a Citus server lost another. There is no SQLSTATE: libpq's errors have XX000, like a
+// server shutting down.
 func nodeFailed(pg *pgconn.PgError) bool {
 	return pg.Code == "XX000" && (strings.Contains(pg.Where, "while executing command on ") ||
 		strings.HasPrefix(pg.Message, "could not commit transaction for shard ") ||
 		strings.HasPrefix(pg.Message, "postmaster was shut down"))
 }
 
-// connectError prints one line; the driver prints one for each address, with and without TLS.
+// connectError prints one line instead of the driver's line per address, with and without TLS.
 type connectError struct{ err error }
 
 func (e *connectError) Unwrap() error { return e.err }
@@ -102,8 +102,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy says how to fix a refused connection, or a statement refused by a pooler; otherwise "". setting names the
-// setting with the URL.
+// Remedy says how to fix a refused connection, or a statement refused by a pooler; otherwise "". setting is the URL's
+// setting.
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -125,7 +125,6 @@ func Remedy(err error, setting string) string {
 	return ""
 }
 
-// classifyState maps an SQLSTATE (PostgreSQL manual, appendix A).
 func classifyState(state string) (errcode.Code, string) {
 	switch state {
 	case "42P01", "42883", "42703", "3F000":

@@ -19,25 +19,25 @@ import (
 	"holdfast/internal/work"
 )
 
-// Options configure Open. Only URL is required.
+// Options configures Open. Only URL is required.
 type Options struct {
-	// URL is postgres://user@host/database or key=value pairs.
+	// Postgres://user@host/database or key=value pairs.
 	URL string
 
-	// MaxConns defaults to 10.
+	// Default 10.
 	MaxConns int
 
 	// ConnectTimeout limits the wait for a connection, and on Citus for a busy node; default 30 s.
 	ConnectTimeout time.Duration
 
-	// MaxLifetime and MaxIdle limit a connection's age and idle time; default 1 h and 30 min.
+	// Default 1 h and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
-	// StatementTimeout limits a statement outside Tx with its lock waits, a whole Tx, and the wait for each row of a
-	// stream; default 30 s. It cancels the statement on the server. A session setting would be lost behind a pooler.
+	// StatementTimeout limits a statement outside Tx with its lock waits, a whole Tx, and the wait for each streamed
+	// row; default 30 s. It cancels the statement on the server: a pooler would lose a session setting.
 	StatementTimeout time.Duration
 
-	// ApplicationName appears in pg_stat_activity, unless the URL sets one.
+	// For pg_stat_activity, unless the URL sets one.
 	ApplicationName string
 
 	// Observe, if set, gets the name, duration (including the wait for a connection) and error of every statement and
@@ -45,11 +45,11 @@ type Options struct {
 	Observe func(statement string, d time.Duration, err error)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
-	// counts as a database error. Statements outside Tx then run in transactions, so that their commits can fail.
+	// counts as a database error. Statements outside Tx then run in transactions so that their commits can fail.
 	Fault func(point string) error
 }
 
-// DB is an open database. It is safe for concurrent use.
+// DB is an open database, safe for concurrent use.
 type DB struct {
 	pool     *pgxpool.Pool
 	opts     Options
@@ -61,7 +61,7 @@ type DB struct {
 	end      context.CancelFunc
 }
 
-// Open creates the pool. It connects on first use, so it succeeds while the server is down.
+// Open creates the pool, which connects on first use: the server may be down.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil {
@@ -82,8 +82,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf.MaxConns = int32(opts.MaxConns)
 	conf.MaxConnLifetime, conf.MaxConnLifetimeJitter = opts.MaxLifetime, opts.MaxLifetime/10
 	conf.MaxConnIdleTime = opts.MaxIdle
-	// An idle connection is checked before use. If its server vanished silently, the check must not use up the
-	// caller's time.
+	// The check of an idle connection must not use up the caller's time if the server vanished silently.
 	conf.PingTimeout = 5 * time.Second
 	conf.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return p.IdleDuration > time.Second || hasPendingData(p.Conn.PgConn().Conn())
@@ -94,8 +93,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if params := conf.ConnConfig.RuntimeParams; params["application_name"] == "" && opts.ApplicationName != "" {
 		params["application_name"] = opts.ApplicationName
 	}
-	// When a caller gives up, the statement is cancelled on the server. The connection is closed unless that is
-	// confirmed within a second.
+	// When a caller gives up, the statement is cancelled on the server. The connection is closed unless the server
+	// confirms within a second.
 	conf.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
 	}
@@ -113,14 +112,14 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Patient returns the database with another StatementTimeout.
+// Patient returns db with another StatementTimeout.
 func (db *DB) Patient(timeout time.Duration) *DB {
 	patient := *db
 	patient.opts.StatementTimeout = timeout
 	return &patient
 }
 
-// Where names the selected hosts and ports or socket, without the password.
+// Where names the hosts and ports, or socket, without the password.
 func (db *DB) Where() string { return db.where }
 
 func describe(c *pgx.ConnConfig) string {
@@ -158,8 +157,7 @@ func (db *DB) Connections() (active, idle, most int) {
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
-// Pooler reports whether a pooler such as PgBouncer is used, and whether statements are prepared, which not every
-// pooler supports.
+// Pooler detects a pooler such as PgBouncer, and whether statements are prepared, which not every pooler supports.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -170,13 +168,13 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p.pause()
 	defer conn.Release()
 	var backend uint32
-	// A pooler sends its clients a different process ID.
+	// A pooler reports a different process ID to its clients.
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&backend)
 	mode := conn.Conn().Config().DefaultQueryExecMode
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
 }
 
-// Waits returns how many callers waited for a connection, and how long in total, not counting callers that gave up.
+// Waits counts callers that waited for a connection, and their total wait, without those that gave up.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
@@ -188,7 +186,7 @@ type session struct {
 	place place
 }
 
-// run calls fn with a session on a node (nil: any), retries if the server asks for it, and observes the total.
+// run calls fn with a session on a node (nil: any), retries if the server asks, and observes the total.
 func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
 	err := db.retry(ctx, on, fn)
@@ -202,8 +200,8 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// maxTries limits retries of transactions the server rolls back because of others, which only happens at stricter
-// isolation levels than ours.
+// maxTries limits retries of transactions that the server rolls back because of others, which happens only at
+// stricter isolation levels than ours.
 const maxTries = 5
 
 func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
@@ -257,9 +255,9 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// release returns a connection to the pool unless it is broken or had a statement cancelled: the cancel request may
-// arrive late and hit the next statement. Such a connection leaves the pool at once, because closing it may take the
-// driver 15 seconds.
+// release returns a connection to the pool, unless it is broken or had a statement cancelled: a late cancel request
+// may hit the next statement. Such a connection leaves the pool at once, because the driver may need 15 seconds to
+// close it.
 func release(conn *pgxpool.Conn, spoiled bool) {
 	if !spoiled && !conn.Conn().IsClosed() {
 		conn.Release()

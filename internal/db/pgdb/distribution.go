@@ -10,22 +10,21 @@ import (
 	"holdfast/internal/db/migrate"
 )
 
-// Distribution describes how Citus distributes a service's tables.
+// Distribution describes a service's tables on Citus.
 type Distribution struct {
 	Version string
-	Tables  []string // the service's distributed tables; the others are on the coordinator or on every node
+	Tables  []string // distributed; the others are on the coordinator or on every node
 	Shards  int
 	Group   int      // colocation group of the first table
 	Others  []string // other distributed tables in that group
 
 	Problems []DistributionProblem
 
-	// Separate is a transaction that moves the tables and functions to their own colocation group. Shards stay in
-	// place.
+	// A transaction that moves tables and functions to their own colocation group; shards stay in place.
 	Separate string
 }
 
-// DistributionProblem is a table or function apart from the others of its service.
+// DistributionProblem is a table or function apart from its service's others.
 type DistributionProblem struct{ Says, Fix string }
 
 var (
@@ -33,10 +32,10 @@ var (
 	distributesFunction = regexp.MustCompile(`create_distributed_function\(\s*'(\w+)(\([^']*\))',\s*'(\w+)'`)
 )
 
-// distributed lists the objects that a service's migrations distribute.
+// distributed lists the objects that migrations distribute.
 type distributed struct {
-	tables, columns              []string // the first table has its own colocation group, which the others join
-	functions, names, parameters []string // functions with parameter types, and the parameter that selects the node
+	tables, columns              []string // the first table starts a colocation group
+	functions, names, parameters []string // with parameter types, and the parameter that selects the node
 }
 
 func distributedBy(set migrate.Set) (d distributed) {
@@ -71,7 +70,7 @@ var (
 		WHERE partmethod = 'h' AND colocationid = $1::int AND logicalrelid::text <> ALL ($2::text[]) ORDER BY 1`}
 )
 
-// Distribution compares the distribution in the database with the migrations; nil without Citus.
+// Distribution compares the database's distribution with the migrations; nil without Citus.
 func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution, error) {
 	d, want := &Distribution{}, distributedBy(set)
 	citus, err := db.QueryRow(ctx, sqlCitusVersion, nil, &d.Version)

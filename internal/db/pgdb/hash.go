@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Citus places a row by PostgreSQL's hash of the distribution column: hashint8 for a bigint, and Bob Jenkins's
-// lookup3 for the 16 bytes of a UUID. layout checks both on the server.
+// Citus places a row by PostgreSQL's hash of the distribution column: hashint8 for a bigint, Bob Jenkins's lookup3
+// for a UUID's 16 bytes. layout checks both on the server.
 
 const hashLength = 16
 
-// hashOf hashes a bigint or a UUID string, and returns false for other values.
+// hashOf hashes a bigint or UUID string; false for other values.
 func hashOf(value any) (hash int32, ok bool) {
 	switch v := value.(type) {
 	case int64:

@@ -13,22 +13,22 @@ import (
 	"holdfast/internal/clock"
 )
 
-// pulse knows whether the server answers. A busy server also makes requests wait, but it finishes statements and
-// answers a probe.
+// pulse tells a hung server from a busy one, which also makes requests wait but finishes statements and answers a
+// probe.
 type pulse struct {
 	life  context.Context
-	limit time.Duration // time without an answer before the server counts as hung
+	limit time.Duration // silence before the server counts as hung
 	ask   func(context.Context) error
 
-	answered atomic.Int64 // latest statement's end, Unix nanoseconds
+	answered atomic.Int64 // end of the latest statement, Unix nanoseconds
 	silent   atomic.Bool
 
 	mu     sync.Mutex
 	asking bool
 }
 
-// Hung reports that no statement has finished for Options.ConnectTimeout and a new connection got no answer. The
-// first call after a third of that time only starts the probe.
+// Hung reports that no statement finished within Options.ConnectTimeout and a new connection got no answer. The first
+// call after a third of that time only starts the probe.
 func (db *DB) Hung() bool { return db.pulse.hung(time.Now()) }
 
 func (p *pulse) beat() {
@@ -65,7 +65,7 @@ func (p *pulse) examine() {
 	}
 }
 
-// ask uses a new connection, because the whole pool may be waiting.
+// ask uses a new connection: the whole pool may be waiting.
 func (db *DB) ask(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, db.pool.Config().ConnConfig)
 	if err != nil {

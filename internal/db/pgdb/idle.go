@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-// hasPendingData reports whether an idle connection received EOF or the server's shutdown notice. After a server
-// restart, the pool is full of such connections, and each would fail a request. The check is a system call instead of
-// a ping's round trip, but misses a server that vanished silently.
+// hasPendingData reports whether an idle connection received EOF or a shutdown notice. After a server restart, the
+// pool is full of such connections, and each would fail a request. The check is a system call, not a ping's round
+// trip, but misses a server that vanished silently.
 func hasPendingData(conn net.Conn) bool {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = c.NetConn() // TLS may send its own data: then a ping decides
+		conn = c.NetConn() // TLS may send data of its own; a ping decides
 	}
 	c, ok := conn.(syscall.Conn)
 	if !ok {
@@ -20,7 +20,7 @@ func hasPendingData(conn net.Conn) bool {
 	if err != nil {
 		return true
 	}
-	// Not Read, which would block behind a reader that the driver leaves after a slow write.
+	// Read would block behind a reader that the driver leaves after a slow write.
 	var quiet bool
 	err = raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

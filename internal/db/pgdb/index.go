@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// indexLock is the advisory lock for creating indexes. No statement may wait for it, because CREATE INDEX
-// CONCURRENTLY would wait for that statement.
+// indexLock is the advisory lock for creating indexes. No statement may wait for it: CREATE INDEX CONCURRENTLY would
+// wait for that statement.
 const indexLock = migrationLock + 1
 
 var (
@@ -36,7 +36,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 	}
 }
 
-// ensureIndex returns busy if another process is creating the index.
+// busy: another process is creating the index.
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool

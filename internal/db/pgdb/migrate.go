@@ -15,14 +15,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// migrationLock is the advisory lock key for migrations: the bytes "holdfast".
+// migrationLock is an advisory lock key, the bytes "holdfast".
 const migrationLock = 0x686f6c6466617374
 
-// longestMigration limits a migration (e.g. an index on a large table) and the wait for another process applying it.
+// longestMigration limits a migration (e.g. an index on a large table) and the wait for another process's.
 const longestMigration = 6 * time.Hour
 
-// A migration waits for a table's users, and everyone else waits for the migration: during an hour-long dump, nothing
-// would be served. So it gives up after lockWait, lets others proceed, and retries for some minutes.
+// A migration waits for a table's users, and everyone else waits for the migration: an hour-long dump would stop all
+// service. So it gives up after lockWait, lets others proceed, and retries for some minutes.
 const (
 	lockWait  = 2 * time.Second
 	lockPause = time.Second
@@ -57,12 +57,12 @@ var (
 	hasCitus      = Statement{Name: "migrate.citus", SQL: `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 )
 
-// citusMarker is a line in a migration. Statements after it distribute tables, in the same transaction, if Citus is
+// citusMarker precedes a migration's statements that distribute tables, in the same transaction, if Citus is
 // installed.
 const citusMarker = "-- citus"
 
-// Migrate applies the pending migrations, each in a transaction. Processes may migrate concurrently: each transaction
-// takes the lock, which works through a pooler, and rereads the ledger. Without pending migrations it does not lock.
+// Migrate applies each pending migration in a transaction. Processes may migrate concurrently: each transaction takes
+// the lock, which works through a pooler, and rereads the ledger. Without pending migrations it does not lock.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil
@@ -180,8 +180,7 @@ func (tx *Tx) apply(service string, m migrate.Migration) error {
 	return err
 }
 
-// script runs statements one by one: Citus forwards the whole text of a change to its workers, which accept one
-// statement.
+// script runs statements one by one: Citus forwards a change's whole text to its workers, which accept one statement.
 func (tx *Tx) script(sql string) error {
 	for _, statement := range splitStatements(sql) {
 		if _, err := tx.tx.Conn().PgConn().Exec(tx.ctx, statement).ReadAll(); err != nil {
@@ -193,7 +192,7 @@ func (tx *Tx) script(sql string) error {
 
 var dollarQuote = regexp.MustCompile(`\$[a-z]*\$`)
 
-// splitStatements splits at semicolons that end a line (a comment may follow) outside dollar-quoted bodies, which
+// splitStatements splits at semicolons that end a line (a comment may follow), outside dollar-quoted bodies, which
 // must not nest.
 func splitStatements(sql string) (all []string) {
 	var statement strings.Builder
@@ -230,7 +229,7 @@ func splitCitus(sql string) (plain, distribute string) {
 	return sql, ""
 }
 
-// Pending returns the migrations not yet applied.
+// Pending returns the pending migrations.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var (
 		ledger []migrate.Applied
@@ -241,7 +240,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		return nil
 	}, &a.Version, &a.Name, &a.Checksum)
 	if IsState(err, NoTable) {
-		err = nil // no ledger: nothing was applied
+		err = nil // no ledger yet
 	}
 	if err != nil {
 		return nil, development(err)
@@ -249,13 +248,13 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return set.Pending(ledger)
 }
 
-// IsCitus reports whether the Citus extension is installed.
+// IsCitus detects the Citus extension.
 func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 	_, err = db.QueryRow(ctx, hasCitus, nil, &citus)
 	return citus, err
 }
 
-// Relations counts the relations that do not belong to PostgreSQL or an extension.
+// Relations counts relations outside PostgreSQL and its extensions.
 type Relations struct {
 	Tables int
 	Citus  bool

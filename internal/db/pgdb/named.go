@@ -10,11 +10,11 @@ import (
 
 // Arg is an argument with its parameter.
 type Arg struct {
-	Param string // name and type, e.g. "p_tenant uuid"; without a type, the statement casts it
+	Param string // e.g. "p_tenant uuid"; without a type, the statement casts it
 	Value any
 }
 
-// Named is a statement with named parameters. In its SQL, f(...) calls f with all arguments by name, and @name is one
+// Named is a statement with named parameters. In its SQL, f(...) passes f all arguments by name, and @name is one
 // argument.
 type Named[A any] struct {
 	Statement
@@ -22,7 +22,7 @@ type Named[A any] struct {
 	params []string
 }
 
-// NewNamed numbers the parameters once. It panics if a parameter has no argument or an argument no place. args must
+// NewNamed numbers the parameters once. It panics if a parameter lacks an argument, or an argument a place. args must
 // return the same parameters for every A, even the zero value.
 func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	var zero A
@@ -34,7 +34,7 @@ func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	return n
 }
 
-// Args returns the arguments in parameter order.
+// Args returns arguments in parameter order.
 func (n *Named[A]) Args(of A) []any {
 	args := n.args(of)
 	if len(args) != len(n.params) {
@@ -50,7 +50,7 @@ func (n *Named[A]) Args(of A) []any {
 	return values
 }
 
-// Call is Named for DB.Call, DB.CallEach and Tx.Call: a function writes the arguments in binary.
+// Call is Named for DB.Call, DB.CallEach and Tx.Call, with binary arguments.
 type Call[A any] struct {
 	Statement
 	write  func(A, *Args)
@@ -78,7 +78,6 @@ func (c *Call[A]) Args(of A) *Args {
 
 var namedParam = regexp.MustCompile(`\(\.\.\.\)|@[a-z]\w*`)
 
-// withParams replaces f(...) and @name with numbered parameters.
 func withParams(sql string, params []string) string {
 	names, numbered, used := make([]string, len(params)), make([]string, len(params)), make([]bool, len(params))
 	for i, p := range params {

@@ -11,15 +11,15 @@ import (
 	"holdfast/internal/work"
 )
 
-// A Citus node that does not answer must not exhaust the connections for other nodes, so only some may wait for the
-// same node. If none of its running statements finishes, the coordinator is asked to connect to it. While it cannot,
-// statements for that node fail at once.
+// A Citus node that does not answer must not exhaust the connections for other nodes, so only some may wait for it.
+// If none of its running statements finishes, the coordinator is asked to connect to it. While it cannot, statements
+// for that node fail at once.
 
 const (
-	silence    = 2 * time.Second // of a node with running statements, before it is probed
+	silence    = 2 * time.Second // of a node with running statements, before a probe
 	probePause = time.Second
 
-	// turnPatience is how long a request that waits for a node, or runs a statement there, keeps its turn.
+	// How long a request that waits for a node, or runs a statement there, keeps its turn.
 	turnPatience = 100 * time.Millisecond
 )
 
@@ -28,22 +28,22 @@ var (
 	errSilent = errcode.New(errcode.Unavailable, "a node of the database does not answer")
 )
 
-// Silent reports whether a statement failed because its node does not answer.
+// Silent reports that a statement's node does not answer.
 func Silent(err error) bool { return errors.Is(err, errSilent) }
 
-// node limits the statements running on one Citus node, or those that use all nodes.
+// node limits the statements running on one Citus node, or on all nodes at once.
 type node struct {
 	places chan struct{}
 	life   context.Context
 	probe  func(context.Context) (answers bool, err error)
 
-	others func() []*node // the nodes that a statement on all nodes uses; nil for a single node
-	wide   *node          // nil for the all-nodes node itself
+	others func() []*node // for an all-nodes node: the nodes it uses
+	wide   *node          // the all-nodes node; nil there
 
 	mu       sync.Mutex
-	under    map[*patience]struct{} // the running statements' timeouts
-	answered time.Time              // end of the latest statement, or start of the first
-	examined bool                   // a goroutine is probing the node
+	under    map[*patience]struct{} // timeouts of running statements
+	answered time.Time              // when the latest statement ended, or the first began
+	examined bool                   // a goroutine is probing
 	removed  bool
 	silent   bool
 	changed  chan struct{} // closed when silent changes
@@ -53,7 +53,7 @@ func newNode(life context.Context, places int) *node {
 	return &node{places: make(chan struct{}, places), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
 }
 
-// check returns errSilent if the node does not answer, and starts a probe on suspicion.
+// check returns errSilent for a silent node, and probes on suspicion.
 func (n *node) check() (changed <-chan struct{}, err error) {
 	for _, other := range n.each() {
 		if _, err := other.check(); err != nil {
@@ -94,7 +94,8 @@ func (n *node) suspect() {
 	}
 }
 
-// enter takes a place. With all places taken, it waits, or returns a fullError if try is set. It returns errBusy when p ends.
+// enter takes a place. Without a free place, it waits, or returns a fullError if try is set. It returns errBusy when
+// p ends.
 func (n *node) enter(p *patience, try bool) error {
 	for {
 		changed, err := n.check()
@@ -166,7 +167,7 @@ func (n *node) examine() {
 	}
 }
 
-// set records whether the node is silent, and if so cancels the statements on it and on all nodes.
+// If silent, set cancels the statements on the node and on all nodes.
 func (n *node) set(silent bool) {
 	n.mu.Lock()
 	changed := n.silent != silent
@@ -205,7 +206,6 @@ type place struct {
 	yield    *time.Timer
 }
 
-// wait takes a place on a node (nil: none needed).
 func (l *place) wait(on *node) error {
 	if on == nil {
 		return nil
@@ -213,8 +213,8 @@ func (l *place) wait(on *node) error {
 	return l.enter(on, false)
 }
 
-// take is wait for a session with a connection: it returns a fullError instead of waiting, and does nothing if the
-// session has a place.
+// take is wait for a session with a connection: it returns a fullError instead of waiting, and keeps a place the
+// session already has.
 func (l *place) take(on *node) error {
 	if on == nil || l.node != nil {
 		return nil
@@ -248,7 +248,7 @@ func (l *place) leave() {
 	}
 }
 
-// fullError means that a transaction must restart when the node has a place.
+// fullError asks for the transaction to restart when the node has a place.
 type fullError struct{ node *node }
 
 func (*fullError) Error() string { return errBusy.Error() }

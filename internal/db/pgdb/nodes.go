@@ -74,8 +74,7 @@ type nodes struct {
 	tried time.Time
 }
 
-// Distributed returns the database of a service that Citus distributes like table. From then on a statement's Key
-// selects its node.
+// Distributed is for a service that Citus distributes like table: a statement's Key then selects its node.
 func (db *DB) Distributed(table string) *DB {
 	plain := *db
 	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not requests
@@ -113,7 +112,7 @@ func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	})
 }
 
-// of hashes the key only on Citus.
+// of calls key only on Citus.
 func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	if ns == nil || s.Key == 0 && !s.Wide {
 		return nil
@@ -132,7 +131,7 @@ func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	return l.find(hash)
 }
 
-// current returns the shard placement, and refreshes it in the background.
+// current returns the shard placement, refreshed in the background.
 func (ns *nodes) current() *layout {
 	l := ns.layout.Load()
 	if ns.plain.Load() || l != nil && time.Since(l.read) < layoutAge || !ns.reading.CompareAndSwap(false, true) {
@@ -145,7 +144,6 @@ func (ns *nodes) current() *layout {
 	return l
 }
 
-// refresh rereads the placement, unless that was just tried.
 func (ns *nodes) refresh() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -193,14 +191,13 @@ func (ns *nodes) set(shards []shard) {
 	}
 }
 
-// remove ends the probing of an unused node.
 func (n *node) remove() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.removed = true
 }
 
-// readShards returns a table's hash ranges; none unless it is distributed by a hash that this package computes.
+// readShards returns a table's hash ranges; none unless this package computes its hash.
 func (db *DB) readShards(ctx context.Context, table string) (shards []shard, citus bool, err error) {
 	if citus, err = db.IsCitus(ctx); err != nil || !citus {
 		return nil, citus, err
@@ -212,7 +209,7 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 	ours, _ := hashOf(int64(-1234567890123))
 	oursOfUUID, _ := hashOf("0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5")
 	if bigint != ours || uuid != oursOfUUID {
-		return nil, false, nil // e.g. a different byte order
+		return nil, false, nil // e.g. another byte order
 	}
 	var one shard
 	err = db.ForEach(ctx, sqlShards, []any{table}, func() { shards = nil }, func() error {
@@ -225,8 +222,8 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 // probeTime limits the coordinator's attempt to connect to a node.
 const probeTime = 2 * time.Second
 
-// probe reports whether the coordinator can connect to a node. It uses a new connection, because all pooled ones may
-// be waiting.
+// probe reports whether the coordinator can connect to a node. It uses a new connection: the pooled ones may all be
+// waiting.
 func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)
 	defer cancel()
@@ -244,7 +241,7 @@ func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	}
 	_, err = one(ctx, tx, sqlProbe, []any{at.host, at.port}, []any{&answers})
 	if ctx.Err() != nil {
-		return false, nil // the coordinator answers, but is waiting for the node
+		return false, nil // the coordinator is waiting for the node
 	}
 	return answers, err
 }

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// PostgreSQL counts microseconds from 2000-01-01. In its binary format, the extreme values are infinite.
+// Microseconds from 2000-01-01; in binary format, the extreme values are infinite.
 const (
 	microsOf2000  = 946_684_800_000_000
 	microsOfMilli = 1000
@@ -54,7 +54,7 @@ func (r *reader) read(found pgx.Rows) (err error) {
 			p, space = p.AppendSpace(true, len(uuidForm))
 			formatUUID(space, raw)
 		case c.Kind == rows.Text, c.Kind == rows.UUID, c.Kind == rows.RawJSON, c.Kind == rows.Date:
-			p = p.AppendText(raw) // text in either format, or a UUID in text format
+			p = p.AppendText(raw) // a text, or a UUID in text format
 		case c.Kind == rows.Bytes && isBinary:
 			p = p.AppendBytes(raw)
 		case (c.Kind == rows.Integer || c.Kind == rows.Bool) && isBinary:
@@ -94,7 +94,7 @@ func moment(micros int64, c rows.Column) (int64, error) {
 	return millis, nil
 }
 
-// copyReader encodes rows in the binary COPY format.
+// copyReader encodes rows in binary COPY format.
 type copyReader struct {
 	columns []rows.Column
 	oids    []uint32
@@ -110,7 +110,6 @@ const (
 	copyHeader   = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 )
 
-// Read implements io.Reader.
 func (r *copyReader) Read(into []byte) (int, error) {
 	if len(r.left) == 0 {
 		if r.ended {

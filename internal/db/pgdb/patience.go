@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience applies a timeout to each step in a series, with one context and one timer.
+// patience applies a timeout to each step of a series, with one context and one timer.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -33,7 +33,7 @@ func (p *patience) end() {
 	p.cancel(nil)
 }
 
-// explain adds that the step timed out or its node does not answer: the driver only knows that the context ended.
+// explain adds that the step timed out or its node does not answer: the driver knows only that the context ended.
 func (p *patience) explain(err error) error {
 	cause := context.Cause(p.Context)
 	if err != nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, errSilent)) {

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Dump implements rows.RawView with binary COPY.
 func (v *view) Dump(w io.Writer, t *rows.Table, owner int, span rows.Span) (int64, error) {
 	sql := `COPY (SELECT ` + t.Names() + ` FROM ` + relation(t) + ` WHERE ` + whereLiteral(t, owner, span) + ` ORDER BY ` + t.KeyNames() +
 		`) TO STDOUT (FORMAT binary)`
@@ -18,10 +17,9 @@ func (v *view) Dump(w io.Writer, t *rows.Table, owner int, span rows.Span) (int6
 	return tag.RowsAffected(), err
 }
 
-// Load implements rows.RawUpdate.
 func (u update) Load(r io.Reader, t *rows.Table) error { return u.copyFrom(t, r) }
 
-// whereLiteral is Table.Where with literals: COPY has no parameters.
+// whereLiteral is Table.Where with literals, because COPY has no parameters.
 func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	where, args := t.Where(owner, span, parameter)
 	return numbered.ReplaceAllStringFunc(where, func(p string) string {
@@ -40,8 +38,7 @@ func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	})
 }
 
-// Sum implements rows.RawView. The server computes the hashes, so rows are not sent, on Citus not even to the
-// coordinator.
+// The server computes the hashes, so rows are not sent, on Citus not even to the coordinator.
 func (v *view) Sum(t *rows.Table, owner int, span rows.Span) (d rows.Digest, err error) {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

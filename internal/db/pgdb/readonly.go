@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// eachTable uses one transaction per table: a trigger waits for its table's writers, and they may wait for each
-// other's tables.
+// eachTable uses one transaction per table: a trigger waits for its table's writers, who may wait for each other's
+// tables.
 func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, statements func(t *rows.Table) []string) error {
 	for _, g := range groups {
 		for _, t := range g.Tables {
@@ -43,7 +43,7 @@ func (d tables) locking(ctx context.Context, name string, statements []string) e
 			if citus {
 				all = slices.Concat(boundLocksEverywhere, statements)
 			}
-			for _, s := range all { // one by one, because Citus forwards the text to other nodes
+			for _, s := range all { // Citus forwards the text to other nodes
 				if err := tx.script(s); err != nil {
 					return err
 				}
@@ -83,14 +83,13 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	return d.eachTable(ctx, "copy.log", groups, func(t *rows.Table) []string { return logging(service, t) })
 }
 
-// lastEntry is the last entry's number, even if that was deleted.
+// lastEntry is the last number, even if its entry was deleted.
 const lastEntry = `(SELECT last_value FROM copy_log_id_seq)`
 
 var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHERE service = $1::text`}
 
-// withoutJIT is for trigger functions. The firing statement may have disabled all scans, as sync_update_v1 does,
-// which makes the trigger's queries look so expensive that PostgreSQL compiles them for each row, taking 1,000 times
-// as long.
+// withoutJIT is for trigger functions. The firing statement may have disabled all scans, as sync_update_v1 does: the
+// trigger's queries then look so expensive that PostgreSQL compiles them for each row, taking 1,000 times as long.
 const withoutJIT = `SET jit = off`
 
 // logged are a table's statement triggers, and one for rows whose key changes, which no service does.
@@ -104,7 +103,7 @@ func logged(t *rows.Table) map[string]string {
 	}
 }
 
-// logging returns the statements that create a table's triggers. Row triggers would double PostgreSQL's time for 100
+// logging returns statements that create a table's triggers. Row triggers would double PostgreSQL's time for 100
 // rows.
 func logging(service string, t *rows.Table) []string {
 	add := func(of string) string {
@@ -115,7 +114,7 @@ func logging(service string, t *rows.Table) []string {
 	}
 	slow := ""
 	if !t.Process {
-		// Decided at the start of the transaction: a running one continues.
+		// Decided at the transaction's start: a running one continues.
 		slow = `
 			IF EXISTS (SELECT FROM copy_state WHERE service = '` + rows.SlowOf(service) + `' AND log_until > clock_timestamp()
 				AND (extract(epoch FROM transaction_timestamp()) * 1000)::bigint % ` + slowPeriod + ` < state::bigint) THEN
@@ -201,11 +200,11 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 	})
 }
 
-// end is the end of a lease; $3 is its duration in milliseconds, or 0.
+// end is a lease's end; $3 is its duration in milliseconds, or 0.
 const end = `CASE WHEN $3::bigint = 0 THEN '9999-01-01 00:00:00+00'::timestamptz ELSE clock_timestamp() + $3::bigint * interval '1 millisecond' END`
 
-// refuseWrite creates the function of a BEFORE STATEMENT trigger. Its query gets a new snapshot, and the statement
-// holds the table lock that Close waits for.
+// refuseWrite creates a BEFORE STATEMENT trigger's function. Its query gets a new snapshot, and the statement holds
+// the table lock that Close waits for.
 const refuseWrite = `
 	CREATE OR REPLACE FUNCTION refuse_write_v1() RETURNS TRIGGER LANGUAGE plpgsql VOLATILE ` + withoutJIT + ` AS $$
 	BEGIN
@@ -228,7 +227,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		if citus { // Citus nodes do not get a trigger that also covers TRUNCATE
+		if citus { // Citus nodes reject triggers on TRUNCATE
 			events = "INSERT OR UPDATE OR DELETE"
 		}
 		if err := tx.prepareWorkers(); err != nil {
@@ -242,7 +241,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		// The coordinator's row decides who the holder is.
+		// The coordinator's row names the holder.
 		if _, err := tx.onWorkers(0, Statement{Name: "read_only.set_workers", SQL: set}, service, holder, lease.Milliseconds()); err != nil {
 			return err
 		}
@@ -259,7 +258,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
-// A lease with less time left is not prolonged, so that the commit cannot come after its end.
+// A lease with less time left is not prolonged: the commit could come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
@@ -270,7 +269,7 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 	start := time.Now()
 	n, err := d.db.Exec(ctx, prolong, args...)
 	if err == nil && n > 0 {
-		// Afterwards, so that ReadOnly returns a holder while a worker refuses writes.
+		// Last, so that ReadOnly returns a holder while a worker refuses writes.
 		err = d.db.Tx(ctx, "read_only.prolong_workers", func(tx *Tx) error {
 			var err error
 			n, err = tx.onWorkers(n, prolong, args...)

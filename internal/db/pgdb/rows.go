@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns access to the rows of the service's tables.
+// Rows accesses the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
 // longestCopy limits a copy's transaction, which may read a whole table.
@@ -71,7 +71,7 @@ func (v *view) begin() (err error) {
 	// Spans are large enough to be compiled, which takes longer than reading them.
 	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off`
 	if v.citus {
-		// One connection per node, because each has a different snapshot.
+		// One connection per node: each has a different snapshot.
 		begin += `; SET LOCAL citus.max_adaptive_executor_pool_size TO 1`
 	}
 	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{BeginQuery: begin})
@@ -211,7 +211,7 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 		sql, args := query(span)
 		return v.each(t.Columns, sql, fn, args...)
 	}
-	// One query per owner, sent together, reads an index in order. A single query for all owners would sort the rows.
+	// One query per owner, sent together, reads an index in order. A single query would sort the rows.
 	batch := &pgx.Batch{}
 	for _, one := range span.Among {
 		sql, args := query(rows.Span{Only: one})
@@ -247,7 +247,7 @@ func (v *view) reader(columns []rows.Column) *reader {
 	return &reader{columns: columns, types: v.conn.TypeMap()}
 }
 
-// keysOfQuery limits the keys of a query on Citus, where each query costs messages.
+// keysOfQuery limits a query on Citus, where each costs messages.
 const keysOfQuery = 200
 
 func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {

@@ -22,7 +22,7 @@ import (
 type update struct {
 	ctx   context.Context
 	tx    pgx.Tx
-	known *sync.Map // column types, []uint32, by *rows.Table
+	known *sync.Map // column types by table: *rows.Table to []uint32
 }
 
 func (u update) exec(sql string, args ...any) error {
@@ -103,7 +103,6 @@ func (u update) typesOf(t *rows.Table) ([]uint32, error) {
 	return oids, nil
 }
 
-// registerHstore tells the connection about the extension's type.
 func (u update) registerHstore() error {
 	types := u.tx.Conn().TypeMap()
 	if _, ok := types.TypeForName("hstore"); ok {
@@ -117,7 +116,7 @@ func (u update) registerHstore() error {
 	return nil
 }
 
-// arguments converts a row's first columns for the driver. COPY uses the column types, statements those of parameter.
+// arguments converts a row's first columns for the driver. COPY needs column types, statements parameter types.
 func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) {
 	args := make([]any, len(row))
 	for i, v := range row {
@@ -179,12 +178,12 @@ func parseUUID(text string) (id pgtype.UUID, err error) {
 }
 
 const (
-	rowsOfStatement    = 50  // that Put writes without a temporary table
-	statementsOfRepeat = 500 // that repeat sends together
+	rowsOfStatement    = 50  // written by Put without a temporary table
+	statementsOfRepeat = 500 // sent together by repeat
 	bytesOfRepeat      = 1 << 20
 )
 
-// withTemporary runs a statement that uses a temporary table, filled with the first columns of rows.
+// withTemporary runs a statement that uses a temporary table, filled with the rows' first columns.
 func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Batch, statement func(name string) string) error {
 	part := rows.Table{Name: t.Name, PostgresName: t.PostgresName, Columns: columns}
 	temporary := rows.Table{Name: "copied_" + t.Name, Columns: columns}
@@ -204,7 +203,7 @@ func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Ba
 	return u.exec(`DROP TABLE ` + temporary.Name)
 }
 
-// deleteAmong deletes many owners' rows through a temporary table, for the same reason as Put.
+// deleteAmong uses a temporary table for the same reason as Put.
 func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	var all rows.Batch
 	for _, one := range among {

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/work"
 )
 
-// Statement is SQL with the name under which it is observed, e.g. "sync.put". It casts its parameters, because not
-// every driver mode asks the server for types.
+// Statement is SQL with a name for metrics, e.g. "sync.put". It casts its parameters, because not every driver mode
+// asks the server for types.
 type Statement struct {
 	Name string
 	SQL  string
@@ -20,15 +20,15 @@ type Statement struct {
 	// on one node. 0: none.
 	Key int
 
-	// Wide marks a statement that uses every Citus node.
+	// Uses every Citus node.
 	Wide bool
 }
 
-// Unprepared makes the server plan for actual values. A prepared statement may get a generic plan from its sixth call
+// Unprepared makes the server plan for actual values: a prepared statement may get a generic plan from its sixth call
 // on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
-// QueryRow runs a statement that returns at most one row and scans it into dest.
+// QueryRow scans the row, if any, into dest.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		found, err = one(ctx, c, s, args, dest)
@@ -37,7 +37,7 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 	return found, err
 }
 
-// Exec runs a statement and returns the number of changed rows.
+// Exec returns the number of changed rows.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -84,7 +84,7 @@ func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, e
 		if err := rows.Scan(dest...); err != nil {
 			return false, err
 		}
-		rows.Close() // before Err, which is only complete then
+		rows.Close() // Err is complete only then
 	}
 	return found, rows.Err()
 }
@@ -117,7 +117,7 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	return err
 }
 
-// Tx runs fn in a transaction and commits it if fn returns nil. If the server asks for a retry, fn must start from
+// Tx runs fn in a transaction and commits if it returns nil. If the server asks for a retry, fn must start from
 // scratch.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
@@ -160,11 +160,11 @@ type Tx struct {
 
 	queued pgx.Batch
 	place  *place
-	full   *fullError // if set, the transaction must restart on that node
+	full   *fullError // restart on that node
 }
 
-// Queue adds a statement whose result does not matter, saving a round trip: it is sent, and its error returned, with
-// the next statement or the commit.
+// Queue adds a statement whose result does not matter. It saves a round trip: the next statement or the commit sends
+// it and returns its error.
 func (tx *Tx) Queue(s Statement, args ...any) error {
 	if err := tx.enter(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err

@@ -21,8 +21,8 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream runs a statement whose result may not fit in memory, and returns when the first row arrives. The statement
-// timeout applies to the wait for each row, not to the caller.
+// Stream returns at the first row of a result that may not fit in memory. The statement timeout applies to the wait
+// for each row, not to the caller.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)
@@ -72,7 +72,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 	return r, nil
 }
 
-// Next advances to the next row. It returns false at the end and after an error.
+// Next advances to the next row; false at the end and after an error.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false
@@ -86,14 +86,14 @@ func (r *Rows) Next() bool {
 	return !r.ended
 }
 
-// Scan reads the row into dest. A *pgtype.DriverBytes is valid until Next.
+// Scan reads the row. A *pgtype.DriverBytes is valid until Next.
 func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 
-// Err returns the error that ended Next, if any.
+// Err returns the error that ended Next.
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
-// Close returns the connection. Unread rows are not fetched: the statement is cancelled in the background, and the
-// connection is closed.
+// Close returns the connection. Unread rows are not fetched: the statement is cancelled in the background and the
+// connection closed.
 func (r *Rows) Close() {
 	if r.closed {
 		return

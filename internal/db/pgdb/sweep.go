@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// A process that waited for another's lock compares with the new time: the condition is evaluated again. A round
-	// in the future began before the server's clock was set back.
+	// After waiting for another process's lock, the condition is evaluated again with the new time. A round in the
+	// future began before the server's clock was set back.
 	beginRound = Statement{Name: "sweep.begin", SQL: `
 		INSERT INTO sweep_rounds AS latest (job, begun_at) VALUES ($1::text, clock_timestamp())
 		ON CONFLICT (job) DO UPDATE SET begun_at = clock_timestamp()
@@ -15,7 +15,7 @@ var (
 	abortRound = Statement{Name: "sweep.abort", SQL: `UPDATE sweep_rounds SET begun_at = '-infinity' WHERE job = $1::text`}
 )
 
-// BeginRound begins a sweep round unless a process began one within the interval, by the database server's clock.
+// BeginRound begins a sweep round unless a process began one within the interval, by the server's clock.
 func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	n, err := db.Exec(ctx, beginRound, job, every.Microseconds())
 	return n > 0, err

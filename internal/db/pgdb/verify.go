@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxProblems limits the problems that Verify returns.
 const maxProblems = 20
 
 const (
@@ -26,8 +25,8 @@ const (
 	amcheckSchema = `SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'`
 )
 
-// Verify reads every row, and checks tables and indexes if the extension amcheck is installed. It returns up to 20
-// lines about damage, and how it checked. Reads and writes continue.
+// Verify reads every row, and with the extension amcheck checks tables and indexes. It returns up to 20 problems, and
+// how it checked. Reads and writes continue.
 func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
 	err = db.Patient(longestCopy).run(ctx, "server.verify", nil, func(ctx context.Context, s *session) error {
 		v := &verification{ctx: ctx, conn: s.Conn}
@@ -140,7 +139,7 @@ func (v *verification) list(sql string) ([]verified, error) {
 	})
 }
 
-// note records an error that means damage, and returns any other.
+// note returns errors that are not damage.
 func (v *verification) note(name string, err error) error {
 	damage, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" {

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Answers of checkPlacement. Citus reports an error's first line without its SQLSTATE.
+// checkPlacement's answers: Citus reports an error's first line without its SQLSTATE.
 const (
 	damageFound  = "holdfast: damage: "
 	checkAbsent  = "holdfast: amcheck is absent"

@@ -17,7 +17,7 @@ type Server struct {
 	Version   string
 	Replica   bool
 	Cluster   bool
-	Down      bool   // the cluster does not serve all keys
+	Down      bool   // some keys are not served
 	MaxMemory int64  // bytes; 0: no limit
 	Eviction  string // policy at the limit, e.g. volatile-lru
 }
@@ -26,7 +26,7 @@ type Server struct {
 // first.
 const inspectTimeout = 5 * time.Second
 
-// Servers queries each server that the connection uses.
+// Servers queries each server in use.
 func (db *DB) Servers(ctx context.Context) (all []Server, err error) {
 	err = db.run(ctx, "info", inspectTimeout, func(ctx context.Context, c rueidis.Client) error {
 		nodes := c.Nodes()

@@ -1,4 +1,4 @@
-// Package redisdb connects to a Redis server or cluster whose data may be lost.
+// Package redisdb connects to a Redis server or cluster with expendable data.
 //
 // An operation takes at most Options.Timeout and is not retried. After several consecutive failures, operations fail
 // at once until a background attempt reconnects, so an unavailable server costs little.
@@ -20,13 +20,13 @@ import (
 	"holdfast/internal/work"
 )
 
-// Options configure Open. Only URL is required.
+// Options configures Open. Only URL is required.
 type Options struct {
-	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It selects the server's cluster, if any;
-	// addr=host:port parameters name more servers.
+	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It finds the server's cluster, if any;
+	// addr=host:port parameters add servers.
 	URL string
 
-	// Timeout limits an operation; default 100 ms.
+	// Per operation; default 100 ms.
 	Timeout time.Duration
 
 	// Probe, if set, checks a new connection before use. It should write something.
@@ -36,7 +36,7 @@ type Options struct {
 	Observe func(name string, d time.Duration, err error)
 }
 
-// DB is a connection. It is safe for concurrent use.
+// DB is a connection, safe for concurrent use.
 type DB struct {
 	opts   Options
 	client rueidis.ClientOption
@@ -46,7 +46,7 @@ type DB struct {
 	current  rueidis.Client
 	failures int
 	last     error        // why current is nil
-	opened   atomic.Int64 // how many connections were abandoned
+	opened   atomic.Int64 // number of abandoned connections
 
 	broken chan struct{} // signals that current was abandoned
 	first  chan struct{}
@@ -59,7 +59,7 @@ const (
 
 	maxFailures = 5
 
-	// dialTimeout limits a connection attempt, and how long a connection may be silent.
+	// dialTimeout limits a connection attempt, and a connection's silence.
 	dialTimeout = time.Second
 
 	probeEvery = time.Second
@@ -76,7 +76,7 @@ func Parse(url string) (rueidis.ClientOption, error) {
 	return o, nil
 }
 
-// Open checks the options and waits for the first connection attempt, whose failure is not an error.
+// Open waits for the first connection attempt, whose failure is not an error.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	o, err := Parse(opts.URL)
 	if err != nil {
@@ -170,7 +170,7 @@ func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	return c, nil
 }
 
-// Run runs an operation. Its error is errcode.Unavailable if the server is down, not ready or full, and otherwise
+// Run runs an operation. Its error is errcode.Unavailable if the server is down, not ready or full, otherwise
 // errcode.Internal. After an error, the operation may have taken effect.
 func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, db.opts.Timeout, fn)
@@ -197,7 +197,7 @@ func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn fu
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	err := classify(fn(limited, c))
 	cancel()
-	if ctx.Err() == nil { // the caller may have left, which says nothing about the server
+	if ctx.Err() == nil { // a caller's end says nothing about the server
 		db.judge(c, err)
 	}
 	db.observe(name, start, err)
@@ -210,7 +210,7 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// judge counts a connection's failures, and abandons it after too many.
+// judge abandons a connection after too many failures.
 func (db *DB) judge(c rueidis.Client, err error) {
 	away := errcode.Is(err, errcode.Unavailable) && !outOfMemory(err)
 	db.mu.Lock()
@@ -259,11 +259,11 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
 }
 
-// outOfMemory reports whether a full server refused a write. It still serves reads.
+// A full server refuses writes but still serves reads.
 func outOfMemory(err error) bool { return hasReply(err, "OOM ") }
 
-// readOnly reports whether the server became a replica: the new primary may have the same name, so only a new
-// connection reaches it.
+// readOnly means that the server became a replica: the new primary may have the same name, so only a new connection
+// reaches it.
 func readOnly(err error) bool { return hasReply(err, "READONLY ") }
 
 func hasReply(err error, prefix string) bool {

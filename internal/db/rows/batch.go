@@ -7,11 +7,11 @@ import (
 
 // Reader reads rows in sequence.
 type Reader interface {
-	// Next returns a row, valid until the next call, and io.EOF after the last one.
+	// Next returns a row, valid until the next call, or io.EOF.
 	Next() (Packed, error)
 }
 
-// Batch holds one table's rows in a few buffers, which the garbage collector need not scan.
+// Batch stores a table's rows in a few buffers, which the garbage collector need not scan.
 type Batch struct {
 	columns int
 	rows    int
@@ -38,7 +38,7 @@ func newBuffer(n int) []byte {
 	return make([]byte, 0, max(n, bufferSize))
 }
 
-// Free empties the batch. Its rows become invalid.
+// Free empties the batch and invalidates its rows.
 func (b *Batch) Free() {
 	for _, buffer := range b.buffers {
 		if cap(buffer) != bufferSize {
@@ -52,7 +52,7 @@ func (b *Batch) Free() {
 	*b = Batch{}
 }
 
-// Add copies a row. All rows must have the same number of columns.
+// Add copies a row. All rows need the same number of columns.
 func (b *Batch) Add(p Packed) {
 	last := len(b.buffers) - 1
 	if last < 0 || cap(b.buffers[last])-len(b.buffers[last]) < len(p) {
@@ -69,10 +69,10 @@ func (b *Batch) Add(p Packed) {
 	b.bytes += len(p)
 }
 
-// Len returns the number of rows.
+// Len counts the rows.
 func (b *Batch) Len() int { return b.rows }
 
-// Bytes returns the total row size in bytes.
+// Bytes returns the rows' total size.
 func (b *Batch) Bytes() int { return b.bytes }
 
 // Reader reads the rows in insertion order. They share the batch's memory.
@@ -97,7 +97,7 @@ func (r *batchReader) Next() (Packed, error) {
 	return row, nil
 }
 
-// All iterates over unshared copies of the rows.
+// All iterates over copies of the rows.
 func (b *Batch) All() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for r := b.Reader(); ; {

@@ -27,7 +27,7 @@ func (d *Digest) Add(p Packed) {
 
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
 
-// Clone returns a copy that shares no memory.
+// Clone shares no memory with r.
 func (r Row) Clone() Row {
 	c := slices.Clone(r)
 	for i, v := range c {
@@ -47,7 +47,7 @@ func (r Row) Text() string {
 	return string(text)
 }
 
-// ParseKey parses a table key, or its first columns, from a JSON array.
+// ParseKey parses a key, or its first columns, from a JSON array.
 func (t *Table) ParseKey(text string) (Row, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()

@@ -117,7 +117,7 @@ func (p Packed) Cut() (v Value, rest Packed) {
 	return v, p[n:]
 }
 
-// First returns the first n values.
+// First returns n values.
 func (p Packed) First(n int) Packed {
 	rest := p
 	for range n {
@@ -126,7 +126,7 @@ func (p Packed) First(n int) Packed {
 	return p[:len(p)-len(rest)]
 }
 
-// Row unpacks the values; they share no memory with p.
+// Row unpacks the values into memory of its own.
 func (p Packed) Row() Row {
 	r := Row{}
 	for len(p) > 0 {

@@ -14,10 +14,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Kind is a column type. A Go value is nil, an int64, a string or a []byte.
+// Kind is a column type. Go values are nil, int64, string or []byte.
 type Kind uint8
 
-// Each kind with its Go, SQLite and PostgreSQL types.
+// Kinds with their Go, SQLite and PostgreSQL types.
 const (
 	Integer   Kind = iota // int64: INTEGER, and bigint, integer or smallint
 	Text                  // string: TEXT, and text or varchar
@@ -42,7 +42,7 @@ var kinds = map[string]Kind{
 	"map": Map, "texts": Texts, "uuids": UUIDs, "bool": Bool, "date": Date, "real": Real,
 }
 
-// FormatReal returns a Real value: a number that PostgreSQL can store.
+// FormatReal returns a Real value, which PostgreSQL can store.
 func FormatReal(x float64) string { return strconv.FormatFloat(float64(float32(x)), 'g', -1, 32) }
 
 // Column is a table column.
@@ -64,50 +64,49 @@ func Columns(list string) (all []Column) {
 	return all
 }
 
-// Table is a service's table, without computed columns.
+// Table is a service's table without computed columns.
 type Table struct {
 	Name    string
-	Columns []Column // starts with the key, which starts with the owner
+	Columns []Column // key first, beginning with the owner
 	Key     int
 	Seeded  bool   // migrations insert rows
 	First   bool   // the first server start inserts a row
 	Process bool   // rows belong to server processes; no request inserts them
 	Numbers bool   // the database assigns a column, and never reuses a number
-	Number  string // name of that column; "": the first
+	Number  string // that column; "": the first
 
-	// Unindexed: no index begins with the owner columns.
+	// No index begins with the owner columns.
 	Unindexed bool
 
 	// Replace replaces all of an owner's rows when one changes, because another constraint forbids replacing one, or
 	// the key is not unique.
 	Replace bool
 
-	// SQLite has an expression for each SQLite-only column; {name} is another column's value.
+	// Expressions for SQLite-only columns; {name} is another column's value.
 	SQLite map[string]string
 
-	// Postgres has an expression for each column that PostgreSQL reads with another meaning.
+	// Expressions for columns that PostgreSQL reads with another meaning.
 	Postgres map[string]string
 
-	// PostgresName is the PostgreSQL name with a schema; "": Name.
+	// Name with a schema; "": Name.
 	PostgresName string
 
-	// PostgresFrom, if set, is a query that PostgreSQL reads instead of the table.
+	// A query that PostgreSQL reads instead of the table.
 	PostgresFrom string
 
-	// PostgresInsert, if set, is PostgreSQL's insert statement, with the columns as parameters. Requires Replace.
+	// PostgreSQL's insert statement, with the columns as parameters; requires Replace.
 	PostgresInsert string
 
 	// With, if set, returns the key of a row that changes together with key's row.
 	With func(key Row) Row
 
-	// Parents are the tables that foreign keys refer to. Their keys are prefixes of this table's key.
+	// Tables that foreign keys refer to, whose keys are prefixes of this key.
 	Parents []string
 
-	// Recount is the end of an UPDATE, up to its condition, that recounts other tables' rows; "" if nothing is
-	// counted.
+	// The end of an UPDATE, up to its condition, that recounts other tables' rows; "" if nothing is counted.
 	Recount string
 
-	// Spanner describes the table on Cloud Spanner; nil if unsupported.
+	// The table on Cloud Spanner; nil if unsupported.
 	Spanner *Spanner
 }
 
@@ -128,13 +127,13 @@ func names(columns []Column) string {
 	return strings.Join(all, ", ")
 }
 
-// Group is a list of tables with the same owners, parents first.
+// Group lists tables with the same owners, parents first.
 type Group struct {
-	Owner  int // number of leading columns that name the owner; 0: no owners
+	Owner  int // number of leading owner columns; 0: no owners
 	Tables []*Table
 }
 
-// Row holds the values of all or the first columns.
+// Row is the values of all or the first columns.
 type Row []any
 
 // Span selects one owner, some owners (not on Spanner), or a range of owners without its start. nil is unbounded.
@@ -147,7 +146,7 @@ type Span struct {
 // All selects all rows.
 var All Span
 
-// Change is a logged key whose row was inserted, updated or deleted. A Key with fewer columns covers all rows with
+// Change is a logged key, whose row was inserted, updated or deleted. A Key with fewer columns covers all rows with
 // that prefix.
 type Change struct {
 	Table string
@@ -160,20 +159,19 @@ type LogLimit struct {
 	Entries int
 }
 
-// Database reads and writes a service's tables.
+// Database accesses a service's tables.
 type Database interface {
-	// View calls fn with one snapshot.
+	// View passes fn one snapshot.
 	View(ctx context.Context, fn func(View) error) error
-	// Update calls fn with a transaction. fn may run twice and must be idempotent.
+	// Update passes fn a transaction. fn may run twice and must be idempotent.
 	Update(ctx context.Context, fn func(Update) error) error
 
 	// Settle waits for acknowledged transactions that a crashed node hides.
 	Settle(ctx context.Context) error
 
-	// Log starts a new log of the service's changes, keeping the state. It ends with Unlog, or LogLease after the
-	// last KeepLog.
+	// Log starts a new log of changes, keeping the state. It ends with Unlog, or LogLease after the last KeepLog.
 	Log(ctx context.Context, service string, groups []Group) error
-	// KeepLog prolongs the log. It returns ErrLapsed if the log has ended.
+	// KeepLog prolongs the log, or returns ErrLapsed if it has ended.
 	KeepLog(ctx context.Context, service string) error
 	// Unlog ends and deletes the log.
 	Unlog(ctx context.Context, service string, groups []Group) error
@@ -182,14 +180,14 @@ type Database interface {
 	// stops it. It needs a log, and exempts process tables. Spanner returns errors.ErrUnsupported.
 	Slow(ctx context.Context, service string, refused time.Duration) error
 
-	// Close makes a service read-only until the lease ends (0: until Reopen), and returns when no transaction is left
-	// that may write. holder may Close again to prolong.
+	// Close makes a service read-only until the lease ends (0: until Reopen), and waits for transactions that may
+	// write. holder may Close again to prolong.
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
 	// Reopen allows writes again.
 	Reopen(ctx context.Context, service string, groups []Group) error
-	// ReadOnly returns the holder and the end of the lease; "" if writable. The time is zero without an end.
+	// ReadOnly returns the holder ("" if writable) and the end of the lease; zero without an end.
 	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
 }
 
@@ -199,30 +197,29 @@ type View interface {
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
-	// Count counts a table's rows, up to most unless that is 0.
+	// Count counts rows, up to most unless that is 0.
 	Count(t *Table, most int64) (int64, error)
 	// Total returns a row count or column sum. Spanner returns errors.ErrUnsupported for sums.
 	Total(t Total) (int64, error)
 	// NthOwner returns the owner of the n-th row after an owner, or nil.
 	NthOwner(t *Table, owner int, after Row, n int) (Row, error)
-	// Last returns the last number the database assigned; see Table.Numbers.
+	// Last returns the last assigned number; see Table.Numbers.
 	Last(t *Table) (int64, error)
-	// Changes returns the keys of the oldest log entries, each key once, and these entries. On Citus the limits apply
-	// to each node.
+	// Changes returns the oldest log entries and their keys, each once. On Citus the limits apply to each node.
 	Changes(service string, tables map[string]*Table, limit LogLimit) (changes []Change, entries []int64, err error)
-	// Logged returns the number of log entries.
+	// Logged counts the log entries.
 	Logged(service string) (int64, error)
 	// Duplicates returns up to limit entries (on Citus, per node) that have a newer entry with the same key.
 	Duplicates(service string, limit int) (entries []int64, err error)
-	// State returns the text stored by SetState, or "".
+	// State returns SetState's text, or "".
 	State(service string) (string, error)
 }
 
-// Total is a count of stored rows, or a column sum.
+// Total is a row count or column sum.
 type Total struct {
 	Table *Table
 	Sum   string // column; "": count rows
-	Where string // SQL condition valid on all the table's engines
+	Where string // SQL condition valid on the table's engines
 }
 
 // Query returns the statement; from is the engine's table name.
@@ -239,11 +236,11 @@ func (t Total) Query(from string) string {
 
 // Update is a transaction.
 type Update interface {
-	// State returns the text stored by SetState, and locks it for the transaction.
+	// State returns SetState's text, and locks it for the transaction.
 	State(service string) (string, error)
-	// Delete deletes the rows of a span.
+	// Delete deletes a span's rows.
 	Delete(t *Table, owner int, span Span) error
-	// Insert inserts rows whose keys do not exist. It returns the reader's error unchanged.
+	// Insert inserts rows with new keys. It returns the reader's error unchanged.
 	Insert(t *Table, all Reader) error
 	// Put inserts or updates rows.
 	Put(t *Table, all *Batch) error
@@ -259,7 +256,7 @@ type Update interface {
 	SetState(service, state string) error
 }
 
-// RawView is a View that passes rows to a RawUpdate of the same engine without decoding them.
+// RawView passes rows to a RawUpdate of the same engine without decoding them.
 type RawView interface {
 	View
 
@@ -269,11 +266,11 @@ type RawView interface {
 	Sum(t *Table, owner int, span Span) (Digest, error)
 }
 
-// RawUpdate is an Update that reads the output of the same engine's RawView.
+// RawUpdate reads a RawView's output.
 type RawUpdate interface {
 	Update
 
-	// Load inserts rows whose keys do not exist. It returns the reader's error unchanged.
+	// Load inserts rows with new keys. It returns the reader's error unchanged.
 	Load(r io.Reader, t *Table) error
 }
 
@@ -286,17 +283,17 @@ var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only: re
 // ErrLapsed means that a lease has ended.
 var ErrLapsed = errors.New("the lease of the copy has ended")
 
-// Forever is the end of a permanent lease.
+// Forever ends a permanent lease.
 var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// SlowPeriod and SlowLease belong to Database.Slow. PostgreSQL refuses transactions that begin in the refused part,
-// so long ones are not refused more often.
+// For Database.Slow. PostgreSQL refuses transactions that begin in the refused part, so long ones are not refused
+// more often.
 const (
 	SlowPeriod = 4 * time.Second
 	SlowLease  = 30 * time.Second
 )
 
-// SlowOf is the copy_state key for the refused part, in milliseconds, which triggers read.
+// SlowOf is the copy_state key for the refused part in milliseconds, which triggers read.
 func SlowOf(service string) string { return "slow writes of " + service }
 
 // A log also ends this many entries after the last KeepLog, so that an abandoned copy does not fill the disk. KeepLog
@@ -307,13 +304,13 @@ const (
 	LogMargin = 100_000
 )
 
-// EndOf is the copy_state key for the entry number at which a service's log ends.
+// EndOf is the copy_state key for the entry number at which a log ends.
 func EndOf(service string) string { return "end of the log of " + service }
 
 // LogLease is how long changes are logged after the last KeepLog.
 const LogLease = 24 * time.Hour
 
-// Where returns a span's condition and arguments. parameter returns the text of the i-th parameter, from 1.
+// Where returns a span's condition and arguments. parameter returns the i-th parameter, from 1.
 func (t *Table) Where(owner int, span Span, parameter func(i int, c Column) string) (sql string, args []any) {
 	list := func(values Row) string {
 		all := make([]string, owner)
@@ -356,8 +353,8 @@ func (t *Table) WhereKey(parameter func(i int, c Column) string) string {
 	return strings.Join(all, " AND ")
 }
 
-// OnConflict returns the clause that updates all columns outside the key, except a number assigned by the database,
-// which never changes.
+// OnConflict returns the clause that updates all columns outside the key, except an assigned number, which never
+// changes.
 func (t *Table) OnConflict() string {
 	var all []string
 	for _, c := range t.Columns[t.Key:] {

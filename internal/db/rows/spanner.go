@@ -2,25 +2,25 @@ package rows
 
 import "context"
 
-// Spanner describes how Cloud Spanner stores a table. Two texts name a row's owner instead of a number.
+// Spanner describes a table on Cloud Spanner. Two texts name a row's owner instead of a number.
 type Spanner struct {
-	// Keys are the two columns that replace the owner number; empty without owners.
+	// The two columns that replace the owner number; empty without owners.
 	Keys []string
 
-	// From, if set, is a query with Keys and the table's columns, read instead of the table.
+	// A query with Keys and the table's columns, read instead of the table.
 	From string
 
-	// Lacks are columns computed by From and not written.
+	// Columns computed by From and not written.
 	Lacks []string
 
 	// Write, if set, converts a row to Spanner's stored values.
 	Write func(Row)
 
-	// Elsewhere, if set, converts a Spanner row to another engine's stored values.
+	// Elsewhere, if set, converts a Spanner row to other engines' stored values.
 	Elsewhere func(Row)
 
-	// Compare, if set, reduces a row of any engine to the values that both keep. It returns false for rows that
-	// Spanner may expire. now is in Unix milliseconds.
+	// Compare, if set, reduces any engine's row to the values that both keep; false for rows that Spanner may expire.
+	// now is in Unix milliseconds.
 	Compare func(r Row, now int64) bool
 }
 
@@ -45,7 +45,7 @@ type Owner struct {
 	Number int64
 	Keys   [2]string
 
-	// Current is the number that owns these texts now: Number, unless the owner was replaced.
+	// The number that owns these texts now: Number, unless the owner was replaced.
 	Current int64
 }
 

@@ -1,4 +1,4 @@
-// Package secrethash makes salted hashes of secrets, by which a database detects a lost or replaced secret.
+// Package secrethash makes salted hashes by which a database detects a lost or replaced secret.
 //
 // Generated secrets have 256 bits and get a fast hash. Others get a slow hash, which protects weak secrets from
 // readers of a database or backup.
@@ -22,8 +22,7 @@ import (
 // generated.
 var cost = params{memory: 4 << 10, passes: 3}
 
-// Limits for stored parameters, so that someone who can write to the database cannot keep a server computing for
-// minutes.
+// Limits for stored parameters: a database writer must not keep a server computing for minutes.
 const (
 	mostMemory = 64 << 10
 	mostPasses = 16
@@ -33,11 +32,11 @@ const (
 
 // params are Argon2id parameters. The zero value means HMAC-SHA256.
 type params struct {
-	memory uint32 // in KiB
+	memory uint32 // KiB
 	passes uint32
 }
 
-// New hashes a secret, in PHC string format.
+// New hashes a secret in PHC string format.
 func New(secret string) string {
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt)
@@ -48,8 +47,8 @@ func New(secret string) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(cost.key(secret, salt)))
 }
 
-// isGenerated reports whether a secret looks like 32 random bytes in hexadecimal, as made by the server and `openssl
-// rand -hex 32`: more than half of the digits occur. Fewer than one in 10^15 random secrets fail.
+// isGenerated detects 32 random bytes in hexadecimal, as made by the server and `openssl rand -hex 32`: more than
+// half of the digits occur. Fewer than one in 10^15 random secrets fail.
 func isGenerated(secret string) bool {
 	var digits [16]bool
 	distinct := 0
@@ -83,7 +82,7 @@ type Hash struct {
 
 var errFormat = errcode.New(errcode.Internal, "unknown format of a secret hash: run the release that made it")
 
-// Parse parses a result of New, even with another cost.
+// Parse parses a hash from New with any cost.
 func Parse(text string) (h Hash, err error) {
 	fields := strings.Split(text, "$")
 	if len(fields) != 6 || fields[0] != "" {
@@ -110,7 +109,7 @@ func Parse(text string) (h Hash, err error) {
 	return h, nil
 }
 
-// Matches reports whether h is a hash of secret.
+// Matches reports whether h is secret's hash.
 func (h Hash) Matches(secret string) bool {
 	return subtle.ConstantTimeCompare(h.params.key(secret, h.salt), h.key) == 1
 }

@@ -58,7 +58,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// mysqlConn uses the driver without database/sql.
+// mysqlConn bypasses database/sql.
 type mysqlConn struct {
 	driver.Conn
 	query driver.QueryerContext
@@ -72,7 +72,6 @@ type cause struct {
 	err error
 }
 
-// Print implements mysql.Logger.
 func (c *cause) Print(values ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +82,7 @@ func (c *cause) Print(values ...any) {
 	}
 }
 
-// of returns why the connection broke; server and context errors pass unchanged.
+// of passes server and context errors unchanged.
 func (c *cause) of(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +117,7 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 		return nil, errors.Join(errors.New("the driver of MySQL lacks an interface"), conn.Close())
 	}
 	for _, sql := range []string{
-		// A target slower than the source must not end a query.
+		// A slow target must not end a query.
 		`SET SESSION net_write_timeout = 3600, SESSION wait_timeout = 86400`,
 		`SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ`,
 		`START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY`,
@@ -130,7 +129,7 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 	for _, sql := range []string{
 		`SET SESSION max_statement_time = 0`,
 		`SET SESSION max_execution_time = 0`,
-		`SET SESSION information_schema_stats_expiry = 0`, // MySQL only: Last needs current statistics
+		`SET SESSION information_schema_stats_expiry = 0`, // MySQL only, for Last
 	} {
 		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
 			if e, ok := errors.AsType[*mysql.MySQLError](err); !ok || e.Number != errUnknownVariable {

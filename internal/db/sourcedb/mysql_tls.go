@@ -12,12 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// parameters of a mysql:// URL have the names and values of MySQL's client library, which Mozilla's server uses.
+// parameters of a mysql:// URL have the names and values of MySQL's client library, as in Mozilla's server.
 var parameters = []string{"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"}
 
 var errMode = errors.New("ssl_mode: expected DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
 
-// connectTLS configures TLS. Like that library, it defaults to a plain connection, or to VERIFY_CA if ssl_ca is set.
+// Like MySQL's library, connectTLS defaults to a plain connection, or to VERIFY_CA if ssl_ca is set.
 func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	mode, ca := strings.ToUpper(query.Get("ssl_mode")), query.Get("ssl_ca")
 	if mode == "" && ca != "" {
@@ -35,7 +35,7 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	case "REQUIRED":
 		t.InsecureSkipVerify = true
 	case "VERIFY_CA":
-		t.InsecureSkipVerify = true // only skips the name: VerifyConnection checks the rest
+		t.InsecureSkipVerify = true // VerifyConnection checks all but the name
 		t.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(s, t.RootCAs) }
 	case "VERIFY_IDENTITY":
 	default:
@@ -68,7 +68,7 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	return nil
 }
 
-// verifyChain verifies a server certificate except its name.
+// verifyChain verifies a certificate except its name.
 func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, c := range s.PeerCertificates[1:] {

@@ -38,7 +38,7 @@ func openPostgres(address string) (*DB, error) {
 
 var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
-// parseReason explains why the driver rejects a URL, without the driver's text, which may contain the password.
+// parseReason explains a rejected URL without the driver's text, which may contain the password.
 func parseReason(address string, err error) error {
 	if missing, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("sslrootcert, sslcert, sslkey: cannot read %s: %w", missing.Path, missing.Err)

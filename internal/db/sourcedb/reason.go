@@ -56,7 +56,6 @@ func (db *DB) words() words {
 	return words{"sslmode", "sslrootcert", "sslcert", "sslkey", "sslmode=verify-ca"}
 }
 
-// reason rephrases a database error for the operator.
 func (db *DB) reason(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -164,13 +163,13 @@ func isDial(err error) bool {
 	return ok && e.Op == "dial"
 }
 
-// isAlert reports whether the server aborted the TLS handshake.
+// isAlert means that the server aborted the TLS handshake.
 func isAlert(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "remote error"
 }
 
-// isReset reports whether the server closed the connection while the client was sending.
+// isReset means that the server closed the connection while the client was sending.
 func isReset(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && (e.Op == "read" || e.Op == "write") && !e.Timeout()
@@ -183,7 +182,7 @@ func (db *DB) otherServer() error {
 	return errors.New("the server does not respond as PostgreSQL: check the host and the port; use mysql:// for MySQL or MariaDB, and sslmode=disable if it does not offer TLS")
 }
 
-// certificateReason explains why the server's certificate was rejected; "" for other errors.
+// certificateReason explains a rejected server certificate; "" for other errors.
 func (db *DB) certificateReason(err error) string {
 	w := db.words()
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

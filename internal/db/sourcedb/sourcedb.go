@@ -1,5 +1,5 @@
 // Package sourcedb reads other servers' MySQL, MariaDB and PostgreSQL databases for imports, in read-only
-// transactions, so a user with SELECT is enough. It knows no tables.
+// transactions: a user with SELECT is enough. It knows no tables.
 package sourcedb
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // DB is another server's database. Snapshot opens the connections.
 type DB struct {
-	Where string // URL without the password, for messages
-	MySQL bool   // or MariaDB; otherwise PostgreSQL
+	Where string // URL without the password
+	MySQL bool
 
 	tls     *tls.Config
 	limit   time.Duration // to connect and sign in; MySQL only
@@ -34,7 +34,7 @@ type connection interface {
 
 const examples = "mysql://user:password@host/database or postgres://user:password@host/database"
 
-// Open parses a database URL without connecting. Errors do not quote the URL, which may contain a password.
+// Open parses a database URL without connecting. Errors omit the URL, which may contain a password.
 func Open(address string) (*DB, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -56,7 +56,7 @@ type Snapshot struct {
 	db   *DB
 }
 
-// Snapshot calls fn with a database snapshot, on a new connection.
+// Snapshot passes fn a snapshot, on a new connection.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 	// Canceling ends a query with unread rows.
 	ctx, cancel := context.WithCancel(ctx)
@@ -79,7 +79,7 @@ func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
 	return s.each(s.db.Where, sql, fn)
 }
 
-// each mentions what in its errors.
+// each begins its errors with what.
 func (s *Snapshot) each(what, sql string, fn func(values []any) error) error {
 	var stopped error
 	err := s.conn.each(s.ctx, sql, func(values []any) error {
@@ -100,7 +100,7 @@ func (s *Snapshot) Check(table string, columns ...string) error {
 	return s.each(s.db.Where+", table "+table, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" LIMIT 0", func([]any) error { return nil })
 }
 
-// Int returns the integer selected by a one-row query; 0 for NULL or no row.
+// Int returns the integer from a one-row query; 0 for NULL or no row.
 func (s *Snapshot) Int(sql string) (n int64, err error) {
 	err = s.Each(sql, func(v []any) error {
 		n, _ = v[0].(int64)
@@ -109,7 +109,7 @@ func (s *Snapshot) Int(sql string) (n int64, err error) {
 	return n, err
 }
 
-// Text returns the text selected by a one-row query; "" for NULL or no row.
+// Text returns the text from a one-row query; "" for NULL or no row.
 func (s *Snapshot) Text(sql string) (text string, err error) {
 	err = s.Each(sql, func(v []any) error {
 		b, _ := v[0].([]byte)
@@ -119,7 +119,7 @@ func (s *Snapshot) Text(sql string) (text string, err error) {
 	return text, err
 }
 
-// Last returns the last number the database assigned to a column, or the column's maximum if greater.
+// Last returns the last number assigned to a column, or the column's maximum if greater.
 func (s *Snapshot) Last(table, column string) (int64, error) {
 	greatest, err := s.Int("SELECT " + s.db.Integer("max("+column+")") + " FROM " + table)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Snapshot) Last(table, column string) (int64, error) {
 	return max(greatest, last), err
 }
 
-// Raw reports whether a text column is stored as bytes that may not be UTF-8.
+// Raw reports whether a text column has bytes that may not be UTF-8.
 func (s *Snapshot) Raw(table, column string) (bool, error) {
 	if !s.db.MySQL {
 		encoding, err := s.Text(`SELECT convert_to(getdatabaseencoding()::text, 'UTF8')`)

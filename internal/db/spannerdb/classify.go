@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// classify adds a code to a driver error. Errors with a code pass unchanged.
+// classify adds a code to a driver error; errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func (e *statusError) Error() string {
 
 // tooLarge reports whether Spanner rejected a request's size: InvalidArgument for a transaction's mutations or bytes,
 // ResourceExhausted for a message. These errors link to the page about limits, except in batch results and gRPC
-// errors, so the text is checked, too.
+// errors; hence the check of the text.
 func tooLarge(err error) bool {
 	text := spanner.ErrDesc(err)
 	says := func(phrases ...string) bool {
@@ -61,14 +61,13 @@ func tooLarge(err error) bool {
 		return linksToLimits(err) ||
 			says("too many mutations", "exceeds the maximum total bytes-size", "Transaction resource limits exceeded")
 	case codes.ResourceExhausted:
-		// Not "received message larger than max" in lower case: that comes from gRPC for Go and means the response is
-		// too large.
+		// Lower case "received message larger than max" comes from gRPC for Go and means too large a response.
 		return says("send message larger than max", "Received message larger than max")
 	}
 	return false
 }
 
-// linksToLimits searches the error's and its causes' details, because the driver's status has none.
+// linksToLimits searches the details of the error and its causes, because the driver's status has none.
 func linksToLimits(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if slices.ContainsFunc(status.Convert(err).Details(), isLinkToLimits) {

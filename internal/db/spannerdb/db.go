@@ -16,43 +16,42 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configure Open. Only Database is required.
+// Options configures Open. Only Database is required.
 type Options struct {
-	// Database is projects/P/instances/I/databases/D.
+	// Projects/P/instances/I/databases/D.
 	Database string
 
 	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. It allows one
 	// read-write transaction at a time, so they are serialized.
 	EmulatorHost string
 
-	// MaxTransactions limits the open transactions, including reads; default 10.
+	// Open transactions, including reads; default 10.
 	MaxTransactions int
 
-	// Wait is how long a caller waits for a transaction slot; default 30 s.
+	// For a transaction slot; default 30 s.
 	Wait time.Duration
 
-	// Timeout limits a transaction with all its retries, and the wait for each row of a stream; default 30 s.
+	// Timeout limits a transaction with all its retries, and the wait for each streamed row; default 30 s.
 	Timeout time.Duration
 
-	// RouteToLeader sends read-write transactions directly to the leader replica (header
-	// x-goog-spanner-route-to-leader).
+	// Send read-write transactions directly to the leader replica (header x-goog-spanner-route-to-leader).
 	RouteToLeader bool
 
 	// Observe, if set, gets the name, duration (including the wait for a slot) and error of every read and write.
 	Observe func(name string, d time.Duration, err error)
 
-	// Mutations, if set, gets the predicted and counted mutations of every commit. The emulator counts none: 0.
+	// Mutations, if set, gets every commit's predicted and counted mutations. The emulator counts none: 0.
 	Mutations func(name string, predicted, counted int)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
 	// counts as a database error.
 	Fault func(point string) error
 
-	// Client has more driver options, for tests.
+	// More driver options, for tests.
 	Client []option.ClientOption
 }
 
-// DB is an open database. It is safe for concurrent use.
+// DB is an open database, safe for concurrent use.
 type DB struct {
 	client   atomic.Pointer[spanner.Client]
 	renewing sync.Mutex
@@ -64,7 +63,7 @@ type DB struct {
 	waiting atomic.Int64
 }
 
-// Open creates the client. It connects on first use, so it succeeds while Spanner is down.
+// Open creates the client, which connects on first use: Spanner may be down.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	orElse := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -88,7 +87,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Advice says how to fix an unusable database. setting names the setting with the URL.
+// Advice says how to fix an unusable database. setting is the URL's setting.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"
@@ -106,8 +105,8 @@ func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 // lostSession distinguishes a lost session from other missing objects.
 const lostSession = "Session not found"
 
-// renew replaces the client if its session is gone: the database was restored under its name, or the emulator
-// restarted. The driver itself would keep the session for a week.
+// renew replaces a client whose session is gone: the database was restored under its name, or the emulator restarted.
+// The driver would keep the session for a week.
 func (db *DB) renew(old *spanner.Client, err error) {
 	if spanner.ErrCode(err) != codes.NotFound || !strings.Contains(spanner.ErrDesc(err), lostSession) {
 		return
@@ -142,7 +141,7 @@ func (db *DB) Close() { db.client.Load().Close() }
 // Connections returns the open transactions and the maximum; none are idle.
 func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
 
-// Waits returns how many callers waited for a slot, and how long in total.
+// Waits counts callers that waited for a slot, and their total wait.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }

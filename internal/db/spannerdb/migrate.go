@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// longestMigration limits a migration, including the wait for other schema changes.
+// longestMigration includes the wait for other schema changes.
 const longestMigration = 6 * time.Hour
 
 // A database runs one schema change at a time. Some engines reject a concurrent one, which is retried.
@@ -39,7 +39,7 @@ const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
 var readLedger = Statement{"migrate.ledger", `
 	SELECT version, name, checksum FROM schema_migrations WHERE service = @service ORDER BY version`}
 
-// Pending returns the migrations not yet applied.
+// Pending returns the pending migrations.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var ledger []migrate.Applied
 	err := db.ForEach(ctx, readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
@@ -63,7 +63,7 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 	return a, err
 }
 
-// Migrate applies the pending migrations and returns them. On an emulator it first creates the instance and database.
+// Migrate applies and returns the pending migrations. On an emulator it first creates the instance and database.
 //
 // Spanner has no transactional schema changes: an interrupted migration is applied again, so its statements must be
 // idempotent (IF NOT EXISTS). Processes may migrate concurrently.
@@ -85,7 +85,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 	pending, err := db.Pending(ctx, set)
 	if spanner.ErrCode(err) == codes.NotFound {
-		// The driver requested its session before the database existed and only reports it now. After such an error
+		// The driver requested its session before the database existed and reports it only now. After such an error
 		// it requests a new session.
 		pending, err = db.Pending(ctx, set)
 	}
@@ -104,7 +104,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	return applied, nil
 }
 
-// apply applies a migration. fresh: this process added it to the ledger.
+// fresh: this process added the migration to the ledger.
 func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
 	ddl, dml := split(m.SQL)
 	if len(ddl) > 0 {

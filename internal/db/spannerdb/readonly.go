@@ -32,10 +32,10 @@ func Shard(owner ...string) int64 {
 // ErrReadOnly means that the service is read-only.
 var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
 
-// LogMutations is the number of mutations in LogChanges.
+// LogMutations is the number of LogChanges' mutations.
 const LogMutations = 3
 
-// LogChanges logs the keys (or key prefixes) of changed rows by table.
+// LogChanges logs the changed keys (or key prefixes) by table.
 func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	text, err := json.Marshal(changes)
 	if err != nil {
@@ -45,7 +45,7 @@ func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	return tx.Buffer(spanner.Insert("copy_log", []string{"id", "service", "changes"}, []any{rand.Int64(), service, string(text)}))
 }
 
-// setControl writes columns in all of a service's rows, and inserts missing rows.
+// setControl updates all of a service's rows, and inserts missing rows.
 func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	all := make([]*spanner.Mutation, writeShards)
 	for i := range all {
@@ -103,7 +103,7 @@ func currentTime(tx *Tx) (now time.Time, err error) {
 	return now, err
 }
 
-// clearLog deletes the log. Entries added meanwhile stay, which is harmless.
+// clearLog leaves entries added meanwhile, which is harmless.
 func (d tables) clearLog(ctx context.Context, service string) error {
 	if err := d.db.enterAlone(ctx); err != nil {
 		return err
@@ -112,8 +112,7 @@ func (d tables) clearLog(ctx context.Context, service string) error {
 	return d.deleteAll(ctx, `copy_log WHERE service = @service`, Params{"service": service})
 }
 
-// deleteAll deletes rows in as many transactions as needed. On an emulator, this process must have no other
-// transaction.
+// deleteAll uses as many transactions as needed. On an emulator, this process must have no other transaction.
 func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
@@ -174,7 +173,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
-// A lease with less time left is not prolonged, so that the commit cannot come after its end.
+// A lease with less time left is not prolonged: the commit could come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns access to the rows of the service's tables, with owner numbers as on other engines.
+// Rows accesses the service's tables, with owner numbers as on other engines.
 func (db *DB) Rows(owners rows.Owners) rows.Database { return tables{db, owners} }
 
 type tables struct {
@@ -23,7 +23,6 @@ type tables struct {
 
 const ownersOfQuery = 100
 
-// Settle has nothing to wait for.
 func (tables) Settle(context.Context) error { return nil }
 
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
@@ -93,7 +92,6 @@ func (w *wanted) set(columns []rows.Column, key rows.Row) {
 	}
 }
 
-// of returns a table's owner columns, and how many of Columns they replace.
 func of(t *rows.Table) (keys []string, replaced int) {
 	if len(t.Spanner.Keys) == 0 {
 		return nil, 0
@@ -307,7 +305,7 @@ func (v view) Total(t rows.Total) (int64, error) {
 	return v.number(t.Query(t.Table.Name), nil)
 }
 
-// Unknown counts a table's owners without a known number.
+// Unknown counts owners without a known number.
 func (v view) Unknown(t *rows.Table) (int64, error) {
 	keys := strings.Join(t.Spanner.Keys, ", ")
 	n, err := v.number(`SELECT COUNT(*) FROM (SELECT DISTINCT `+keys+` FROM `+t.Name+`)`, nil)
@@ -336,7 +334,7 @@ func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, e
 	return rows.Row{found[len(found)-1].Number}, nil
 }
 
-// Last returns the greatest number, from which the next is computed.
+// The next number is computed from the greatest.
 func (v view) Last(t *rows.Table) (int64, error) {
 	return v.number(`SELECT GREATEST(IFNULL(MAX(`+t.Columns[0].Name+`), 0), 99) FROM `+t.Name, nil)
 }

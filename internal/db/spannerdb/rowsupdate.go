@@ -27,7 +27,6 @@ func (u update) buffer(all ...*spanner.Mutation) error {
 	return u.tx.Buffer(all...)
 }
 
-// Delete deletes all rows of a table in separate transactions.
 func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	if owner == 0 || span.Only == nil && span.After == nil && span.Until == nil {
 		return u.d.deleteAll(u.ctx, t.Name+` WHERE true`, nil)
@@ -163,10 +162,9 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	})
 }
 
-// Recount does nothing: a copy keeps the counters.
 func (u update) Recount(*rows.Table, int, rows.Span) error { return nil }
 
-// SetLast does nothing: see Last.
+// See Last.
 func (u update) SetLast(*rows.Table, int64) error { return nil }
 
 func (u update) State(service string) (state string, err error) {

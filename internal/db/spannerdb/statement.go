@@ -13,18 +13,18 @@ import (
 	"holdfast/internal/work"
 )
 
-// Statement is SQL with the name under which it is observed, e.g. "sync.put".
+// Statement is SQL with a name for metrics, e.g. "sync.put".
 type Statement struct {
 	Name string
 	SQL  string
 }
 
-// Params are a statement's parameters by name.
+// Params are parameters by name.
 type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
-// ForEach runs a query on a current snapshot and calls fn for every row. An error from fn ends it.
+// ForEach calls fn for every row of a current snapshot. An error from fn ends it.
 func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
@@ -60,15 +60,14 @@ type Tx struct {
 	unpredicted bool
 }
 
-// Write runs fn in a read-write transaction and commits it if fn returns nil. If Spanner aborts it, fn must start
-// from scratch.
+// Write runs fn in a read-write transaction and commits if it returns nil. If Spanner aborts it, fn must start from
+// scratch.
 func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error {
 	start := time.Now()
 	return db.observe(name, start, db.write(ctx, name, fn))
 }
 
-// isLostByEmulator reports whether an emulator aborted a transaction for another process. Spanner returns ABORTED
-// instead, and the driver retries.
+// An emulator aborts a transaction for another process. Spanner returns ABORTED, and the driver retries.
 func isLostByEmulator(err error) bool {
 	switch spanner.ErrCode(err) {
 	case codes.NotFound:
@@ -142,7 +141,7 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	return err
 }
 
-// ForEach runs a query and calls fn for every row. The rows stay locked until the commit.
+// ForEach calls fn for every row. The rows stay locked until the commit.
 func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error {
 	if err := tx.db.fault(s.Name); err != nil {
 		return err
@@ -163,7 +162,7 @@ func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(m
 type Change struct {
 	Statement
 	Params Params
-	Rows   int // required number of changed rows; -1: any
+	Rows   int // number that must change; -1: any
 }
 
 // Exec runs writing statements in order, in one message.

@@ -26,7 +26,7 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream runs a query whose result may not fit in memory, and returns when the first row arrives.
+// Stream returns at the first row of a result that may not fit in memory.
 func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, p)
@@ -78,7 +78,7 @@ func (r *Rows) next() (*spanner.Row, error) {
 	return row, err
 }
 
-// Next returns the next row, or nil at the end.
+// Next returns nil at the end.
 func (r *Rows) Next() (*spanner.Row, error) {
 	if r.ahead {
 		r.ahead = false

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// openError is classify for a file that cannot be opened. Errors that an operator can fix omit SQLite's text.
+// openError is classify for a file that does not open. It omits SQLite's text from errors that an operator can fix.
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
@@ -31,7 +31,7 @@ func (q quiet) Error() string { return q.said.Error() }
 
 func (q quiet) Unwrap() []error { return []error{q.said, q.cause} }
 
-// classify adds a code to a SQLite error by its result code. Errors with a code pass unchanged.
+// classify adds a code to a SQLite error; errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -40,7 +40,7 @@ func classify(err error) error {
 		return err
 	}
 	code := sqlite.ErrCode(err)
-	if code == sqlite.ResultConstraintTrigger { // only Close creates triggers that fail
+	if code == sqlite.ResultConstraintTrigger { // only Close creates such triggers
 		return rows.ErrReadOnly
 	}
 	if code == sqlite.ResultIOErrSHMSize { // no space for the WAL index

@@ -18,12 +18,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configure Open.
+// Options configures Open.
 type Options struct {
-	// Path is created in an existing folder with mode 0600.
+	// Created with mode 0600 in an existing folder.
 	Path string
 
-	// Readers limits concurrent reads, including streams; default 64. Connections are opened on demand.
+	// Concurrent reads, including streams; default 64. Connections are opened on demand.
 	Readers int
 
 	// SmallCache limits the writer's page cache to an eighth, for commands that change each page once.
@@ -32,7 +32,7 @@ type Options struct {
 	// Observe, if set, gets the name, duration (including the wait for the group) and error of every read and write.
 	Observe func(step string, d time.Duration, err error)
 
-	// ObserveGroup, if set, is called for every group of writes.
+	// Called for every group of writes.
 	ObserveGroup func(Group)
 
 	// Fault, for tests, is called wherever a write can fail: "begin", "step NAME" after a write's statements, and
@@ -40,7 +40,7 @@ type Options struct {
 	Fault func(point string) error
 }
 
-// DB is an open file. It is safe for concurrent use.
+// DB is an open file, safe for concurrent use.
 type DB struct {
 	opts    Options
 	queue   chan *step
@@ -131,12 +131,12 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// CheckpointPages is the number of WAL frames that triggers a checkpoint.
+// CheckpointPages is how many WAL frames trigger a checkpoint.
 const CheckpointPages = 4000
 
 var autoCheckpoint = fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, CheckpointPages)
 
-// Bytes of a connection's page cache. The driver allocates 8 KiB for a 4 KiB page.
+// Page cache bytes per connection. The driver allocates 8 KiB for a 4 KiB page.
 const (
 	readerCache = 128 << 10
 	writerCache = 4 << 20
@@ -146,7 +146,7 @@ const (
 
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }
 
-// CacheBytes returns the connections' maximum memory outside the Go heap.
+// CacheBytes is the connections' maximum memory outside the Go heap.
 func (db *DB) CacheBytes() int64 {
 	readers := int64(cap(db.readers.free))
 	return writerCache*perPage + perConn + readers*(readerCache*perPage+perConn)
@@ -155,7 +155,7 @@ func (db *DB) CacheBytes() int64 {
 // patience limits the wait for another process.
 const patience = 5 * time.Second
 
-// keepLog switches a file to WAL. If two processes switch a new file at once, each waits for the other's lock, so
+// keepLog switches a file to WAL. When two processes switch a new file at once, each waits for the other's lock, so
 // SQLite returns "busy" to both.
 func keepLog(conn *sqlite.Conn) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -166,11 +166,11 @@ func keepLog(conn *sqlite.Conn) error {
 	}
 }
 
-// Close completes the accepted writes and closes the file. Running reads keep their connections.
+// Close completes accepted writes and closes the file. Running reads keep their connections.
 func (db *DB) Close() error {
 	db.once.Do(func() { close(db.closing) })
 	<-db.stopped
-	// The writer's connection closes last: only a connection that may write can remove the WAL.
+	// The writer's connection is last: only a connection that may write can remove the WAL.
 	return errors.Join(db.readers.close(), db.writer.close())
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Follower lets a replica read a file's write-ahead log (WAL). Its read transaction keeps SQLite from overwriting
 // unread frames, and it checkpoints instead of the writer. It is not safe for concurrent use. Callers compare the
-// WAL's salts, because another process may have checkpointed all frames just before the read transaction.
+// WAL's salts: another process may have checkpointed all frames just before the read transaction.
 type Follower struct {
 	db      *DB
 	held    *sqlite.Conn
@@ -49,7 +49,7 @@ func (db *DB) Follow(ctx context.Context) (f *Follower, err error) {
 	return f, nil
 }
 
-// Close ends the read transaction. Then the writer checkpoints again.
+// Close ends the read transaction; the writer checkpoints again.
 func (f *Follower) Close() error {
 	err := f.closeConns()
 	again := f.db.between(context.Background(), func(w *sqlite.Conn) error {
@@ -74,10 +74,10 @@ func (f *Follower) closeConns() (err error) {
 // Path returns the file's path.
 func (db *DB) Path() string { return db.opts.Path }
 
-// Path returns the WAL's path.
+// Path returns the path of the WAL.
 func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 
-// Name returns the database file's name.
+// Name returns the database's file name.
 func (f *Follower) Name() string { return filepath.Base(f.db.opts.Path) }
 
 // Hold begins a new read transaction before ending the previous.
@@ -90,7 +90,7 @@ func (f *Follower) Hold() error {
 	return err
 }
 
-// begin begins a read transaction. SQLite takes the snapshot at the first read.
+// begin reads, because SQLite takes the snapshot at the first read.
 func begin(c *sqlite.Conn) error {
 	err := sqlitex.Execute(c, `BEGIN`, nil)
 	if err == nil {
@@ -132,7 +132,7 @@ func (f *Follower) Checkpoint() (Log, error) {
 	return l, err
 }
 
-// checkpoint reports counted=false if SQLite was busy before it could count the frames.
+// counted is false if SQLite was busy before it could count the frames.
 func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	_, _, err = QueryRow(f.control, pragma, func(s *sqlite.Stmt) struct{} {
 		counted = s.ColumnInt(0) == 0 || s.ColumnInt(1) >= 0
@@ -155,7 +155,7 @@ func (f *Follower) Paused(ctx context.Context, fn func() error) error {
 	return f.db.between(ctx, func(*sqlite.Conn) error { return fn() })
 }
 
-// Touch commits a change of page 1's change counter, so that the WAL has a frame that is not in the database file.
+// Touch changes page 1's change counter, so that the WAL has a frame that is not in the database file.
 func (f *Follower) Touch(ctx context.Context) error {
 	return f.db.between(ctx, func(w *sqlite.Conn) error {
 		if err := sqlitex.Execute(w, `BEGIN IMMEDIATE`, nil); err != nil {

@@ -25,7 +25,7 @@ func (db *DB) Freeze() (*Frozen, error) {
 // Close ends the read transaction.
 func (f *Frozen) Close() error { return classify(f.conn.Close()) }
 
-// Pages calls fn for every page in the snapshot. fn must not keep data.
+// Pages calls fn for every page. fn must not keep data.
 func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	f.conn.SetInterrupt(ctx.Done())
 	defer f.conn.SetInterrupt(nil)
@@ -39,7 +39,7 @@ func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) 
 	})
 }
 
-// Size returns the snapshot's number of pages and their size in bytes.
+// Size returns the number of pages, and their size in bytes.
 func (f *Frozen) Size() (pages, bytes uint32, err error) {
 	if pages, err = f.number(`PRAGMA page_count`); err != nil {
 		return 0, 0, err

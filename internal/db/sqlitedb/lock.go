@@ -61,8 +61,7 @@ func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
-// InUse returns an *InUseError if a server has locked the SQLite file, and another error if the lock file is
-// unusable.
+// InUse returns an *InUseError if a server has locked the SQLite file, or another error if the lock file is unusable.
 func InUse(path string) error {
 	name := lockFile(path)
 	f, err := os.Open(name)
@@ -82,7 +81,7 @@ func InUse(path string) error {
 // Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// tryLock fails if the lock file was removed or replaced before it was locked, because such a lock has no effect.
+// tryLock fails if the lock file was removed or replaced before it was locked: such a lock has no effect.
 func tryLock(name string) (*Lock, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -108,8 +107,7 @@ func tryLock(name string) (*Lock, error) {
 // lockFile resolves the file's different names to one lock.
 func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
-// describe writes the holder into the lock file. The text is only for messages, so errors such as a full disk are
-// ignored.
+// describe writes the holder into the lock file, only for messages, so errors such as a full disk are ignored.
 func (l *Lock) describe() {
 	host, err := os.Hostname()
 	if err != nil || l.f.Truncate(0) != nil {

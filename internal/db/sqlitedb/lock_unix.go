@@ -13,7 +13,7 @@ func lockExclusive(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
-// flock, unlike fcntl, does not lock for the whole process.
+// Unlike fcntl, flock does not lock for the whole process.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)

@@ -10,7 +10,7 @@ import (
 )
 
 // keepPlans makes plans independent of parameters on all later connections (Query Planner Stability Guarantee).
-// Otherwise SQLite reprepares statements with joins or limits whenever their parameters are bound.
+// Otherwise SQLite reprepares statements with joins or limits whenever parameters are bound.
 var keepPlans = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()

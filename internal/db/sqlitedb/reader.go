@@ -90,7 +90,7 @@ func (s *Snapshot) Stream() {
 // Release ends the transaction and returns the connection.
 func (s *Snapshot) Release() {
 	if !s.one {
-		// An error does not matter: the connection is checked before reuse.
+		// The connection is checked before reuse.
 		_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
 	}
 	if s.broken {
@@ -109,12 +109,12 @@ func (db *DB) Connections() (active, idle, most int) {
 	return len(r.free), len(r.idle), cap(r.free)
 }
 
-// Waits returns how many reads waited for a connection, and how long in total.
+// Waits counts reads that waited for a connection, and their total wait.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.readers.waits.Load(), time.Duration(db.readers.waited.Load())
 }
 
-// Queued returns the number of queued writes, at most 256.
+// Queued counts the waiting writes, at most 256.
 func (db *DB) Queued() int { return len(db.queue) }
 
 // readers hands out the most recently used read-only connection first, so that few stay open under low load.

@@ -59,7 +59,7 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	})
 }
 
-// lastEntry is the last entry's number, even if that was deleted.
+// lastEntry is the last number, even if its entry was deleted.
 const lastEntry = `coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'copy_log'), 0)`
 
 func logEnd(service string) string {

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns access to the rows of the service's tables.
+// Rows accesses the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db} }
 
 type tables struct{ db *DB }
@@ -30,7 +30,6 @@ func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.WriteAlone(ctx, "copy.update", func(c *sqlite.Conn) error { return fn(update{c}) })
 }
 
-// Settle has nothing to wait for.
 func (tables) Settle(context.Context) error { return nil }
 
 type view struct {

@@ -7,10 +7,10 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// These functions use the connection's statement cache. An argument's kind is integer, bool, string or []byte. nil is
+// These functions use the connection's statement cache. Arguments are integers, bools, strings or []byte. nil is
 // NULL; empty strings and slices are not.
 
-// QueryRow runs a statement that returns at most one row.
+// QueryRow scans the row, if any.
 func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -32,7 +32,7 @@ func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	return reset(stmt, err)
 }
 
-// ForEach runs a statement and calls fn for every row. An error from fn ends it.
+// ForEach calls fn for every row. An error from fn ends it.
 func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -49,7 +49,7 @@ func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...an
 	}
 }
 
-// QueryAll runs a statement and returns its rows.
+// QueryAll returns all rows.
 func QueryAll[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
 	err = ForEach(c, sql, func(stmt *sqlite.Stmt) error {
 		rows = append(rows, scan(stmt))

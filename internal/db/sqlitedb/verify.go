@@ -14,11 +14,10 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// maxProblems limits the problems that Verify returns.
 const maxProblems = 20
 
-// Verify reads a snapshot of the whole file and returns up to 20 lines about damage. Reads and writes continue, and
-// the WAL grows meanwhile.
+// Verify checks a snapshot of the whole file and returns up to 20 problems. Reads and writes continue, and the WAL
+// grows meanwhile.
 func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	conn, err := db.readers.take(ctx)
 	if err != nil {

@@ -39,8 +39,8 @@ type step struct {
 	done   chan struct{}
 }
 
-// Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn only rolls
-// back its own changes. If the commit fails, nothing is stored and every caller in the group gets the error.
+// Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn rolls back
+// only its own changes. If the commit fails, nothing is stored and every caller in the group gets the error.
 //
 // If ctx ends before fn starts, the write is dropped. A running fn is not interrupted, which would roll back the
 // group, so it must be short and never block.
@@ -54,9 +54,9 @@ func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn)
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
-// WriteChecked splits Write: check reads and may fail; write makes changes and only fails if SQLite does. It needs no
-// savepoint, for which SQLite copies every changed page, half the work of a small write. If write does fail, all the
-// group's writes run again with savepoints, so on such a file every function must be idempotent.
+// WriteChecked splits Write: check reads and may fail; write makes changes and fails only if SQLite does. It needs no
+// savepoint, for which SQLite copies every changed page, half the work of a small write. If write does fail, the
+// whole group runs again with savepoints, so on such a file every function must be idempotent.
 func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, check: check, fn: write})
 }
@@ -75,8 +75,7 @@ func (db *DB) write(s *step) error {
 	return err
 }
 
-// enqueue passes a write to the writer and waits. Meanwhile the writer owns the caller's variables, so ctx does not
-// end the wait.
+// enqueue waits for the writer. Meanwhile the writer owns the caller's variables, so ctx does not end the wait.
 func (db *DB) enqueue(s *step) error {
 	select {
 	case <-db.closing:
@@ -109,7 +108,7 @@ type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
 	group []*step
-	next  *step // dequeued, but needs its own group
+	next  *step // needs its own group
 }
 
 func (w *writer) run() {
@@ -242,7 +241,7 @@ func (w *writer) begin() error {
 }
 
 // turn is the interval of attempts to get another process's lock, which under load is free for a fraction of a
-// millisecond between groups. SQLite only tries ten times a second.
+// millisecond between groups. SQLite tries only ten times a second.
 const turn = 200 * time.Microsecond
 
 func (w *writer) lock() error {
@@ -347,7 +346,7 @@ func (w *writer) check(s *step) error {
 	return w.protect(s, s.check)
 }
 
-// protect turns a panic into an error, because the writer must continue for others.
+// protect turns a panic into an error: the writer must continue for others.
 func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
