@@ -51,7 +51,7 @@ func (w *Write) Audited(a *Applied) bool {
 // JSONString encodes a string as JSON.
 func JSONString(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
-		return `"` + s + `"` // common case, ten times faster
+		return `"` + s + `"` // the common case is ten times faster
 	}
 	text, _ := json.Marshal(s)
 	return string(text)

@@ -11,16 +11,16 @@ import (
 
 // Sizes of the per-process caches.
 const (
-	grantsKept   = 4096 // claims are at most 8 KiB, usually below 1
+	grantsKept   = 4096 // claims are at most 8 KiB, usually below 1 KiB
 	installsKept = 10_000
 	revokedKept  = 8 << 20 // bytes of revoked token IDs
 	schemasKept  = 512     // documents of up to 64 KiB
-	freeKept     = 20_000  // namespaces without a schema: most of them
+	freeKept     = 20_000  // most namespaces have no schema
 
-	// CacheBytes is the caches' maximum memory, mostly claims and schema documents.
+	// CacheBytes is the caches' maximum memory, mostly claims and schemas.
 	CacheBytes = grantsKept*(8<<10) + schemasKept*MaxSchemaBytes + 8<<20
 
-	// installAge is the maximum age of a cached install, i.e. the delay of a revocation.
+	// installAge limits the age of a cached install, i.e. the delay of a revocation.
 	installAge = time.Second
 )
 
@@ -34,7 +34,7 @@ func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 
 type seenInstall struct {
 	Install
-	revoked []string // revoked token IDs, ascending
+	revoked []string // token IDs, ascending
 	at      time.Time
 }
 
@@ -72,7 +72,6 @@ func (in *seenInstall) size() (n int) {
 	return n
 }
 
-// installCache is safe for concurrent use.
 type installCache struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[Owner, seenInstall]

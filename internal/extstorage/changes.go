@@ -2,7 +2,7 @@ package extstorage
 
 import "holdfast/internal/errcode"
 
-// ChangeOp is the kind of change.
+// ChangeOp is the kind of a Change.
 type ChangeOp string
 
 // Change kinds.
@@ -32,5 +32,5 @@ type Feed struct {
 // ErrChangesGone means that the changes were removed: read all records again.
 var ErrChangesGone error = errcode.New(errcode.Invalid, "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0")
 
-// ErrKeyReused means that the idempotency key was used for another request.
+// ErrKeyReused means that another request used the idempotency key.
 var ErrKeyReused error = errcode.New(errcode.Conflict, "the idempotency key was already used for a different request: use a new key for each request")

@@ -46,7 +46,7 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
 }
 
-// Rates are request limits. A burst is allowed at once.
+// Rates limits requests. A burst is allowed at once.
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
 	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
@@ -65,12 +65,12 @@ type TokenKey struct {
 
 const ownTokenKey = "own-"
 
-// MinSchemaMemory is the minimum schema_memory: two schemas of maximum size.
+// MinSchemaMemory is the minimum schema_memory: two maximum-size schemas.
 const MinSchemaMemory = jsonschema.MinSchemaMemory
 
 const minSecret = 32
 
-// TokenSecrets returns the server's own secrets without duplicates; the first signs.
+// TokenSecrets returns the server's distinct secrets; the first signs.
 func (c *Config) TokenSecrets() []string {
 	secrets := []string{c.TokenSecret}
 	for _, old := range c.OldTokenSecrets {
@@ -114,13 +114,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is enabled.
+// IsEnabled returns Enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// KeepsFiles reports whether the audit is written to the data folder.
+// KeepsFiles reports whether the data folder stores the audit.
 func (c *Config) KeepsFiles() bool { return c.Audit == "" }
 
-// Check reports every invalid setting.
+// Check reports invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
@@ -181,7 +181,7 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// QuotaOf returns a tier's quota, or the default for an unknown tier.
+// QuotaOf returns a tier's quota; the default for an unknown tier.
 func (c *Config) QuotaOf(tier string) Quota {
 	q, of := c.Quota, c.Tiers[tier]
 	if of.Bytes > 0 {

@@ -9,7 +9,7 @@ import (
 
 var errCursor = refuse("must be a cursor from an earlier response to the same request")
 
-// encoding is strict about trailing bits, so that each cursor has a single spelling.
+// encoding is strict about trailing bits, so that a cursor has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
 // sealer signs cursors: opaque positions bound to a query. The first key signs; all are accepted.

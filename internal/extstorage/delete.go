@@ -15,7 +15,7 @@ type Deletion struct {
 	Deleted    Holdings
 }
 
-// Holdings counts an install's or tenant's rows, even expired ones.
+// Holdings counts an install's or tenant's rows, including expired rows.
 type Holdings struct {
 	Installs int64 `json:"installs,omitempty"` // tenants only
 	Records  int64 `json:"records"`
@@ -42,7 +42,7 @@ type DeleteStep struct {
 	Rows      int64
 	Bytes     int64 // of records, approximate
 	Now       Moment
-	KeptUntil Moment // when to sweep the tombstone, if this step finishes
+	KeptUntil Moment // when to sweep the tombstone if this step finishes
 	Caller    Caller
 }
 
@@ -52,7 +52,7 @@ const (
 	AuditDeleteTenant  = "extstorage.deleteTenant"
 )
 
-// DeletionPayload returns the audit event's payload for a finished deletion.
+// DeletionPayload returns a finished deletion's audit payload.
 func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 	operation := "deleteInstall"
 	if o == Services(o.Tenant) {
@@ -64,13 +64,13 @@ func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 	return text
 }
 
-// ErrInstallDeleted means that the install or tenant is being or was deleted. The Store rejects all changes.
+// ErrInstallDeleted means that the install or tenant was or is being deleted. The Store rejects all changes.
 var ErrInstallDeleted error = errcode.New(errcode.Denied, "the install has been deleted")
 
-// ErrInstallDeleting is reported to clients during the deletion.
+// ErrInstallDeleting is what clients get during the deletion.
 var ErrInstallDeleting error = errcode.New(errcode.Denied, "the install is being deleted")
 
-// OwnedTables lists the tables with install data, the same on every engine.
+// OwnedTables lists the tables with install data on every engine.
 func OwnedTables() []string {
 	return []string{
 		"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
@@ -80,22 +80,22 @@ func OwnedTables() []string {
 
 // Deletions deletes installs, or tenants given by their Services owner.
 //
-// After Close, all writes fail with ErrInstallDeleted, even if they were already waiting for a lock, and a tenant
-// gets no new installs. Then call DeleteSome until the Deletion is finished; this may resume after an interruption. A
-// tombstone with the change count and deletion time remains until DeleteStep.KeptUntil.
+// After Close, all writes fail with ErrInstallDeleted, even those waiting for a lock, and a tenant gets no new
+// installs. Then call DeleteSome until the Deletion is finished, possibly after an interruption. A tombstone with the
+// change count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
-	// Close starts a deletion, or returns the current one.
+	// Close starts a deletion, or returns the current deletion.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of a kind: records, schemas, changes, stored responses, or revoked tokens. When none
-	// are left, it finishes the deletion with an audit event. For a tenant it deletes only Services rows, so delete
-	// its installs first. It returns ErrNotClosed before Close.
+	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When no
+	// rows are left, it finishes the deletion with an audit event. For a tenant it deletes only Services rows, so
+	// delete its installs first. It returns ErrNotClosed before Close.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
-	// NextInstall returns the tenant's next install that still occupies rows, even just a tombstone, or "".
+	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows, for Services the whole tenant's rows without its installs' tombstones.
+	// Holdings counts an owner's rows; for Services, the whole tenant's without its installs' tombstones.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
@@ -112,8 +112,7 @@ const (
 	deleteBytes = 4 << 20
 )
 
-// closedGrace is the delay before deleting a closed owner's rows. By then no process lets readers see a partial
-// state.
+// closedGrace delays deleting a closed owner's rows, until no process lets readers see a partial state.
 const closedGrace = 2 * installAge
 
 // DeleteInstall deletes an install, or resumes its deletion. If progress, called after each step, returns false,
@@ -206,7 +205,7 @@ func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }
 
-// DeletionOf returns a deletion's progress, zero if not started.
+// DeletionOf returns a deletion's progress; zero if not started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) {
@@ -223,7 +222,7 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 	}
 	_, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) && o == Services(o.Tenant) {
-		// A tenant is known by its installs, even after all were deleted.
+		// A tenant is known by its installs, even deleted installs.
 		install, err := s.opts.Deletions.NextInstall(ctx, o.Tenant, o.Install)
 		return install != "", err
 	}

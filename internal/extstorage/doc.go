@@ -7,9 +7,9 @@
 //
 //   - preconditions are checked under the write lock and never match an earlier
 //     incarnation of a key;
-//   - quotas are exact, because keys, bytes and namespaces are counted in the write
+//   - quotas are exact: keys, bytes and namespaces are counted in the write
 //     transaction;
-//   - expired records are invisible even before they are swept, and never cause an
+//   - expired records are invisible even before the sweep, and never cause an
 //     error;
 //   - changes are numbered per install without gaps, readable for a while, and
 //     audited.

@@ -2,7 +2,7 @@ package extstorage
 
 import "context"
 
-// ActiveSchema reads a namespace's active schema; version 0 means no schema.
+// ActiveSchema returns version 0 for a namespace without an active schema.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -11,7 +11,7 @@ func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Sc
 	return s.loadSchema(ctx, namespaceOf{p.Owner, ns})
 }
 
-// CheckPut checks a put against limits and active schema only, without storing it.
+// CheckPut checks a put against limits and active schema without storing it.
 func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	p, err := s.may(ctx, r.Grant, t.Namespace, Read)
 	if err != nil {

@@ -13,13 +13,13 @@ type ExportHeader struct {
 	LastChange Seq   // when the export starts
 }
 
-// ExportPage is a page of schemas by namespace and version, then records by namespace and key.
+// ExportPage has schemas by namespace and version, then records by namespace and key.
 type ExportPage struct {
 	Header       *ExportHeader // first page only
 	Schemas      []Schema
 	Records      []Record
-	TotalSchemas int64  // schemas up to this page
-	Total        int64  // records up to this page
+	TotalSchemas int64  // up to this page
+	Total        int64  // up to this page
 	Next         string // next cursor; "" on the last page
 }
 
@@ -66,7 +66,7 @@ func parseExportPlace(s string) (p exportPlace, err error) {
 }
 
 // Export reads the next page of the readable namespaces: at most limit records, PageBytes of records, and PageBytes
-// of schemas. Only Next tells whether it is the last.
+// of schemas. Only Next marks the last page.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {

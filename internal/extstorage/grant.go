@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Grant is the access that a token allows, by namespace.
+// Grant is a token's access by namespace.
 type Grant struct {
 	Owner      Owner
 	Token      Token // zero: no token
@@ -76,7 +76,7 @@ func refused(err error) error {
 
 // Access errors, all errcode.Denied.
 var (
-	// ErrRevoked means that an operator revoked the install's access.
+	// ErrRevoked means that an operator revoked the install.
 	ErrRevoked error = errcode.New(errcode.Denied, "access to this install has been revoked")
 	// ErrAccess means that the token allows other access to the namespace, but not this operation.
 	ErrAccess error = errcode.New(errcode.Denied, "the token does not allow this operation on the namespace: reads need r, writes need w, patches, increments and schema changes need rw")
@@ -97,7 +97,7 @@ type Pass struct {
 	reread  time.Time // when to read the registration again
 }
 
-// In returns the access that both the token and the operator allow.
+// In returns the access that token and operator allow.
 func (p *Pass) In(ns Namespace) Access {
 	a := p.Grant.In(ns)
 	if p.install.Namespaces != nil {

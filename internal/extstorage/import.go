@@ -24,7 +24,7 @@ type Import struct {
 // Imported counts imported records.
 type Imported struct {
 	Written   int
-	Unchanged int // already identical, so imports can be repeated
+	Unchanged int // identical, so imports can be repeated
 	Expired   int
 	Newer     int // skipped: greater revision here
 }
@@ -35,7 +35,7 @@ func (d *Imported) Add(n Imported) {
 }
 
 const (
-	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later ones still fit every client's number type
+	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later numbers still fit every client's number type
 	maxImportedSchema = 1_000_000_000
 	maxClockAhead     = 24 * time.Hour
 	maxActivated      = 10_000 // namespaces with a schema that an import remembers

@@ -23,7 +23,7 @@ type Install struct {
 
 	Deletion    Deletion    // zero: not deleted
 	TokensAfter Moment      // earlier tokens are rejected; 0: none
-	Tenant      TenantState // set by InstallState only
+	Tenant      TenantState // from InstallState only
 }
 
 // TenantState is a tenant's state.
@@ -38,7 +38,7 @@ type Overrides struct {
 	Until Moment // at most OverrideLifetime ahead
 }
 
-// OverrideLifetime is the lifetime of overrides unless renewed.
+// OverrideLifetime is how long overrides last unless renewed.
 const OverrideLifetime = 14 * 24 * time.Hour
 
 // Quota returns the effective quota for the install's tier.
@@ -61,11 +61,11 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 
 // Installs stores registrations.
 type Installs interface {
-	// Install returns a registration, or ErrNoInstall.
+	// Install may return ErrNoInstall.
 	Install(ctx context.Context, o Owner) (Install, error)
 
-	// InstallState reads what a request is checked against, in one snapshot: the registration of install and tenant
-	// (zero if not registered), and the sorted IDs of unexpired revoked tokens.
+	// InstallState reads the state that a request is checked against, in one snapshot: the registration of install
+	// and tenant (zero if not registered), and the sorted IDs of unexpired revoked tokens.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
 	// SetInstall creates or replaces a registration. restore also lifts a revocation, and reopens a deleted install
@@ -87,7 +87,7 @@ type Installs interface {
 // ErrNoInstall means that an install is not registered.
 var ErrNoInstall error = errcode.New(errcode.NotFound, "install is not registered")
 
-// Access is the access to a namespace allowed by a token or an operator.
+// Access is the namespace access allowed by a token or an operator.
 type Access uint8
 
 // Access values: "", "r", "w" and "rw".

@@ -5,10 +5,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// OpKind is a kind of operation.
+// OpKind is the kind of an Op.
 type OpKind uint8
 
-// Operation kinds. Merge patches and increments are a Put with Revise.
+// A merge patch or increment is a Put with Revise.
 const (
 	Put OpKind = iota
 	Delete
@@ -42,7 +42,7 @@ type Op struct {
 	Schema SchemaVersion
 }
 
-// Restored holds the revision and times of a record written elsewhere.
+// Restored is the revision and times of a record written elsewhere.
 type Restored struct {
 	Revision             Revision
 	CreatedAt, UpdatedAt Moment
@@ -65,13 +65,13 @@ func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 // Live reports whether the record exists and has not expired.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
-// ErrSchemaChanged means that a put was validated by an inactive schema: read it again and retry.
+// ErrSchemaChanged means that an inactive schema validated a put: read it again and retry.
 var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord means that a record is absent or expired.
 var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
-// Effect is an operation's effect on a stored row; nil means no row.
+// Effect is an operation's effect on a stored row; nil: no row.
 type Effect struct {
 	Item Item
 	Next *Header // nil: the record no longer exists
@@ -155,7 +155,7 @@ type Item struct {
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`
 
-	Sum canonjson.Number `json:"sum,omitzero"` // increment result, as a string
+	Sum canonjson.Number `json:"sum,omitzero"` // increment result
 }
 
 func itemOf(h *Header) Item {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Precondition is the record state that a request requires; zero: any.
+// Precondition is the required record state; zero: any.
 type Precondition struct {
 	Revision  Optional[Revision] // ifRevision; 0: the record must not exist
 	Match     Tags
@@ -19,7 +19,7 @@ type Precondition struct {
 // Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
-// Some returns an Optional that is set.
+// Some returns a set Optional.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 // IsSet reports whether anything is required.
@@ -70,11 +70,11 @@ func (e *MismatchError) ErrorCode() errcode.Code {
 	return errcode.Conflict
 }
 
-// ETag returns the entity tag, such as `"17"`. As change numbers, unlike revisions, are never reused, a tag never
+// ETag returns the entity tag, such as `"17"`. Change numbers, unlike revisions, are never reused, so a tag never
 // matches a later record with the same key.
 func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` }
 
-// Tags are the entity tags of If-Match or If-None-Match. Foreign tags are dropped, since they match no record.
+// Tags are the entity tags of If-Match or If-None-Match. Foreign tags are dropped: they match no record.
 type Tags struct {
 	Set  bool // header present
 	Any  bool // header is *

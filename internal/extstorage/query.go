@@ -37,12 +37,12 @@ type ExportQuery struct {
 	Now   Moment
 }
 
-// Query returns the equivalent limits and contents.
+// Query returns equivalent limits and contents.
 func (q *ExportQuery) Query() Query {
 	return Query{Limit: q.Limit, Bytes: q.Bytes, Values: true, Metadata: true, Now: q.Now}
 }
 
-// Page is the result of a Query or ExportQuery.
+// Page results from a Query or ExportQuery.
 type Page struct {
 	Records []Record // without values and metadata unless requested
 	More    bool
@@ -67,7 +67,7 @@ func NewPageEnd(limit, bytes int) PageEnd {
 	return PageEnd{limit: limit, bytes: int64(cmp.Or(bytes, PageBytes))}
 }
 
-// Takes reports whether another entry of n bytes fits, and counts it if so.
+// Takes counts another entry of n bytes, if it fits.
 func (p *PageEnd) Takes(n int64) bool {
 	if p.taken == p.limit || p.taken > 0 && p.filled+n > p.bytes {
 		return false

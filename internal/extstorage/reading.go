@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// GetRecord reads a record. It returns ErrNoRecord or *MismatchError.
+// GetRecord may return ErrNoRecord or *MismatchError.
 func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Precondition) (Record, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 			return feed, nil
 		}
 		if full {
-			page = MaxChanges // the token may be denied many of them
+			page = MaxChanges // the token may not allow many of them
 		} else {
 			err = s.await(ctx, &r.Grant, made, min(left, s.config.Load().PollEvery))
 		}
@@ -159,7 +159,7 @@ func (p *Pass) reads() bool {
 	return false
 }
 
-// Warning reports a quota that is nearly used up.
+// Warning reports a nearly exhausted quota.
 type Warning struct {
 	What      string // "namespaces", "keys" or "bytes"
 	Namespace Namespace

@@ -97,7 +97,7 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 	return Install{}, errcode.New(errcode.Conflict, "others are changing the quota of the install: try again")
 }
 
-// ShowInstall returns a registration, or ErrNoInstall.
+// ShowInstall may return ErrNoInstall.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }

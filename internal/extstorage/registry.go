@@ -45,15 +45,14 @@ type Registry interface {
 	// continue after all numbers ever removed from the install.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
-	// SetStatus activates or deprecates a version, if it does not have the status yet. It returns ErrNoSchema, or
-	// errcode.Invalid for Draft.
+	// SetStatus activates or deprecates a version. It returns ErrNoSchema, or errcode.Invalid for Draft.
 	SetStatus(ctx context.Context, o Owner, id SchemaID, status SchemaStatus, now Moment) (Schema, error)
 
 	// Schemas reads a page of versions, newest first, from a snapshot, ending like a PageEnd over stored sizes, or
 	// earlier under concurrent writes.
 	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
 
-	// Schema reads a version, or returns ErrNoSchema.
+	// Schema may return ErrNoSchema.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
@@ -65,7 +64,7 @@ type Registry interface {
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position.
 	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
 
-	// Active returns the active schema; version 0 means none.
+	// Active returns the active schema; version 0 without.
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 

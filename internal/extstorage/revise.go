@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Revise computes a put's value from the current one; "" means no record. sum is an increment's result.
+// Revise computes a put's value from the current value; "" means no record. sum is an increment's result.
 type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
 
 // Revises reports whether any value depends on stored records.
@@ -39,8 +39,8 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt replaces operation i and later ones by one that always fails. The Store still looks for an earlier failure
-// and a stored response.
+// FailAt makes operation i fail in place of the rest. The Store still looks for an earlier failure and a stored
+// response.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)

@@ -85,7 +85,7 @@ const maxFailures = 10
 type DryRun struct {
 	Checked, Failed int
 	First           []DryFailure // at most maxFailures, by key
-	Next            string       // cursor to continue if time ran out; ""
+	Next            string       // cursor if time ran out; ""
 }
 
 // DryFailure is a record that a schema rejects.
@@ -98,7 +98,7 @@ type DryFailure struct {
 
 // SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
-	Active        SchemaVersion // version compared with; 0: none
+	Active        SchemaVersion // compared version; 0: none
 	Compatibility Compatibility
 	DryRun        DryRun
 }
@@ -188,7 +188,7 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	return page.Schemas, next, err
 }
 
-// Schema reads a version, or returns ErrNoSchema.
+// Schema may return ErrNoSchema.
 func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {

@@ -26,7 +26,7 @@ type Validators interface {
 
 // Documents checks schema documents. Error pointers are into the document.
 type Documents interface {
-	// Check returns a *ValidationError for a document that cannot be registered.
+	// Check returns a *ValidationError for an unacceptable document.
 	Check(document []byte) error
 
 	// Trial compiles a checked document and validates the samples in a killable process. It returns a
@@ -50,7 +50,7 @@ type Options struct {
 	CursorKeys [][]byte // at least 32 bytes each, the same on all processes; the first signs
 	Clock      clock.Clock
 
-	// After is the clock for waiting requests; nil: time.After.
+	// The clock for waiting requests; nil: time.After.
 	After func(time.Duration) <-chan time.Time
 }
 
@@ -67,7 +67,7 @@ type Service struct {
 
 	waits   *fairshare.Pool
 	trials  *fairshare.Pool
-	dryRuns *fairshare.Pool // dry runs, including comparisons
+	dryRuns *fairshare.Pool // includes comparisons
 }
 
 // NewService returns errcode.Invalid for a short cursor key, or a missing option that would fail only later.
@@ -91,7 +91,7 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload replaces the settings at runtime.
+// Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.config.Store(&c) }
 
 // Limits returns the request limits.
@@ -104,7 +104,7 @@ type Request struct {
 	IdempotencyKey *IdempotencyKey // writes only; nil: none
 	Slot           Slot            // nil: no slot
 
-	after Seq // change numbers continue above it; set by imports
+	after Seq // change numbers continue above it; for imports
 }
 
 // Slot is a request's concurrency slot.
@@ -306,7 +306,7 @@ func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit in
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }
 
-// DryRunTime returns the time limit for dry runs.
+// DryRunTime limits dry runs.
 func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime }
 
 // QuotaOf is Config.QuotaOf.

@@ -49,15 +49,14 @@ type Store interface {
 	// events are published.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
-	// Ping checks that the engine is reachable with the required schema version. It returns errcode.Unavailable with
-	// the reason.
+	// Ping checks the engine's reachability and schema version. errcode.Unavailable carries the reason.
 	Ping(ctx context.Context) error
 }
 
 // Swept is a kind of rows that Sweep removes.
 type Swept uint8
 
-// Kinds of rows that Sweep removes.
+// The kinds.
 const (
 	SweptRecords Swept = iota
 	SweptChanges

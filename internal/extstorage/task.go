@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TaskKind is a kind of task.
+// TaskKind is the kind of a Task.
 type TaskKind uint8
 
 // Client tasks.
@@ -32,7 +32,7 @@ type Task struct {
 	Schema    Optional[SchemaVersion]
 	Increment canonjson.Increment
 
-	// The following fields are for imported puts:
+	// For imported puts:
 
 	until     Moment
 	restored  *Restored     // nil: the record continues its own revisions
@@ -47,7 +47,7 @@ type Result struct {
 	Replayed bool // an earlier response, by IdempotencyKey
 }
 
-// access returns the required access. Patches and increments reveal the stored value, so they need Read.
+// Patches and increments reveal the stored value, so they need Read.
 func (t *Task) access() Access {
 	switch t.Kind {
 	case CheckTask:
@@ -145,7 +145,7 @@ type plan struct {
 	ops     []Op
 
 	guesses bool          // assume that namespaces missing from the cache have no schema
-	guessed []namespaceOf // namespaces so assumed
+	guessed []namespaceOf // without a known schema
 }
 
 func (a *plan) make(ctx context.Context, tasks []Task) error {

@@ -13,7 +13,7 @@ import (
 // Token describes a request's token.
 type Token struct {
 	ID      string    // the jti, for revocation; "": none
-	Service bool      // belongs to a service, acting for all the tenant's installs
+	Service bool      // a service acts for all the tenant's installs
 	Issued  time.Time // zero: unknown
 	Ends    time.Time // expiration; zero: never
 }
@@ -44,7 +44,7 @@ var ErrTokenExpired error = errcode.New(errcode.Denied, "the token has expired")
 
 // Tokens stores revoked tokens. The owner is an install, or Services.
 type Tokens interface {
-	// RevokedTokens returns the unexpired revoked tokens, ordered by ID bytes.
+	// RevokedTokens returns the unexpired tokens, ordered by ID bytes.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
 	// RevokeToken adds a token, or extends its ExpiresAt. It returns ErrInstallDeleted.

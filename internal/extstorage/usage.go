@@ -8,7 +8,7 @@ type Usage struct {
 	Namespaces []NamespaceUsage
 }
 
-// UsageOf sums the usage of namespaces.
+// UsageOf sums namespaces.
 func UsageOf(namespaces []NamespaceUsage) Usage {
 	u := Usage{Namespaces: namespaces}
 	for _, n := range namespaces {

@@ -57,7 +57,7 @@ func PointerOf(err error) (pointer string, ok bool) {
 
 func refuse(reason string) *ValidationError { return &ValidationError{Reason: reason} }
 
-// ParseMetadata parses metadata, a JSON object.
+// ParseMetadata parses a JSON object.
 func ParseMetadata(text []byte, limit int) (canonjson.Value, error) {
 	v, err := canonjson.Parse(text, limit)
 	if err == nil && v[0] != '{' {

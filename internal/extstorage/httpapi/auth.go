@@ -87,10 +87,10 @@ func claimError(raw json.RawMessage, err error) error {
 
 var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// ValidService reports whether name is a service name: 1 to 64 of a-z, 0-9 and -.
+// ValidService accepts 1 to 64 of a-z, 0-9 and -.
 func ValidService(name string) bool { return serviceName.MatchString(name) }
 
-// ParseServiceClaims returns a service token's tenant and name. It rejects a token with an install, a client's.
+// ParseServiceClaims returns a service token's tenant and name. It rejects a client's token, which has an install.
 func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

@@ -18,8 +18,8 @@ const defaultChanges = 100
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
-// changes answers with changes, waiting for some without its slot. If too many requests wait, it answers without
-// changes at once; the client may retry.
+// changes waits for changes without its slot. If too many requests wait, it answers without changes at once; the
+// client may retry.
 func (x *exchange) changes(a arguments) error {
 	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {

@@ -13,7 +13,7 @@ func greet(w http.ResponseWriter) {
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
-// preflight answers CORS preflights, before routing and authentication because browsers send no token with them.
+// preflight answers CORS preflights before routing and authentication, because they carry no token.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
 		return false

@@ -253,7 +253,7 @@ func (f *fields) number(name string) canonjson.Number {
 	return n
 }
 
-// integer accepts a whole number in any spelling: 1.0 and 1e0 are 1.
+// integer accepts a whole number in any spelling, e.g. 1.0 or 1e0.
 func (f *fields) integer(name string, least, most int64) (n ext.Optional[int64]) {
 	if !f.has(name) {
 		return n

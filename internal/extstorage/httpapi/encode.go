@@ -8,7 +8,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// JSON is appended by hand: values are already canonical, and encoding/json would read through each of them again.
+// JSON is appended by hand: values are already canonical, and encoding/json would read each of them again.
 
 func key(b []byte, name string) []byte {
 	if last := b[len(b)-1]; last != '{' {

@@ -66,7 +66,7 @@ const (
 	codeRate            = "RATE_LIMITED"
 )
 
-// CodeOf returns the code sent for an error; for an ItemError, the item's code.
+// CodeOf returns the code sent for an error; for an ItemError, the item's.
 func CodeOf(err error) string {
 	p := problemOf(err)
 	if p.cause != "" {
@@ -100,9 +100,9 @@ type problem struct {
 	code    string
 	message string
 	pointer *string
-	current *ext.Revision // from MismatchError
-	limit   int64         // from LimitError; 0: none
-	size    int64         // from LimitError; 0: unknown
+	current *ext.Revision
+	limit   int64 // from LimitError; 0: none
+	size    int64 // from LimitError; 0: unknown
 	why     []ext.SchemaFailure
 	index   int
 	cause   string
@@ -114,7 +114,7 @@ func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf checks for server errors first, which may wrap errors meant for clients.
+// Server errors come first, because they may wrap errors meant for clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)
@@ -249,7 +249,7 @@ func statusOf(err error, code errcode.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
-// messageOf returns the service's errors in full, others only with their outermost message.
+// messageOf shows only the outermost message of errors from elsewhere.
 func messageOf(err error) string {
 	if shown := errcode.Message(err); shown != "" {
 		return shown

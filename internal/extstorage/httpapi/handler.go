@@ -32,8 +32,8 @@ type exchange struct {
 	timeout time.Duration
 
 	route  route
-	target string // path as sent by the client; "" without a resource
-	query  *query // nil unless the action takes one
+	target string // path from the client; "" without a resource
+	query  *query
 	body   []byte
 	ask    ext.Request
 
@@ -41,7 +41,7 @@ type exchange struct {
 	charged int64
 }
 
-// Serve implements web.Handler. If an export fails halfway, the caller must close the connection.
+// Serve implements web.Handler. If an export fails halfway, close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	greet(w)
 	if preflight(w, r) {

@@ -65,7 +65,7 @@ func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		hash.Write(size[:]) // length prefix, so that parts cannot run into each other
+		hash.Write(size[:]) // length prefix: parts cannot run into each other
 		hash.Write([]byte(part))
 	}
 	return &ext.IdempotencyKey{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil

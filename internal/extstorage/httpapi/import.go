@@ -63,7 +63,7 @@ type importer struct {
 	at      []int
 	bytes   int
 	charged int64
-	long    bool // memory for a line beyond the reader's buffer was charged
+	long    bool // charged memory for a line beyond the reader's buffer
 	keys    map[ext.Position]bool
 }
 

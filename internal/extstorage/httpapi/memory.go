@@ -11,8 +11,8 @@ import (
 // Requests charge memory to a budget shared by all clients: web.ReadBody for the body, the code below for its
 // processing, data read, and the response until it was received.
 const (
-	// smallBytes is the size up to which only web.ReadBody charges: slots limit such bodies, and such responses take
-	// less memory than their connection.
+	// smallBytes: up to this size only web.ReadBody charges. Slots limit such bodies, and such responses take less
+	// memory than their connection.
 	smallBytes = 4 << 10
 
 	// workCopies is how many more copies of the values a write needs: the canonical form and, on PostgreSQL, an
@@ -25,16 +25,16 @@ const (
 	// exportBytes is the maximum memory of an export page with its buffer.
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
-	// importBytes is an import without its records; longLineBytes is added by a line exceeding the buffer.
+	// importBytes is an import without its records; a line exceeding the buffer adds longLineBytes.
 	importBytes   = 64 << 10
 	longLineBytes = 2 * maxLine
 )
 
-// LargestRequest returns the maximum memory per request: a full batch.
+// LargestRequest returns a request's maximum memory: a full batch.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
-// fits charges n bytes for data read, and n for the response. If unavailable it returns false: the caller drops the
-// data, calls await, and reads again.
+// fits charges n bytes for data read, and n for the response. If unavailable it returns false: drop the data, call
+// await, and read again.
 func (x *exchange) fits(n int) bool {
 	if n <= smallBytes || int64(n) <= x.charged {
 		return true

@@ -21,7 +21,7 @@ const (
 	write
 )
 
-// Rates limits requests per install and tenant, shared by Handler and Runner. A nil Rates is unlimited.
+// Rates limits requests per install and tenant, for Handler and Runner together. A nil Rates is unlimited.
 type Rates struct {
 	now   clock.Clock
 	rates atomic.Pointer[rates]

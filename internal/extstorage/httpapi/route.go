@@ -50,8 +50,8 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// preconditions lists the conditional headers that a write supports. Others are rejected: their clients rely on them.
-// Reads ignore unsupported headers, as HTTP specifies.
+// preconditions lists a write's conditional headers. Others are rejected: their clients rely on them. Reads ignore
+// unsupported headers, as HTTP specifies.
 type preconditions struct {
 	headers []string
 	instead string
@@ -129,7 +129,7 @@ type route struct {
 // Owns reports whether a raw path on the main listener is for this service.
 func Owns(path string) bool { return strings.HasPrefix(path, "/ext/") }
 
-// parseRoute parses the raw request path: a key may be "..", so the path must not be cleaned or decoded first.
+// parseRoute needs the raw path: a key may be "..", so the path must not be cleaned or decoded first.
 func parseRoute(path string) (rt route) {
 	s, err := web.Segments(path)
 	switch {
@@ -174,7 +174,7 @@ func inInstall(s []string) (rt route) {
 	return rt
 }
 
-// Routes returns all public routes.
+// Routes returns the public routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.

@@ -26,7 +26,7 @@ func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
 	return s
 }
 
-// Reload replaces the settings at runtime.
+// Reload replaces the settings.
 func (s *Service) Reload(c extstorage.Config) { s.config.Store(&c) }
 
 // Totals sums all installs, and counts tenants above SoftTenantBytes.
@@ -69,7 +69,7 @@ func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix st
 	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
 }
 
-// FirstInstalls merges the results from Store.FindInstalls's tables.
+// FirstInstalls merges results from Store.FindInstalls's tables.
 func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	slices.SortFunc(all, func(a, b extstorage.Owner) int {
 		return cmp.Or(cmp.Compare(a.Install, b.Install), cmp.Compare(a.Tenant, b.Tenant))
@@ -78,7 +78,7 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	return all[:min(limit, len(all))]
 }
 
-// AuditAll calls fn per install: first those with counters, then those lacking them. Each audit is a snapshot, so
+// AuditAll calls fn per install: first those with counters, then those without. Each audit is a snapshot, so
 // concurrent writes do not matter.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {

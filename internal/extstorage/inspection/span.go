@@ -19,7 +19,7 @@ type Span struct {
 	Last   extstorage.Owner // inclusive; zero: no limit
 }
 
-// Check rejects a span without Tenant or All: a missing tenant must not mean all.
+// Check requires Tenant or All: a missing tenant must not mean all.
 func (s Span) Check() error {
 	if (s.Tenant == "") != s.All {
 		return errcode.New(errcode.Denied, "span: set Tenant or All")
@@ -38,7 +38,7 @@ func (s Span) Check() error {
 	return nil
 }
 
-// Bounds returns the owner before the span and the last in it, or values beyond any owner.
+// Bounds returns the owner before the span and its last owner, or values beyond any owner.
 func (s Span) Bounds() (after, last extstorage.Owner) {
 	const end = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	first := extstorage.Owner{Tenant: cmp.Or(s.Tenant, ident.NilUUID), Install: ident.NilUUID}

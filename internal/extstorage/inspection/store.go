@@ -30,7 +30,7 @@ type Store interface {
 	// damaged data missed by ListUsage. It reads all record keys, so limit the span to a page of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
-	// Filled calls fn for installs at NoticePercent or more of least, and those with overrides: all near a quota,
+	// Filled calls fn for installs at NoticePercent or more of least, and installs with overrides: all near a quota,
 	// unless some quota is below least. A retry calls begin and starts over. It reads all counters, so call it every
 	// few minutes at most.
 	Filled(ctx context.Context, least extstorage.Quota, now extstorage.Moment, begin func(), fn func(Filling)) error

@@ -19,7 +19,7 @@ type Totals struct {
 	Bytes           int64
 	Keys            int64
 	Namespaces      int64
-	ExpiredPending  int64 // expired but not swept; ExpiredCounted means at least that
+	ExpiredPending  int64 // not swept; ExpiredCounted means at least that
 	TenantsOverSoft int64
 }
 

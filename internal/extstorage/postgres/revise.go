@@ -295,6 +295,6 @@ func (a *array) argument(arg any) {
 	case pgtype.Timestamptz:
 		a.text(v.Time.Format(time.RFC3339Nano))
 	default:
-		panic(fmt.Sprintf("no array of %T", arg)) // applying gained an argument of a new type
+		panic(fmt.Sprintf("no array of %T", arg)) // applying has an argument of a new type
 	}
 }

@@ -7,8 +7,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Writes. Citus delegates a function call to the tenant's node only if the SELECT contains nothing else, so calls are
-// never in FROM.
+// Citus delegates a function call to the tenant's node only if the SELECT contains nothing else, so calls are never
+// in FROM.
 var (
 	sqlApply    = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `SELECT ext_apply_v1(...)`}, applying.args)
 	sqlApplyAll = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `SELECT ext_apply_all_v1(...)`}, applyingAll.args)
@@ -174,7 +174,7 @@ func listing(order string) pgdb.Named[listPage] {
 		ORDER BY ` + order + ` LIMIT @limit`}, listPage.args)
 }
 
-// Reads of usage and changes. Joins start at the counters' row, so results come from a snapshot.
+// Joins start at the counters' row, so results come from a snapshot.
 var (
 	sqlChanges = pgdb.Statement{Name: "ext.changes", Key: 1, SQL: `
 		SELECT u.change_seq, c.seq, c.op, c.namespace, c.key, c.revision, c.at
@@ -231,7 +231,7 @@ var (
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
 		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
-	// Per-install subqueries, which each Citus shard can run alone.
+	// Each Citus shard can run per-install subqueries alone.
 	sqlFilled = pgdb.Statement{Name: "ext.filled", Wide: true, SQL: `
 		SELECT u.bytes_used, u.namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)::bigint, ` + installColumns + `
 		FROM ext_storage_usage u

@@ -26,7 +26,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's schema changes.
+// Migrations returns this backend's migrations.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
@@ -66,13 +66,12 @@ func New(db *pgdb.DB, o Options) *Store {
 // response is in transit.
 const writersOfOne = 4
 
-// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate the database
-// meanwhile.
+// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
-// Outbox returns the audit's outbox for a relay. It shares each Citus node's connections with requests.
+// Outbox returns the audit's outbox. It shares each Citus node's connections with requests.
 func (s *Store) Outbox() outbox.Box { return auditTable().Open(s.db) }
 
 func auditTable() *outboxpg.Outbox {

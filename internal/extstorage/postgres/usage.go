@@ -45,8 +45,7 @@ func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked 
 	return s.usages(ctx, sqlListInstalls, pageOfInstalls(span, revoked, limit))
 }
 
-// pageOfInstalls returns sqlListInstalls's arguments. A generic plan would expect few rows, and join and sort all
-// installs for each page.
+// A generic plan for sqlListInstalls would expect few rows, and join and sort all installs for each page.
 func pageOfInstalls(span inspection.Span, revoked bool, limit int) []any {
 	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }

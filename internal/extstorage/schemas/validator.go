@@ -18,13 +18,13 @@ type Validator struct {
 	sandbox *jsonschema.Sandbox
 }
 
-// NewValidator caches compiled schemas in that many bytes (NewCache), and tries new ones in a subprocess
+// NewValidator caches compiled schemas in that many bytes (NewCache), and tries new schemas in a subprocess
 // (NewSandbox).
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
 	return &Validator{jsonschema.NewCache(bytes), jsonschema.NewSandbox(command)}
 }
 
-// Cache returns statistics about compiled schemas.
+// Cache returns cache statistics.
 func (v *Validator) Cache() jsonschema.CacheStats { return v.cache.Stats() }
 
 // MemoryBytes returns the maximum memory for compiled schemas, including those being compiled.

@@ -21,12 +21,12 @@ type step struct {
 	now    ext.Moment
 	known  bool
 	closed bool
-	has    ext.Counters // current counters, written by finish
+	has    ext.Counters // current counters; finish writes them
 	first  ext.Seq
 	last   ext.Seq
 	keys   map[ext.Namespace]*space
 	head   *row
-	ns     ext.Namespace     // namespace whose active schema was read last
+	ns     ext.Namespace     // whose active schema was read last
 	ver    ext.SchemaVersion // ns's active schema; 0: none
 
 	countedAt ext.Moment // time of has
@@ -314,7 +314,7 @@ type effect struct {
 	old *ext.Header
 	seq ext.Seq
 
-	before *effect // preceding operation on the record; nil: the row was read
+	before *effect // the record's preceding operation; nil: the row was read
 	rowid  int64   // of old, or of the new record after perform
 }
 

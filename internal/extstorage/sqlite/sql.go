@@ -7,7 +7,7 @@ const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 const (
 	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
-	// Also reads what an existing install's first operation needs, at half the cost of three statements.
+	// Also reads the data of an existing install's first operation, at half the cost of three statements.
 	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
@@ -34,7 +34,7 @@ const (
 
 	sqlValue  = `SELECT value FROM ext_storage_records WHERE rowid = ?1`
 	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
-	// A write uses whichever fits what it read: an upsert costs as much as both.
+	// A write uses whichever fits the row it read: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// By rowid, which saves a search by key.
@@ -53,8 +53,8 @@ const (
 	sqlAddAnswer = `INSERT OR REPLACE INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES (?, ?, ?, ?, ?, ?)`
 )
 
-// Reads. The last two parameters select values and metadata. With a bare LIMIT ?, SQLite would plan the statement
-// again for each number.
+// The last two parameters select values and metadata. With a bare LIMIT ?, SQLite would plan the statement again for
+// each number.
 const (
 	live = `AND (ttl_expires_at IS NULL OR ttl_expires_at > ?3) `
 

@@ -23,7 +23,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's schema changes.
+// Migrations returns this backend's migrations.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
@@ -61,11 +61,10 @@ func newOutbox() *outboxsqlite.Outbox {
 	return outboxsqlite.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
-// Outbox returns the audit's outbox for a relay.
+// Outbox returns the audit's outbox.
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
-// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate the file
-// meanwhile.
+// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of extension storage needs %d migrations")
 }

@@ -8,7 +8,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Case times: the first operation, and the second an hour later.
+// The first operation, and the second an hour later.
 const (
 	CaseFirst  ext.Moment = 1_700_000_000_123
 	CaseSecond            = CaseFirst + 3_600_000
@@ -57,7 +57,7 @@ func caseWrite(value, metadata canonjson.Value, expires ext.Moment, g ext.Precon
 	return op
 }
 
-// one returns a put of 3 bytes.
+// one puts 3 bytes.
 func one(g ext.Precondition) ext.Op { return caseWrite(`1`, `{}`, 0, g) }
 
 func keeping(op ext.Op) ext.Op { op.Keep = true; return op }

@@ -165,7 +165,7 @@ func more(t *testing.T, u *user) {
 	equal(t, "more after the last", u.list(ext.Query{Namespace: "s", After: "c"}).More, false)
 }
 
-// afterGone: After need not be an existing key.
+// afterGone: After need not exist.
 func afterGone(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "ba", "c")
 	u.apply(del("s", "b"))

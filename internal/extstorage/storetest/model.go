@@ -15,7 +15,7 @@ type model struct {
 	rows map[ext.Position]ext.Record // including unswept expired records
 	last ext.Seq
 
-	countedAt ext.Moment // time of the stored counters
+	countedAt ext.Moment
 	feed      []ext.Change
 	answers   map[string]modelAnswer
 	active    map[ext.Namespace]ext.SchemaVersion
@@ -121,7 +121,7 @@ func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 	return a, nil
 }
 
-// clone copies the install; append-only slices are shared.
+// clone shares append-only slices.
 func (m *model) clone() *model {
 	c := *m
 	c.rows = maps.Clone(m.rows)
@@ -215,7 +215,6 @@ func (m *model) remove(now, due ext.Moment, limit int) int {
 	return len(all)
 }
 
-// Sweep implements Store.Sweep for this install.
 func (m *model) Sweep(now, due ext.Moment, limit int) int {
 	n := m.remove(now, due, limit)
 	n += m.sweepChanges(due, limit-n)

@@ -84,7 +84,7 @@ func quotaBytes(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaShrink: over a lowered quota, any change is allowed that does not increase the excess.
+// quotaShrink: over a lowered quota, a change may do anything but increase the excess.
 func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `12345`), put("x", "b", `1`), put("x", "c", `1`), put("y", "a", `1`), put("z", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -287,8 +287,8 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	fast.state()
 }
 
-// schemasByTwoClocks: a fast server's rejected write subtracts what expired by its clock; a server with the right
-// clock still counts it for a new namespace's schema.
+// schemasByTwoClocks: a fast server's rejected write subtracts records expired by its clock; a server with the right
+// clock still counts them for a new namespace's schema.
 func schemasByTwoClocks(t *testing.T, u *user) {
 	u.quota.Namespaces = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("t", "b", `1`))
@@ -306,8 +306,7 @@ func schemasByTwoClocks(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 }
 
-// schemaOfExpiredNamespace: a namespace that is counted, but whose key expired since, gets a schema only within the
-// quota.
+// schemaOfExpiredNamespace: a counted namespace whose key expired gets a schema only within the quota.
 func schemaOfExpiredNamespace(t *testing.T, u *user) {
 	u.quota.Namespaces = 1
 	u.apply(expiring("s", "a", `1`, u.now+1))

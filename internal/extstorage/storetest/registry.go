@@ -129,7 +129,7 @@ func schemaVersions(t *testing.T, u *user) {
 	equal(t, "schemas of an unused namespace", u.schemas("none"), []ext.Schema(nil))
 }
 
-// schemaDocuments: documents are returned to the byte, because they are canonical and cached by hash.
+// schemaDocuments: documents are returned to the byte: they are canonical and cached by hash.
 func schemaDocuments(t *testing.T, u *user) {
 	for _, text := range []string{
 		`true`, `false`, `{}`, `{"$id":"https://example.com/é","type":["object","null"],"maximum":1e300,"multipleOf":0.01,"minimum":9007199254740993}`,
@@ -206,7 +206,7 @@ func noSchema(t *testing.T, u *user) {
 }
 
 // schemaChanges: a put succeeds only with the version active at the write, not with a deprecated, draft or unknown
-// one.
+// version.
 func schemaChanges(t *testing.T, u *user) {
 	by := func(v ext.SchemaVersion) ext.Op {
 		op := put("s", "a", `1`)
@@ -319,8 +319,8 @@ func activateTogether(t *testing.T, u *user) {
 	}
 }
 
-// putsAgainstActivations: every successful put was validated by the version active at the time, as the final records
-// and the audit show.
+// putsAgainstActivations: the version active at the time validated every successful put, as the final records and the
+// audit show.
 func putsAgainstActivations(t *testing.T, u *user) {
 	const versions = 6
 	for range versions {

@@ -30,7 +30,7 @@ func reviseChecks() []check {
 
 var errNotNumber error = errcode.New(errcode.Invalid, "not a number")
 
-// add returns an increment of a number as the whole value; an absent record counts as 0.
+// add increments a number that is the whole value; an absent record counts as 0.
 func add(ns, key string, by canonjson.Number) ext.Op {
 	op := put(ns, key, "")
 	op.Keep = true

@@ -133,8 +133,8 @@ func spanTenant(_ *testing.T, u *user) {
 	s.want("after its last", span)
 }
 
-// spanWho: installs with records, past or present, are listed, counting expired records; installs that never wrote
-// are not.
+// spanWho: a span lists installs with records, past or present, counting expired records, and no install that never
+// wrote.
 func spanWho(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	writer, expired, empty, schemas := s.of(s.owner(1, 2)), s.of(s.owner(1, 3)), s.of(s.owner(2, 1)), s.of(s.owner(2, 2))

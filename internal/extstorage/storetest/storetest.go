@@ -1,5 +1,5 @@
 // Package storetest tests the contract of extstorage's Store, Registry and Installs, and of inspection.Store. Callers
-// may rely only on what it tests.
+// may rely only on the behavior it tests.
 //
 // A backend calls Run from its own test. Each test uses a fresh install in a shared database, in parallel with the
 // others, and sets the time in every operation.
@@ -18,8 +18,8 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Store may contain other installs, but only the suite may sweep it: a sweep affects all installs, and each test
-	// runs at its own time.
+	// Only the suite may sweep it: a sweep affects all installs, and each test runs at its own time. It may contain
+	// other installs.
 	Store     ext.Store
 	Inspector inspection.Store
 	Registry  ext.Registry
@@ -30,11 +30,11 @@ type Harness struct {
 	// Events returns the install's outbox events, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
 
-	// Damage damages data with SQL on tables that every backend has. Without it, Span/Uncounted is exempt.
+	// Damage runs SQL on tables that every backend has. Without it, Span/Uncounted is exempt.
 	Damage func(t testing.TB, sql string)
 
 	// Faulty opens a Harness on its own database, whose engine calls fault wherever it can fail and returns its
-	// error. If nil, the group Faults is skipped.
+	// error; nil skips the group Faults.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
 	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.
@@ -85,7 +85,7 @@ func equal[T any](t tb, what string, got, want T) {
 
 type check = suite.Case[*user]
 
-// groups returns the tests. Tests that sweep run serially, at times long before all others.
+// Tests that sweep run serially, at times long before all others.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

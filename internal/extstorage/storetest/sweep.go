@@ -30,7 +30,7 @@ func sweepChecks() []check {
 	}
 }
 
-// Times between this group's data and that of other groups. Expired records leave changes, swept later.
+// Times between this group's data and other groups'. Expired records leave changes, swept later.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day
@@ -150,7 +150,7 @@ func sweepOrder(t *testing.T, u *user) {
 	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 }
 
-// sweepOnlyDue: a sweep removes what was due at the given time, even if more expired since. The change carries the
+// sweepOnlyDue: a sweep removes the rows due at the given time, even if more expired since. The change carries the
 // sweep's time.
 func sweepOnlyDue(t *testing.T, u *user) {
 	u.clean()
