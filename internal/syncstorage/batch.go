@@ -9,16 +9,16 @@ import (
 // BatchLifetime is fixed at creation; appending does not extend it.
 const BatchLifetime = 2 * time.Hour
 
-// ErrNoBatch means that the batch is unknown, expired, committed, or someone else's. A common error reveals nothing.
+// ErrNoBatch means that the batch is unknown, expired, committed, or someone else's: a common error reveals nothing.
 var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
-// ErrBatchTooLarge means that counted totals, not declared totals, exceed the batch limits.
+// ErrBatchTooLarge means that counted (not declared) totals exceed the batch limits.
 var ErrBatchTooLarge error = errcode.New(errcode.TooLarge, "the batch is too large")
 
 // BatchID identifies an open batch: 32 hex digits.
 type BatchID string
 
-// ValidBatchID reports whether s looks like a BatchID. Check it before calling a backend.
+// ValidBatchID reports whether s looks like a BatchID. Backends rely on it.
 func ValidBatchID(s string) bool {
 	if len(s) != 32 {
 		return false
@@ -45,7 +45,7 @@ type BatchLimits struct {
 	Bytes   int64
 }
 
-// Check returns ErrBatchTooLarge if the totals exceed the limits.
+// Check may return ErrBatchTooLarge.
 func (l BatchLimits) Check(total Delta) error {
 	if total.Records > l.Records || total.Bytes > l.Bytes {
 		return ErrBatchTooLarge

@@ -18,10 +18,10 @@ const (
 // Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
-// Some returns an Optional that is set.
+// Some returns a set Optional.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
-// BSO is a stored record.
+// BSO is a stored record (Basic Storage Object).
 type BSO struct {
 	ID        string
 	SortIndex Optional[int64]
@@ -54,7 +54,7 @@ func ValidID(s string) bool {
 	return true
 }
 
-// Check returns why the update is out of range, for a POST's failed list.
+// Check returns an out-of-range update's reason for a POST's failed list.
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
@@ -71,14 +71,14 @@ func (u *Update) Check() error {
 type MergeMode bool
 
 const (
-	// Direct is a PUT or plain POST: if only the TTL is sent, the modified time stays.
+	// Direct is a PUT or plain POST: sending only the TTL keeps the modified time.
 	Direct MergeMode = false
 	// FromBatch is a batch commit: every record gets its stamp.
 	FromBatch MergeMode = true
 )
 
 // Merge returns the updated record and its change to the counters. old may be nil. An expired record counts as
-// absent, but stays in the counters until it is overwritten or swept.
+// absent, but stays in the counters until overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {
@@ -104,7 +104,7 @@ func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	return b, delta
 }
 
-// Stage merges two updates to the same ID in a batch: later fields win.
+// Stage merges updates to an ID in a batch: later fields win.
 func Stage(old *Update, u Update) Update {
 	if old == nil {
 		return u
@@ -121,7 +121,7 @@ func Stage(old *Update, u Update) Update {
 	return u
 }
 
-// Distinct merges updates with duplicate IDs, which the protocol forbids, using Stage.
+// Distinct merges duplicate IDs, which the protocol forbids, with Stage.
 func Distinct(us []Update) []Update {
 	at := make(map[string]int, len(us))
 	for i := range us {

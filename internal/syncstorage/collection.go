@@ -2,7 +2,7 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Collection IDs. Operators' scripts know the standard IDs; client-chosen names start at FirstCustomID.
+// Operators' scripts know the standard IDs; client-chosen names start at FirstCustomID.
 const (
 	// TombstoneID is not a collection. Its row in user_collections stores the user's last stamp, is the write lock,
 	// and counts names that the user added.
@@ -12,13 +12,13 @@ const (
 	MaxCollectionName = 32 // characters
 )
 
-// StandardCollection is created by every backend's first migration.
+// StandardCollection is a collection in every backend's first migration.
 type StandardCollection struct {
 	ID   int32
 	Name string
 }
 
-// StandardCollections returns the standard collections with their fixed IDs.
+// StandardCollections have fixed IDs.
 func StandardCollections() []StandardCollection {
 	return []StandardCollection{
 		{1, "clients"}, {2, "crypto"}, {3, "forms"}, {4, "history"},
@@ -28,7 +28,7 @@ func StandardCollections() []StandardCollection {
 	}
 }
 
-// ValidCollection reports whether s is 1 to 32 characters from [A-Za-z0-9._-].
+// ValidCollection accepts 1 to 32 characters from [A-Za-z0-9._-].
 func ValidCollection(s string) bool {
 	if s == "" || len(s) > MaxCollectionName {
 		return false
@@ -69,7 +69,7 @@ type Usage struct {
 	Quota       Optional[int64] // the user's own; 0: no limit
 }
 
-// Total is a user's usage by the counters, including expired records not yet swept.
+// Total is a user's usage by the counters, including expired records before the sweep.
 type Total struct {
 	Modified Timestamp // as in Collections; 0: never written, or all deleted
 	Records  int64
@@ -87,5 +87,5 @@ func (u Usage) Bytes() int64 {
 	return n
 }
 
-// ErrTooManyNames means that the user added too many new collection names.
+// ErrTooManyNames means that the user added too many collection names.
 var ErrTooManyNames error = errcode.New(errcode.Denied, "too many collection names")

@@ -72,10 +72,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is enabled.
+// IsEnabled returns Enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports every invalid setting.
+// Check reports invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := problems.Addf
@@ -148,7 +148,7 @@ func (l Limits) For(collection string) Limits {
 	return l
 }
 
-// Counts reports whether bytes are counted; enforcing a quota implies it.
+// Counts reports whether bytes are counted, as enforcing a quota requires.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
 // Quota returns the configured quota. A user's own quota replaces max_user_quota.

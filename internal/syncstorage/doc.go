@@ -8,8 +8,8 @@
 //
 //   - X-If-Modified-Since and X-If-Unmodified-Since are checked under the write lock;
 //   - the write transaction updates record and byte counters, so quotas are exact;
-//   - expired records are invisible even before they are swept;
-//   - every write's stamp is greater than the user's earlier stamps, even if the clock is set back.
+//   - expired records are invisible even before the sweep;
+//   - every stamp is greater than the user's earlier stamps, even if the clock is set back.
 //
-// This package holds the types, the rules and the Store interface; storetest defines the contract.
+// This package has the types, the rules and the Store interface; storetest defines the contract.
 package syncstorage

@@ -18,7 +18,7 @@ type ImportOptions struct {
 	// Preserve keeps times, so that browsers find the state they know. Otherwise browsers read all records again.
 	Preserve bool
 
-	// Merge allows existing records. With Preserve the later record wins, else the imported.
+	// Merge allows existing records. With Preserve the later record wins, otherwise the imported.
 	Merge bool
 }
 
@@ -30,9 +30,9 @@ type Imported struct {
 	Newer                int64 // skipped: later time here
 }
 
-// Errors of an import as a whole.
+// Errors that end an import.
 var (
-	// ErrNotEmpty means that the user already owns records.
+	// ErrNotEmpty means that the user already has records.
 	ErrNotEmpty error = errcode.New(errcode.Conflict, "the user has records here: delete them, or import with --merge")
 	// ErrImportRace means that another client wrote during the import.
 	ErrImportRace error = errcode.New(errcode.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")

@@ -14,11 +14,11 @@ type Page struct {
 	size    int
 }
 
-// GatherMax limits listings gathered in memory, in bytes. Larger listings are streamed from the engine.
+// GatherMax limits listings gathered in memory, in bytes. The engine streams larger listings.
 const GatherMax = 2 << 20
 
 const (
-	// recordSize is a record's memory without its payload: its slice element and ID.
+	// recordSize is a record's slice element and ID, without its payload.
 	recordSize = 160
 
 	// pieceSize is the buffer size for payloads. An allocation per payload, or a growing slice, would dominate a
@@ -87,7 +87,7 @@ func (g *Page) alloc(n int) []byte {
 // Fits reports whether another record stays within GatherMax.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
-// Size returns the records' memory in bytes.
+// Size is in bytes.
 func (g *Page) Size() int { return g.size }
 
 // Records returns the records in order.

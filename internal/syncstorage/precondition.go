@@ -20,7 +20,7 @@ func (p Precondition) Check(ts Timestamp) error {
 	return nil
 }
 
-// PreconditionError means that a precondition failed. The response must send Modified as X-Last-Modified.
+// PreconditionError means that a precondition failed. The response sends Modified as X-Last-Modified.
 type PreconditionError struct {
 	Modified    Timestamp
 	NotModified bool // 304 rather than 412

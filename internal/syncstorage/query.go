@@ -64,7 +64,7 @@ func (q *Query) Check() error {
 	return q.Offset.check(q)
 }
 
-// Listing is the result of a Query, from a snapshot. Range over Items at most once, and call Close.
+// Listing is a Query's result, from a snapshot. Range over Items at most once, and call Close.
 type Listing struct {
 	Modified Timestamp // 0: no such collection
 	Records  int
@@ -75,10 +75,10 @@ type Listing struct {
 	// until the next iteration. An error ends it.
 	Items iter.Seq2[*BSO, error]
 
-	// Gathered means that the records are in memory and hold no engine resources.
+	// The records are in memory and hold no engine resources.
 	Gathered bool
 
-	// Memory is the records' memory until Close, in bytes.
+	// The records' memory until Close, in bytes.
 	Memory int
 
 	release func()

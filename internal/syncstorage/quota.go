@@ -8,7 +8,7 @@ type Quota struct {
 	User       int64 // bytes in all the user's collections; 0: no limit
 	Enforce    bool  // false: excess is only reported
 
-	// Own means that User was set by Store.SetQuota.
+	// User was set by Store.SetQuota.
 	Own bool
 }
 
@@ -45,7 +45,7 @@ func (q Quota) Over(u Used) bool {
 	return q.Collection > 0 && u.Collection > q.Collection || q.User > 0 && u.User > q.User
 }
 
-// Exceeded reports whether a write exceeds a limit. Without adding bytes it never does, so users over the limit can
+// Exceeded reports whether a write exceeds a limit. Without adding bytes it never does: users over the limit can
 // still delete.
 func (q Quota) Exceeded(before, after Used) bool {
 	return q.Collection > 0 && after.Collection > q.Collection && after.Collection > before.Collection ||

@@ -12,17 +12,17 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options configures a Service. OverQuota may be nil.
+// Options configures a Service.
 type Options struct {
 	Store  Store
 	Config Config
 	Clock  clock.Clock
 
-	// Connections is the Store's connection pool size, and the maximum of listings being read, so that a user's
-	// requests do not fill the queue. Half as many may be held while clients receive them.
+	// Connections is the Store's connection pool size, and limits the listings being read, so that a user's requests
+	// do not fill the queue. Half as many may be held while clients receive them.
 	Connections int
 
-	// OverQuota is called after a write that exceeds a quota that is not enforced.
+	// OverQuota, which may be nil, is called after a write that exceeds a quota that is not enforced.
 	OverQuota func(o Owner, collection string, used Used)
 }
 
@@ -50,7 +50,7 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload replaces the settings at runtime.
+// Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
 // Limits returns a collection's limits, or the general limits for "".
@@ -62,7 +62,7 @@ func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 // Quota returns the quota of users without their own.
 func (s *Service) Quota() Quota { return s.conf.Load().Quota() }
 
-// Errors of a request as a whole.
+// Errors that reject the whole request.
 var (
 	// ErrBody means that the body contains no valid record.
 	ErrBody error = errcode.New(errcode.Invalid, "the body is not a valid BSO or list of BSOs")
@@ -72,20 +72,20 @@ var (
 	ErrBatchQuery error = errcode.New(errcode.Invalid, "commit requires batch in the query")
 )
 
-// Item is an element of a POST: an update, or why it is invalid.
+// Item is an element of a POST: an update, or the reason why it is invalid.
 type Item struct {
 	Update
 	Reason string // for the failed list; "" if valid
 }
 
-// BatchQuery is the batch part of a POST's query.
+// BatchQuery is a POST's batch parameters.
 type BatchQuery struct {
 	Batch  bool
 	ID     string
 	Commit bool
 }
 
-// Declared is the size of a request and its batch declared by the client.
+// Declared is the client's declaration of request and batch sizes.
 type Declared struct {
 	Records, Bytes, TotalRecords, TotalBytes Optional[int64]
 }
@@ -116,7 +116,7 @@ func (s *Service) done(o Owner, collection string, w Written, err error) (Writte
 	return w, err
 }
 
-// CheckDeclared returns ErrDeclared if declared sizes exceed the limits.
+// CheckDeclared may return ErrDeclared.
 func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
@@ -198,7 +198,7 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 	return p, err
 }
 
-// partition separates items that fail. A record that does not fit takes no space from later ones.
+// partition separates items that fail. A record that does not fit takes no space from later records.
 func (s *Service) partition(collection string, items []Item) (Posted, []Update, error) {
 	var (
 		p     Posted
@@ -285,8 +285,7 @@ func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) 
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
 
-// DeleteBSOs deletes the named records. An empty list is rejected, so that a client error cannot empty the
-// collection.
+// DeleteBSOs deletes the named records. It rejects an empty list: a client error must not empty the collection.
 func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []string) (Written, error) {
 	q := Query{IDs: ids}
 	if err := q.Check(); err != nil {

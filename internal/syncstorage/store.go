@@ -25,7 +25,7 @@ type Store interface {
 	// Usage counts live records and payload bytes by collection.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
 
-	// Get reads a record. It returns errcode.NotFound if absent or expired, whatever r.If, or a *PreconditionError.
+	// Get returns errcode.NotFound for an absent or expired record, whatever r.If, or a *PreconditionError.
 	Get(ctx context.Context, o Owner, r Request, id string) (BSO, error)
 
 	// List reads a page. A missing collection is empty with modified time 0. It returns *PreconditionError.
@@ -64,12 +64,11 @@ type Store interface {
 	// their stamps.
 	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
 
-	// Ping checks that the engine is reachable with the required schema version. It returns errcode.Unavailable with
-	// the reason.
+	// Ping checks the engine's reachability and schema version. errcode.Unavailable carries the reason.
 	Ping(ctx context.Context) error
 }
 
-// AdminStore holds operations for operators.
+// AdminStore has operations for operators.
 type AdminStore interface {
 	// Totals reads users' totals from the counters, in order, with a query by key.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
@@ -95,7 +94,7 @@ type Write struct {
 	Now        Timestamp
 	Quota      Quota
 
-	// MaxNames limits a user's new names in the shared table of collections.
+	// A user's new names in the shared table of collections.
 	MaxNames int
 }
 
@@ -104,9 +103,9 @@ type Written struct {
 	Modified Timestamp
 	Previous Timestamp
 
-	// Used is the live payload bytes after the write, with staged records after an append. Writes that store records
-	// compute it if Write.Quota has a limit. Where that decides nothing, it may include unswept expired records, and
-	// records to be replaced by staged records.
+	// Live payload bytes after the write, with staged records after an append. Writes that store records compute it
+	// if Write.Quota has a limit. Where that decides nothing, it may include unswept expired records, and records to
+	// be replaced by staged records.
 	Used Used
 
 	Quota Quota // for this user; set by writes that store records

@@ -18,8 +18,8 @@ type streams struct {
 	now   clock.Clock
 }
 
-// streamTime is the maximum time to receive a streamed listing: 100 MB at 170 KB/s. An old snapshot slows down the
-// whole database, which must keep newer row versions.
+// streamTime limits receiving a streamed listing: 100 MB at 170 KB/s. An old snapshot slows down the whole database,
+// which must keep newer row versions.
 const streamTime = 10 * time.Minute
 
 var (

@@ -34,8 +34,8 @@ type Restored struct {
 	Newer int // skipped: later stamp here
 }
 
-// MaxStampAhead is how far a restored stamp may be ahead of the clock, in milliseconds, because the user's next stamp
-// is later.
+// MaxStampAhead limits how far a restored stamp may be ahead of the clock, in milliseconds, because the user's next
+// stamp is later.
 const MaxStampAhead = 24 * 3600 * 1000
 
 // Check returns errcode.Invalid for impossible records.
@@ -77,7 +77,7 @@ func checkStamp(ts, now Timestamp) error {
 	return nil
 }
 
-// Keeps reports whether a stored record (or nil) survives restoring this record.
+// Keeps reports whether a stored record (or nil) survives restoring b.
 func (b *BSO) Keeps(stored *BSO, horizon Timestamp) bool {
 	return stored != nil && stored.Live(horizon) && stored.Modified > b.Modified
 }

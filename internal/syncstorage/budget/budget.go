@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Limits of Spanner and this server.
+// Limits from Spanner and this server.
 const (
 	Limit       = 80_000      // mutations per commit
 	LoadSize    = 100_000_000 // payload bytes per batch
@@ -22,7 +22,7 @@ const (
 	Records = 9_984
 )
 
-// Delete is the mutations for deleting a row or key range, including interleaved rows.
+// Delete is the cost of deleting a row or key range with interleaved rows.
 const Delete = 1
 
 // Table describes a table. Columns excludes the key.
@@ -81,7 +81,7 @@ func (s Schema) table(name string) Table {
 	return s[i]
 }
 
-// Write returns the mutations for writing these columns, without the key. It panics on an unknown table or column.
+// Write returns the mutations for these columns, without the key. It panics on an unknown table or column.
 func (s Schema) Write(table string, columns ...string) int {
 	t := s.table(table)
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Plan is the mutations per step of a commit.
+// Plan is a commit's mutations per step.
 type Plan struct {
 	Parent int
 	Record int
@@ -17,7 +17,7 @@ type Plan struct {
 	Quota  int
 }
 
-// Commit returns the plan of a batch commit; quota means that bytes are counted.
+// Commit plans a batch commit; quota means that bytes are counted.
 func (s Schema) Commit(quota bool) Plan {
 	steps := s.Steps(quota)
 	p := Plan{Parent: steps[0].Mutations, Record: steps[1].Mutations, Batch: steps[2].Mutations}
@@ -27,7 +27,7 @@ func (s Schema) Commit(quota bool) Plan {
 	return p
 }
 
-// Open returns the plan for opening a batch and staging records. No single request needs more.
+// Open plans a request that opens a batch and stages records. No single request needs more.
 func (s Schema) Open() Plan {
 	return Plan{
 		Parent: s.Write("user_collections", "modified"),
@@ -36,7 +36,7 @@ func (s Schema) Open() Plan {
 	}
 }
 
-// Mutations returns the total for a number of records, or math.MaxInt on overflow.
+// Mutations returns the total for a number of records; math.MaxInt on overflow.
 func (p Plan) Mutations(records int) int {
 	once := p.Parent + p.Batch + p.Quota
 	if records > (math.MaxInt-once)/p.Record {
@@ -74,7 +74,7 @@ type Load struct {
 	User    int64
 }
 
-// Fixed column sizes: 8 bytes per number, 12 per timestamp, plus 8 per column of a row, including the key.
+// Column sizes: 8 bytes per number, 12 per timestamp, plus 8 per column of a row, including the key.
 const (
 	numberBytes = 8
 	stampBytes  = 12
@@ -86,7 +86,7 @@ const (
 	recordBytes = numberBytes + numberBytes + 2*stampBytes + 8*cellBytes
 )
 
-// Bytes returns the commit's size, counting complete rows.
+// Bytes returns the commit's size with complete rows.
 func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }

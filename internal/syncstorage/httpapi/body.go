@@ -5,8 +5,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// body reads the whole body, because truncated lines would be valid, and then acquires a slot and memory for
-// processing.
+// body reads the whole body, because truncated lines would be valid, then acquires a slot and memory for processing.
 func (h *Handler) body(x *exchange) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
 	if err != nil {
@@ -21,7 +20,7 @@ func (h *Handler) body(x *exchange) ([]byte, error) {
 }
 
 const (
-	// smallBody is the size up to which processing is free; slots limit it.
+	// Up to smallBody, processing is free; slots limit it.
 	smallBody = 4 << 10
 
 	// workCopies is how many more copies of the payloads a write needs: on PostgreSQL an argument and a message
@@ -29,7 +28,7 @@ const (
 	workCopies = 2
 )
 
-// LargestRequest returns the maximum memory per request: the largest POST or gathered listing.
+// LargestRequest returns a request's maximum memory: the largest POST or gathered listing.
 func LargestRequest(l ss.Limits) int64 {
 	body := l.MaxRequestBytes
 	for name := range l.Collections {

@@ -14,7 +14,7 @@ type decoder struct {
 	body []byte
 	json jx.Decoder
 
-	// payloads are unescaped to the start of the body: they are never longer than the parsed text.
+	// Unescaped to the start of the body: payloads are never longer than the parsed text.
 	payloads []byte
 
 	most   int64
@@ -85,8 +85,7 @@ const (
 	// IDs, and the response.
 	itemBytes = 896
 
-	// listedPerWritten is how many records a POST may list per record it may write. Clients can handle the surplus
-	// failing.
+	// A POST may list more records than it may write: clients can handle the surplus failing.
 	listedPerWritten = 100
 )
 
@@ -102,7 +101,7 @@ func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	return append(items, it), nil
 }
 
-// ids must be unique per request: the failed list cannot distinguish duplicates.
+// The failed list cannot distinguish duplicate ids.
 type ids map[string]struct{}
 
 func (s ids) add(id string) bool {

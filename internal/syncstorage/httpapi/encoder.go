@@ -9,7 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// encoder encodes records into a fixed buffer charged to the request, sent whenever full.
+// encoder encodes records into a fixed buffer charged to the request, and sends it when full.
 type encoder struct {
 	w    http.ResponseWriter
 	b    []byte
@@ -24,7 +24,7 @@ const (
 	escaped = 6
 )
 
-// bufferFor assumes that up to an eighth of n bytes need escaping.
+// Up to an eighth of n bytes may need escaping.
 func bufferFor(n int) int { return n + n/8 + 4*pieceBytes }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}

@@ -33,11 +33,11 @@ type exchange struct {
 	route route
 	query url.Values
 	owner ss.Owner
-	purge bool // the tokenserver deletes a user: revocation does not apply
+	purge bool // the tokenserver deletes a user, revoked or not
 	ask   ss.Request
 }
 
-// Serve implements web.Handler. If a listing fails halfway, the caller must close the connection.
+// Serve implements web.Handler. If a listing fails halfway, close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient

@@ -68,8 +68,8 @@ type route struct {
 	id         string
 }
 
-// inside returns the raw path after /1.5, or after /storage/1.5 as in the old all-in-one server, so that its users
-// need not change a setting.
+// inside returns the raw path after /1.5, or after the old all-in-one server's /storage/1.5, so that its users need
+// not change a setting.
 func inside(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
 	return rest, ok && strings.HasPrefix(rest, "/")
@@ -81,7 +81,7 @@ func Owns(path string) bool {
 	return ok
 }
 
-// parseRoute parses the raw request path, not cleaned or decoded: IDs may contain escaped slashes and "..".
+// parseRoute needs the raw path, not cleaned or decoded: IDs may contain escaped slashes and "..".
 func parseRoute(path string) (rt route) {
 	rest, ok := inside(path)
 	segments, err := web.Segments(rest)
@@ -126,7 +126,7 @@ func info(name string) resource {
 	return nothing
 }
 
-// Routes returns all routes.
+// Routes returns the routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route for metrics and logs, without client-chosen parts.

@@ -13,8 +13,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the payload bytes from which a page is counted first and then streamed, rather than gathered in
-// memory.
+// From streamFrom payload bytes, a page is counted first and then streamed, not gathered in memory.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.

@@ -12,8 +12,8 @@ var (
 		SELECT sync_name_v1(p_user => $1::bigint, p_name => $2::text, p_max => $3::bigint)`}
 )
 
-// Writes. Citus delegates a function call to the user's node only if the SELECT contains nothing else, so calls are
-// never in FROM.
+// Citus delegates a function call to the user's node only if the SELECT contains nothing else, so calls are never in
+// FROM.
 var (
 	sqlPut              = pgdb.NewCall(pgdb.Statement{Name: "sync.put", Key: 1, SQL: `SELECT sync_put_v1(...)`}, put.write)
 	sqlPost             = pgdb.NewCall(pgdb.Statement{Name: "sync.post", Key: 1, SQL: `SELECT sync_post_v1(...)`}, post.write)
@@ -59,8 +59,7 @@ var (
 		SELECT sync_sweep_v1(p_user => $1::bigint, p_now => $2::timestamp, p_limit => $3::bigint)`}
 )
 
-// Reads. A collection whose stamp is the epoch does not exist yet. The greatest() in each statement is
-// syncstorage.Horizon.
+// A collection whose stamp is the epoch does not exist yet. The greatest() in each statement is syncstorage.Horizon.
 var (
 	sqlCollections = pgdb.Statement{Name: "sync.collections", Key: 1, SQL: `
 		SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id

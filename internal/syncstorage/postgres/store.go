@@ -20,7 +20,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's schema changes.
+// Migrations returns this backend's migrations.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -40,13 +40,12 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("user_collections"), set: sync.OnceValues(Migrations)}
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate the
-// database meanwhile.
+// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// unknown is the ID of an unknown collection name, used by no row.
+// unknown is an unknown collection's ID, which no row has.
 const unknown int32 = -1
 
 func (s *Store) lookup(ctx context.Context, name string) (int32, error) {

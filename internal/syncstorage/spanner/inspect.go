@@ -8,12 +8,12 @@ import (
 	"holdfast/internal/db/spannerdb"
 )
 
-// Inspection lists how an older release of Mozilla's server created tables differently from Migrations.
+// Inspection lists how tables from an older release of Mozilla's server differ from Migrations.
 type Inspection struct {
-	// Indexes are secondary indexes on user tables. Package budget does not count their mutations, so Spanner may
-	// reject a large commit.
+	// Secondary indexes on user tables. Package budget does not count their mutations, so Spanner may reject a large
+	// commit.
 	Indexes []string
-	// Unswept are tables without a row deletion policy, whose expired rows stay.
+	// Tables without a row deletion policy, whose expired rows stay.
 	Unswept []string
 }
 

@@ -84,7 +84,7 @@ var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 		AND o.expiry > @stamp
 	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
 
-// A batch commit, in order: the collection's row, the staged records, the request's, the batch, the counters. Unsent
+// A batch commit in order: the collection's row, the staged records, the request's, the batch, the counters. Unsent
 // fields are kept from a live record. A record that never expires stays so (see forever).
 var (
 	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
@@ -123,8 +123,7 @@ func committedExpiry(ttl string) string {
 			END`
 }
 
-// Reads. A collection whose stamp is the epoch does not exist yet. The GREATEST in each statement is
-// syncstorage.Horizon.
+// A collection whose stamp is the epoch does not exist yet. The GREATEST in each statement is syncstorage.Horizon.
 var (
 	sqlCollections = spannerdb.Statement{Name: "sync.collections", SQL: `
 		SELECT collection_id, modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND modified > @epoch`}

@@ -1,9 +1,9 @@
 // Package spanner stores Firefox Sync data in Cloud Spanner.
 //
-// (Owner.FxAUID, Owner.FxAKID) is the first part of every key, so a user's data is stored together, and deleting a
-// row deletes the rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a query
-// reads everything needed, package syncstorage's rules decide, and the commit carries the changes. A batch commit
-// moves the staged records inside the database, with statements in a single message.
+// (Owner.FxAUID, Owner.FxAKID) begins every key, so a user's data is stored together, and deleting a row deletes the
+// rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a query reads everything
+// needed, package syncstorage's rules decide, and the commit carries the changes. A batch commit moves the staged
+// records inside the database, with statements in a single message.
 //
 // Spanner's own locks serialize a user's writes: each reads all the user's rows in user_collections and changes one.
 //
@@ -30,7 +30,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's schema changes.
+// Migrations returns this backend's migrations.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -61,16 +61,15 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate the
-// database meanwhile.
+// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// Sweep implements syncstorage.Store. It does nothing: row deletion policies remove expired rows.
+// Sweep implements syncstorage.Store. Row deletion policies remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
-// checkOwner rejects an owner without an account and key ID. With empty keys, users would share data.
+// checkOwner rejects an owner without an account and key ID: users would share data.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
 		return errcode.New(errcode.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
@@ -84,7 +83,7 @@ func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	return p
 }
 
-// unknown is the ID of an unknown collection name, used by no row.
+// unknown is an unknown collection's ID, which no row has.
 const unknown int64 = -1
 
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {

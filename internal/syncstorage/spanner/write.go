@@ -355,7 +355,7 @@ func (st *step) correct(id int64) {
 	}
 }
 
-// rest exceeds what any write predicts after a recount, including one correction.
+// rest exceeds any write's predictions after a recount, including one correction.
 func (st *step) rest() int {
 	return 3 * st.s.schema.Write("user_collections", "modified", "count", "total_bytes")
 }

@@ -189,7 +189,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// drain writes staged records one at a time, because a batch may exceed memory.
+// drain writes staged records one at a time: a batch may exceed memory.
 func (st *step) drain(b ss.BatchID) error {
 	var payload []byte
 	return sqlitedb.ForEach(st.c, sqlStaged, func(s *sqlite.Stmt) error {

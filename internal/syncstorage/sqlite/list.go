@@ -13,8 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the payload bytes from which a page is counted first and then streamed. Gathering smaller pages takes
-// one statement instead of three.
+// From streamFrom payload bytes, a page is counted first and then streamed. Gathering smaller pages takes one
+// statement instead of three.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -156,7 +156,7 @@ func (p *page) most() int {
 	return p.limit
 }
 
-// gather reads the page into memory, plus a row to detect a next page, or returns whole = false if too large.
+// gather reads the page into memory, plus a row to detect a next page. It returns false if the page is too large.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {

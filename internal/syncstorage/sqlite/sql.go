@@ -37,7 +37,7 @@ const (
 		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
 	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id DESC`
-	// A write uses whichever fits what it read: an upsert costs as much as both. Updating by rowid saves a search.
+	// A write uses whichever fits the row it read: an upsert costs as much as both. Updating by rowid saves a search.
 	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlUpdateBSO        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
 	sqlUpdateHeader     = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ? WHERE rowid = ?`

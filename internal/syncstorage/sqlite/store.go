@@ -17,7 +17,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns this backend's schema changes.
+// Migrations returns this backend's migrations.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -35,8 +35,7 @@ var _ syncstorage.Store = (*Store)(nil)
 // New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate the file
-// meanwhile.
+// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations")
 }

@@ -163,8 +163,7 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota checks the changes. Summing unswept expired records is expensive, so it does so only if the result depends on
-// them.
+// Summing unswept expired records is expensive, so quota does so only if the result depends on them.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {

@@ -2,7 +2,7 @@ package storetest
 
 import ss "holdfast/internal/syncstorage"
 
-// Case times: the first write, and the second a minute later.
+// The first write, and the second a minute later.
 const (
 	CaseFirst  ss.Timestamp = 1_700_000_000_120
 	CaseSecond ss.Timestamp = CaseFirst + 60_000
@@ -134,7 +134,7 @@ func PreconditionCases() []PreconditionCase {
 	}
 }
 
-// QuotaCase is a row in the table that defines Quota.Exceeded. All numbers are bytes.
+// QuotaCase is a row in the table that defines Quota.Exceeded, in bytes.
 type QuotaCase struct {
 	Name             string
 	Collection, User int64

@@ -25,8 +25,7 @@ func listingChecks() []check {
 	}
 }
 
-// library fills a collection with all kinds of records: equal stamps or sort indexes, no sort index, expired. The
-// returned model holds the same.
+// library fills a collection and the model with equal stamps or sort indexes, no sort index, and expired records.
 func library(u *user) *model {
 	u.t.Helper()
 	m := newModel()

@@ -25,8 +25,7 @@ type machine struct {
 	*user
 	model *model
 
-	// quota limits the operations. Records then do not expire: between expiry and sweep the contract allows a range
-	// of results, checked elsewhere.
+	// Records then do not expire: between expiry and sweep the contract allows a range of results, checked elsewhere.
 	quota bool
 
 	limits ss.BatchLimits
@@ -37,7 +36,7 @@ func randomSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		m := newMachine(rt, u.other())
-		// The next run must not sweep this one's records.
+		// The next run must not sweep this run's records.
 		rt.Cleanup(func() {
 			if err := m.store.DeleteAll(context.Background(), m.owner, ss.Precondition{}); err != nil {
 				rt.Errorf("DeleteAll: %v", err)
@@ -292,7 +291,7 @@ func (m *machine) stepSweep(rt *rapid.T) {
 	limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 	swept := m.sweep(limit)
 	if swept == limit {
-		// Which records a limited sweep removes is undefined, so compare after removing all that is due.
+		// Which records a limited sweep removes is undefined: compare after removing everything due.
 		swept += m.drain()
 	}
 	staged := 0

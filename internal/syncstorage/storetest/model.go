@@ -70,7 +70,6 @@ func (m *model) Usage(now ss.Timestamp) ss.Usage {
 	return us
 }
 
-// Get implements Store.Get.
 func (m *model) Get(r ss.Request, id string) (ss.BSO, error) {
 	c := m.collection(r.Collection)
 	b, ok := c.live(id, ss.Horizon(r.Now, c.modified))

@@ -7,7 +7,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Total returns the user's entry in Store.Totals.
 func (m *model) Total() ss.Total {
 	t := ss.Total{Modified: m.last, Counted: true, Quota: m.quota}
 	for _, c := range m.collections {
@@ -33,7 +32,6 @@ func (m *model) Export(now ss.Timestamp) (all []ss.Exported) {
 	return all
 }
 
-// Restore implements Store.Restore.
 func (m *model) Restore(w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	if err := w.If.Check(m.last); err != nil {
 		return restored, err

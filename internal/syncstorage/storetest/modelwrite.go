@@ -35,7 +35,6 @@ func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	return ss.Written{Modified: c.modified, Previous: old.modified, Used: used, Quota: quota}, nil
 }
 
-// Put implements Store.Put.
 func (m *model) Put(w ss.Write, u ss.Update) (ss.Written, error) {
 	stamp := ss.NextStamp(w.Now, m.last)
 	var modified ss.Timestamp
@@ -48,7 +47,6 @@ func (m *model) Put(w ss.Write, u ss.Update) (ss.Written, error) {
 	return m.replace(w, m.merged(w.Collection, map[string]ss.Update{u.ID: u}, stamp, ss.Direct))
 }
 
-// Post implements Store.Post.
 func (m *model) Post(w ss.Write, us []ss.Update) (ss.Written, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return ss.Written{}, err
@@ -88,7 +86,7 @@ func (m *model) batch(w ss.Write, p ss.BatchPart) (*modelBatch, error) {
 	return after, p.Limits.Check(totals(after.records))
 }
 
-// Append implements Store.Append, checking the quota as if the batch were committed now.
+// The quota is checked as if the batch were committed now.
 func (m *model) Append(w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if p.Opens {
 		m.batches[p.ID] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
@@ -113,7 +111,6 @@ func (m *model) Append(w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	return ss.Written{}, err
 }
 
-// Commit implements Store.Commit.
 func (m *model) Commit(w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	b, err := m.batch(w, p)
 	if err != nil {
@@ -126,7 +123,6 @@ func (m *model) Commit(w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	return written, err
 }
 
-// DeleteBSO implements Store.DeleteBSO.
 func (m *model) DeleteBSO(w ss.Write, id string) (ss.Written, error) {
 	b, ok := m.collection(w.Collection).live(id, ss.NextStamp(w.Now, m.last))
 	if !ok {
@@ -138,7 +134,6 @@ func (m *model) DeleteBSO(w ss.Write, id string) (ss.Written, error) {
 	return m.without(w, []string{id})
 }
 
-// DeleteBSOs implements Store.DeleteBSOs.
 func (m *model) DeleteBSOs(w ss.Write, ids []string) (ss.Written, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return ss.Written{}, err
@@ -157,7 +152,6 @@ func (m *model) without(w ss.Write, ids []string) (ss.Written, error) {
 	return m.replace(w, c)
 }
 
-// DeleteCollection implements Store.DeleteCollection.
 func (m *model) DeleteCollection(w ss.Write) (ss.Written, error) {
 	c := m.collection(w.Collection)
 	if err := w.If.Check(c.modified); err != nil {
@@ -171,7 +165,6 @@ func (m *model) DeleteCollection(w ss.Write) (ss.Written, error) {
 	return ss.Written{Modified: m.last, Previous: c.modified}, nil
 }
 
-// DeleteAll implements Store.DeleteAll.
 func (m *model) DeleteAll(p ss.Precondition) error {
 	if err := p.Check(m.last); err != nil {
 		return err
@@ -182,7 +175,7 @@ func (m *model) DeleteAll(p ss.Precondition) error {
 	return nil
 }
 
-// Sweep implements Store.Sweep without a limit, and returns records and batches.
+// Sweep is unlimited.
 func (m *model) Sweep(now ss.Timestamp) (records, batches int) {
 	for _, c := range m.collections {
 		n := len(c.records)

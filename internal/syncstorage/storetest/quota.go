@@ -247,7 +247,7 @@ func quotaExpired(t *testing.T, u *user) {
 	must(t, "Post over the expired", err)
 	u.wantUsage("Post", "bookmarks", 2, 50)
 
-	// A record replacing an expired one of the same size is new.
+	// A record replacing an expired record of the same size is new.
 	v := u.other()
 	v.post("tabs", expiring("a", xs(60), 10), bso("b", xs(90)))
 	v.wait(11e9)

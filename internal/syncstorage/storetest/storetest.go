@@ -1,4 +1,4 @@
-// Package storetest tests the contract of a syncstorage.Store. Callers may rely only on what it tests.
+// Package storetest tests the contract of a syncstorage.Store. Callers may rely only on the behavior it tests.
 //
 // A backend calls Run from its own test. Each test uses a fresh owner in a shared database, in parallel with the
 // others, and sets the time in every operation.
@@ -16,12 +16,12 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Store may contain other users, but only the suite may sweep it: a sweep affects all users, and each test runs
-	// at its own time.
+	// Only the suite may sweep it: a sweep affects all users, and each test runs at its own time. It may contain
+	// other users.
 	Store ss.Store
 
 	// Faulty opens another store, in any database, that calls fault wherever the engine can fail and returns its
-	// error. If nil, the group Faults is skipped.
+	// error; nil skips the group Faults.
 	Faulty func(t testing.TB, fault func(point string) error) ss.Store
 
 	// Reap is set if the engine removes expired rows instead of Sweep. It does so immediately, and returns the number
@@ -31,7 +31,7 @@ type Harness struct {
 	// Apart gives every test its own database, for engines slowed down by other tests' data.
 	Apart bool
 
-	// BatchRecords is the engine's maximum per batch; 0: no limit.
+	// The engine's maximum per batch; 0: no limit.
 	BatchRecords int
 
 	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.
@@ -73,7 +73,7 @@ func equal[T any](t tb, what string, got, want T) {
 
 type check = suite.Case[*user]
 
-// groups returns the tests. Tests that sweep run serially, at times long before all others.
+// Tests that sweep run serially, at times long before all others.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

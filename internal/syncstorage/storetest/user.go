@@ -33,7 +33,7 @@ func newUser(t tb, h Harness) *user {
 	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: t0}
 }
 
-// newOwner returns a new owner. All fields are unique: a backend may key on any.
+// All fields are unique: a backend may key on any.
 func newOwner() ss.Owner {
 	return ss.Owner{
 		UID:    1 + rand.Int64N(1<<53),
