@@ -10,7 +10,7 @@ const maxEmail = 255
 
 const accountIDLength = 32
 
-// Account is an account, from a verified token or the operator.
+// Account comes from a verified token or the operator.
 type Account struct {
 	FxAUID string
 	Domain string
@@ -30,8 +30,8 @@ func (a Account) Check() error {
 	return nil
 }
 
-// PrefixRange returns the range from first to before end of emails by account ID prefix. A digit follows a shorter
-// prefix, so it holds in every collation.
+// PrefixRange returns the emails from first to before end for an account ID prefix. A digit follows a shorter prefix,
+// so it holds in every collation.
 func PrefixRange(prefix string) (first, end string, err error) {
 	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
 		return "", "", errcode.Newf(errcode.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)
@@ -39,7 +39,7 @@ func PrefixRange(prefix string) (first, end string, err error) {
 	return prefix, prefix + "g", nil
 }
 
-// IsAccountID reports whether s is 16 bytes in lower-case hex.
+// IsAccountID accepts 16 bytes in lower-case hex.
 func IsAccountID(s string) bool {
 	return len(s) == accountIDLength && strings.Trim(s, "0123456789abcdef") == ""
 }

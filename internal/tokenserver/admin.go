@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The methods in this file are for operators. Arguments, results and errors are as in Store.
+// Methods for operators. Arguments, results and errors are as in Store.
 
 // Ping is Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }

@@ -22,7 +22,7 @@ const tokenMargin = 10 * time.Minute
 // TokenLife returns how long a storage user may write after its last token was issued.
 func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
-// deadlines keeps rows while their tokens may write data, which is found by the row.
+// deadlines keeps rows while their tokens may write data, which the row identifies.
 func (s *Service) deadlines(now time.Time) Deadlines {
 	life := s.Config().TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
@@ -129,7 +129,7 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 }
 
 // DeleteAccount deletes the data of an account's storage users at once, even after an interruption, and returns how
-// many. The account may come back as new. Rows stay until tokens expire, for Cleanup to delete data written
+// many. The account may come back as new. Rows stay until tokens expire, so that Cleanup deletes data written
 // meanwhile.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config holds the settings, named like the reference server's, with production defaults.
+// Config settings are named like the reference server's, with production defaults.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve sign-ins at /1.0/sync/1.5."`
 
@@ -75,10 +75,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is enabled.
+// IsEnabled returns Enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports every invalid setting.
+// Check reports invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := c.Database.Check()
 	must := func(ok bool, key, what string) {

@@ -41,8 +41,7 @@ type Plan struct {
 	// User is the current row after the sign-in, without UID if Insert, and node if Allocate.
 	User     User
 	Allocate bool
-	// Replace means that other unreplaced rows become replaced at User.CreatedAt. Without Insert that repairs other
-	// processes' rows.
+	// Other unreplaced rows become replaced at User.CreatedAt. Without Insert that repairs other processes' rows.
 	Replace bool
 }
 
@@ -140,7 +139,7 @@ const (
 	stateNoKeys       = "new value with no keys_changed_at change"
 )
 
-// checkSignIn checks rules in the protocol's order: clients and their tests depend on which fails first.
+// checkSignIn follows the protocol's order: clients and their tests depend on which rule fails first.
 func checkSignIn(current *User, past bool, s SignIn) error {
 	generation := Mark{current.Generation, true}
 	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
@@ -195,7 +194,7 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	return p
 }
 
-// nextGeneration returns the generation after the sign-in. Newer keys advance it even if the token has none.
+// Newer keys advance the generation even if the token has none.
 func nextGeneration(current *User, s SignIn) int64 {
 	keys := s.Keys.ChangedAt.Value
 	switch {

@@ -10,7 +10,7 @@ import (
 // Scope is required in access tokens.
 const Scope = "https://identity.mozilla.com/apps/oldsync"
 
-// Identity holds a verified access token's claims.
+// Identity is a verified access token's claims.
 type Identity struct {
 	FxAUID     string
 	Generation Mark
@@ -40,7 +40,7 @@ type Event struct {
 	At     int64 // PasswordChanged only: ms since 1970
 }
 
-// EventKind is a kind of event.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 // Event kinds.

@@ -49,7 +49,7 @@ func (k KeyID) String() string {
 	return fmt.Sprintf("%013d-%s", k.ChangedAt.Value, keyEncoding.EncodeToString(raw))
 }
 
-// ValidClientState reports whether s is 1 to 32 characters from [a-zA-Z0-9._-].
+// ValidClientState accepts 1 to 32 characters from [a-zA-Z0-9._-].
 func ValidClientState(s string) bool {
 	if s == "" || len(s) > maxClientState {
 		return false

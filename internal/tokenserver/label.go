@@ -65,7 +65,7 @@ func (l *Label) IsValid() bool {
 	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }
 
-// isLabelText rejects invisible and direction-changing characters: labels must not look alike.
+// Labels must not look alike: isLabelText rejects invisible and direction-changing characters.
 func isLabelText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= MaxLabel && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

@@ -7,7 +7,7 @@ type Mark struct {
 	Known bool
 }
 
-// At returns a mark, unknown for v <= 0, because clients send 0 for unknown.
+// At returns a mark, unknown for v <= 0: clients send 0 for unknown.
 func At(v int64) Mark {
 	if v <= 0 {
 		return Mark{}

@@ -21,11 +21,11 @@ const maxNodeURL = 64
 type Node struct {
 	ID        int64
 	URL       string
-	Available int64 // accounts to add before capacity is released again
+	Available int64
 	Load      int64
 	Capacity  int64
-	Downed    bool // gets no new accounts and is not cleaned up
-	Backoff   bool // gets no new accounts for now
+	Downed    bool // not for new accounts and cleanup
+	Backoff   bool // not for new accounts for now
 }
 
 // ErrNoNode means that every node is full, down or in backoff.

@@ -10,9 +10,9 @@ type Reason uint8
 const (
 	BadCredentials   Reason = iota // invalid access token, or malformed key ID
 	BadKeyID                       // missing key ID, or not text
-	BadClientState                 // keys that do not follow the known ones
+	BadClientState                 // keys that do not follow the known keys
 	BadGeneration                  // token from before the account's last change
-	BadKeysChangedAt               // key time that does not follow the known ones
+	BadKeysChangedAt               // key time that does not follow the known keys'
 	NotAdmitted
 )
 
@@ -44,7 +44,7 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// Is reports whether target is a Refusal with the same reason.
+// Is matches a Refusal with the same reason.
 func (r *Refusal) Is(target error) bool {
 	other, ok := target.(*Refusal)
 	return ok && other.Reason == r.Reason

@@ -12,7 +12,7 @@ type storageUser struct {
 	uid    int64
 }
 
-// RevokeAccount adds all an account's storage users.
+// RevokeAccount adds an account's storage users.
 func (r *Revoked) RevokeAccount(fxaUID string) {
 	if r.accounts == nil {
 		r.accounts = map[string]struct{}{}

@@ -43,7 +43,7 @@ type Options struct {
 	// PublicURL has no trailing slash; "" means each request's own.
 	PublicURL string
 
-	// Local deletes data on this server, if it stores any; Remote on other nodes.
+	// Local, if set, deletes data on this server; Remote on other nodes.
 	Local, Remote Purger
 
 	// Inherit gives a new storage user an earlier user's quota; from is newest first. nil: no quotas.
@@ -86,7 +86,7 @@ func NewService(o Options) (*Service, error) {
 // Config returns the settings.
 func (s *Service) Config() *Config { return s.conf.Load() }
 
-// Reload replaces the settings at runtime.
+// Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
 // EnsureNode adds init_node_url as a node unless it exists, or by default this server, once in the tables' lifetime.

@@ -31,11 +31,10 @@ type Users interface {
 	// nothing but the record of a NotAdmitted account unless denied.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
-	// AccountState returns an account's state with its newest MaxUsers rows. Unknown accounts are Unlisted without
-	// rows.
+	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted without rows.
 	AccountState(ctx context.Context, a Account) (AccountState, error)
 
-	// ListUsers returns at most limit rows after a UID, without replaced ones unless replaced is set.
+	// ListUsers returns at most limit rows after a UID, without replaced rows unless replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
 	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after an email.
@@ -47,7 +46,7 @@ type Users interface {
 	// the rows are cleaned up.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
-	// Delete sets the generation Deleted on an account's rows, replaces unreplaced ones, deletes the label, and
+	// Delete sets the generation Deleted on an account's rows, replaces unreplaced rows, deletes the label, and
 	// returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
@@ -83,14 +82,14 @@ type Deadlines struct {
 type DueUser struct {
 	User
 
-	// KeysLive means that the account's unreplaced row has the same key ID: in a storage keyed by account and key ID,
-	// as on Spanner, the data is in use.
+	// The account's unreplaced row has the same key ID: in a storage keyed by account and key ID, as on Spanner, the
+	// data is in use.
 	KeysLive bool
 }
 
 // Nodes is the table nodes.
 type Nodes interface {
-	// ListNodes returns all nodes, ordered by ID.
+	// ListNodes orders nodes by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
 	// AddNode adds a node and returns it with its ID, or errcode.Conflict if the URL exists.

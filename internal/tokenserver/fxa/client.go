@@ -62,7 +62,7 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newHTTP uses the environment's proxy and follows no redirects, so tokens only reach the configured server.
+// newHTTP uses the environment's proxy and follows no redirects, so tokens reach only the configured server.
 func newHTTP() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10

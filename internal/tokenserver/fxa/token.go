@@ -15,16 +15,16 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// maxToken limits tokens in bytes; usual ones are about a thousand long.
+// maxToken limits tokens in bytes; usual tokens take about a thousand.
 const maxToken = 16 << 10
 
-// claims are the checked claims. The scope, not the audience, decides who may accept the token.
+// The scope, not the audience, decides who may accept the token.
 type claims struct {
 	Subject    string           `json:"sub"`
 	Expires    *jwt.NumericDate `json:"exp"`
 	Scope      scopes           `json:"scope"`
 	Generation int64            `json:"fxa-generation"`
-	Email      any              `json:"email"` // no string: no address
+	Email      any              `json:"email"` // not a string: no address
 }
 
 // AccessToken implements tokenserver.Verifier.
@@ -138,7 +138,6 @@ func refused(why string) error {
 // scopes is a string separated by spaces (OAuth) or commas (legacy), or an array.
 type scopes []string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (s *scopes) UnmarshalJSON(b []byte) error {
 	var list []string
 	if len(b) > 0 && b[0] == '[' {

@@ -18,7 +18,7 @@ type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
 
-	// Verifications limits concurrent token verifications across client addresses, which hold no slot of the gate, so
+	// Verifications limits concurrent token verifications across client addresses. They hold no slot of the gate, so
 	// a slow accounts server delays only sign-ins. nil: no limit.
 	Verifications *fairshare.Pool
 }

@@ -21,7 +21,7 @@ type route struct {
 	application, version string
 }
 
-// prefixes are the API's, and the old all-in-one server's, whose users need not change a setting.
+// The API's prefixes, and the old all-in-one server's, whose users need not change a setting.
 var prefixes = []string{"/1.0/", "/token/1.0/"}
 
 // Owns reports whether a raw path belongs to this service.
@@ -55,7 +55,7 @@ func (r resource) method() string {
 	return http.MethodGet
 }
 
-// Routes returns all routes.
+// Routes returns the routes.
 func Routes() (all []web.Route) {
 	for _, r := range []resource{signIn, events} {
 		all = append(all, web.Route{Label: labels[r], Method: r.method()})

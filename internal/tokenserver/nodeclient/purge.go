@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// timeout allows for deleting gigabytes.
+	// Deleting gigabytes takes time.
 	timeout = time.Minute
 	// tokenLife exceeds the timeout, because the node's clock may be ahead.
 	tokenLife = 10 * time.Minute

@@ -9,7 +9,7 @@ const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at,
 // lockClass separates account locks from other services' advisory locks: the bytes "toke".
 const lockClass = `1953458021`
 
-// sqlLock serializes an account's transactions, with an advisory lock, because there may be no row yet.
+// An advisory lock serializes an account's transactions, because there may be no row yet.
 var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 	SELECT pg_advisory_xact_lock(` + lockClass + `, hashtext($1::text))`}
 

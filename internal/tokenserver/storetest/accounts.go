@@ -101,7 +101,7 @@ func testSameKeysSameUser(t *testing.T, e env) {
 	}
 }
 
-// testNewestTwentyCount: keys are stale while among the newest rows; older ones are forgotten.
+// testNewestTwentyCount: keys are stale while among the newest rows; older keys are forgotten.
 func testNewestTwentyCount(t *testing.T, e env) {
 	a := account()
 	for i := range int64(ts.MaxUsers + 1) {

@@ -17,7 +17,7 @@ type AllocateCase struct {
 	Changed []ts.Node // the taken node last; nil: ErrNoNode
 }
 
-// AllocateRate is the release rate.
+// AllocateRate is the cases' release rate.
 const AllocateRate = 0.1
 
 // AllocateCases returns the table. Each node's URL derives from its ID.

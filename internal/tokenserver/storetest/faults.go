@@ -15,7 +15,7 @@ type faultyWrite struct {
 	run     func(ctx context.Context, e env, a ts.Account) error
 }
 
-// faultChecks fail every write at every point: it must leave nothing behind and succeed on retry.
+// A write that fails at any point must leave nothing behind and succeed on retry.
 func faultChecks() []check {
 	var checks []check
 	for _, w := range faultyWrites() {

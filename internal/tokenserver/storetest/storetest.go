@@ -1,4 +1,4 @@
-// Package storetest tests the contract of a tokenserver.Store. Callers may rely only on what it tests.
+// Package storetest tests the contract of a tokenserver.Store. Callers may rely only on the behavior it tests.
 //
 // A backend calls Run from its own test. Tests of single accounts use fresh accounts in a shared database, others a
 // fresh database. The exported cases check both the rules and a backend.
