@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// alsoState is the object last sent for a file besides the databases.
+// alsoState is the last object sent for a file besides the databases.
 type alsoState struct {
 	sum    [sha256.Size]byte
 	object string // may be in the target before sent is true

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// uploads limits concurrent uploads, largeUploads the large ones: an upload in parts needs more memory.
+	// uploads limits concurrent uploads, largeUploads large uploads, which need more memory in parts.
 	uploads      = 8
 	largeUploads = 3
 	largeBody    = 1 << 20
 
-	// queued limits the queue. A reconciliation finds the rest.
+	// Beyond queued, a reconciliation finds the rest.
 	queued = 10_000
 
 	// slack limits completed entries in memory.
@@ -41,7 +41,7 @@ type bodies struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed on progress if not nil
 	isOpen  bool
-	closed  bool // the services have closed their files
+	closed  bool
 	last    uint64
 	entries []*entry
 	small   []*entry
@@ -53,7 +53,7 @@ type bodies struct {
 	failed  error
 	stuck   error
 
-	// owed bodies are left to the next reconciliation, owing ones to the running one.
+	// owed bodies are left to the next reconciliation, owing bodies to the running one.
 	owed, owing debt
 	missing     debt
 	reconciled  time.Time
@@ -61,12 +61,12 @@ type bodies struct {
 	noted       noted
 }
 
-// BodyStatus describes the upload of bodies.
+// BodyStatus describes body uploads.
 type BodyStatus struct {
 	Waiting, WaitingBytes int64
 	Unreadable            int64    // neither readable nor in the target
 	Names                 []string // first unreadable bodies with service and reason
-	Omitted               []string // descriptions of bodies that are not replicated
+	Omitted               []string // a line per body that is not replicated
 	Error                 error
 }
 
@@ -142,7 +142,7 @@ func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	return func(kept bool) { b.settle(e, kept) }
 }
 
-// settle queues a committed body. If the queue is full, a reconciliation finds the body by its row.
+// If the queue is full, a reconciliation finds the body by its row.
 func (b *bodies) settle(e *entry, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,7 +195,6 @@ func (b *bodies) end(e *entry) {
 	b.tell()
 }
 
-// tell wakes all waiters.
 func (b *bodies) tell() {
 	if b.changed != nil {
 		close(b.changed)
@@ -354,7 +353,7 @@ func (b *bodies) fail(ctx context.Context, err error) {
 	b.failed = err
 }
 
-// putBody returns the copies' error in source and the target's in err.
+// putBody returns the source's error in source and the target's in err.
 func (r *Replica) putBody(ctx context.Context, object string, body Body) (source, err error) {
 	if err := r.opts.Fault("send body"); err != nil {
 		return nil, err

@@ -14,10 +14,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Bodies are a service's immutable files besides its database, e.g. object bodies.
+// Bodies are a service's immutable files outside its database, e.g. object bodies.
 type Bodies struct {
-	// Each calls fn for each file that one database snapshot refers to, until fn fails. omitted describes files left
-	// out, a line each.
+	// Each calls fn for each file in one database snapshot, until fn fails. omitted describes files left out, a line
+	// each.
 	Each func(ctx context.Context, fn func(Body) error) (omitted []string, err error)
 
 	// Watch makes the service call written for each new file once it is durable and before its row is committed, and
@@ -30,14 +30,13 @@ type Body struct {
 	Name string // may contain slashes; never reused for other content
 	Size int64
 
-	// Open opens a verified copy. It fails if the service has deleted or moved it.
+	// Open opens a verified copy, unless the service deleted or moved it.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
 const bodiesAll = "bodies/"
 
-// bodyName returns a body's object name without the encryption suffix. Bytes that a target might reject become an
-// underscore and two digits.
+// bodyName omits the encryption suffix. Bytes that a target might reject become an underscore and two digits.
 func bodyName(service, name string) string {
 	var object strings.Builder
 	object.WriteString(bodiesAll + service + "/")
@@ -129,7 +128,7 @@ func unpack(packed io.Reader) (io.ReadCloser, error) {
 	return nil, errors.New("its format is unknown")
 }
 
-// guarded is a reader that can be closed during a Read, and remembers the reader's error.
+// guarded can be closed during a Read, and remembers the reader's error.
 type guarded struct {
 	mu     sync.Mutex
 	r      io.ReadCloser
@@ -167,7 +166,7 @@ func (g *guarded) failed() error {
 }
 
 // OpenBody opens a body in the target. Read returns io.EOF only if the content is intact. Errors: errcode.NotFound
-// for a missing body, errcode.Internal for one that is damaged or encrypted for others, errcode.Invalid without
+// for a missing body, errcode.Internal for a damaged body or one encrypted for others, errcode.Invalid without
 // identities.
 func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadCloser, error) {
 	plain := bodyName(service, name)

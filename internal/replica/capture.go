@@ -45,7 +45,7 @@ type source struct {
 	state    state
 	waiting  []ltxFile
 	kept     []ltxFile // in the target, to be merged there
-	snapshot ltxFile   // has all pages and waits for the target; may be zero
+	snapshot ltxFile   // all pages, waiting for the target; may be zero
 	last     snapshot
 	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
 	bytes    int64
@@ -59,14 +59,13 @@ type snapshot struct {
 	since int64
 }
 
-// state is the newest captured state.
 type state struct {
 	run  string
 	txid ltx.TXID
-	asOf time.Time // all writes acknowledged before are captured
+	asOf time.Time // includes all writes acknowledged before
 
 	bodies uint64 // rows refer to bodies up to this number
-	round  uint64 // last capture that found this state
+	round  uint64 // last capture of this state
 }
 
 type ltxFile struct {
@@ -76,7 +75,7 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// counted is the size counted against the spool limit. A run's first file, with the whole database, is exempt.
+// A run's first file, with the whole database, is exempt from the spool limit.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0
@@ -120,7 +119,7 @@ func (s *source) capture(ctx context.Context) error {
 	if s.isBroken() {
 		return errors.Join(err, s.stop())
 	}
-	if isGap(err) { // from restart, or after the file was replaced: the next capture compares all pages
+	if isGap(err) { // from restart, or the file was replaced: the next capture compares all pages
 		return nil
 	}
 	if err == nil {
@@ -132,15 +131,15 @@ func (s *source) capture(ctx context.Context) error {
 }
 
 const (
-	// maxFailures consecutive failures let the writer checkpoint the database again.
+	// After maxFailures consecutive failures the writer checkpoints again.
 	maxFailures = 10
 	// reserve is the share of a disk that the spool leaves to the databases, up to maxReserve bytes.
 	reserve    = 0.05
 	maxReserve = 1 << 30
 )
 
-// checkSpace fails, after releasing the database and its waiting files, if the spool's disk is nearly full. It also
-// fails if the whole database must be captured and does not fit.
+// checkSpace fails, after releasing the database and its waiting files, if the spool's disk is nearly full, or if the
+// whole database must be captured and does not fit.
 func (s *source) checkSpace() error {
 	if s.follow != nil && s.hasSpace(0) {
 		return nil
@@ -207,8 +206,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool except for one file. Old files are not needed: they are in the target, or this process
-// starts with all pages.
+// clear empties the spool except for one file. The target has the old files, or this process starts with all pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +318,7 @@ func (s *source) isIntact() bool {
 	return s.at.check(wal, s.at.frames) == nil
 }
 
-// pinTries limits retries after other processes' writes while a position is determined.
+// pinTries limits retries after other processes' writes.
 const pinTries = 20
 
 // pin begins a read transaction and returns its WAL position.
@@ -376,7 +374,7 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	if err := s.comparePages(ctx, s.follow, asOf, full); err != nil {
 		return err
 	}
-	s.at = at // not earlier: a failure would lose writes since the old position
+	s.at = at
 	s.compared++
 	return nil
 }
@@ -418,7 +416,7 @@ func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, f
 	return nil
 }
 
-// scan writes the pages that differ from the chain, and all pages to all unless nil.
+// scan writes pages that differ from the chain, and all pages to all unless nil.
 func (n *next) scan(ctx context.Context, from pages, differ, all io.Writer, milliseconds int64) error {
 	header := n.header(milliseconds)
 	to := []*ltx.Encoder{nil, nil}
@@ -466,7 +464,7 @@ func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
 	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }
 
-// write writes an LTX file into the spool. It need not be durable: after a power failure the spool starts over.
+// The file need not be durable: after a power failure the spool starts over.
 func (s *source) write(f ltxFile, encode func(io.Writer) error) (ltxFile, error) {
 	path := f.path(s.spool)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

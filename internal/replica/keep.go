@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Keep keeps the newest restore point of each of the last hours, days, weeks, months and years that contain a point.
+// Keep keeps the newest restore point in each of the last non-empty hours, days, weeks, months and years.
 type Keep struct{ Hours, Days, Weeks, Months, Years int }
 
 const maxKeep = 10_000
@@ -32,7 +32,7 @@ func ParseKeep(text string) (k Keep, err error) {
 
 type period struct {
 	count int
-	of    func(time.Time) int // number of the period that contains a time, increasing
+	of    func(time.Time) int // a time's period number, increasing
 }
 
 // Until returns when no kept point needs data deleted at a time, if points are made at an interval. Periods without a
@@ -58,7 +58,7 @@ func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	return last.Add(snapshotEvery + every)
 }
 
-// periods are in UTC, so that all servers agree; weeks begin on Monday.
+// Periods are in UTC, so that all servers agree; weeks begin on Monday.
 func (k Keep) periods() []period {
 	return []period{
 		{k.Hours, func(t time.Time) int { return int(t.Unix() / 3600) }},
@@ -77,7 +77,7 @@ type candidate struct {
 	whole  bool
 }
 
-// choose returns the points to keep. A point that lacks a file only counts if it is alone in its period.
+// choose returns the points to keep. A point that lacks a file counts only if it is alone in its period.
 func (k Keep) choose(all []candidate) (names []string) {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.number, a.number)) })
 	for _, p := range k.periods() {

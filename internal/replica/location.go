@@ -22,7 +22,7 @@ func claimed(spool, location string) (bool, error) {
 	return location != "" && string(text) == location, err
 }
 
-// CheckLost returns an error if the spool's server has claimed the target, which lost its marker.
+// CheckLost returns an error if the spool's server claimed the target and its marker is gone.
 func CheckLost(ctx context.Context, t Target, spool, location string) error {
 	before, err := claimed(spool, location)
 	if err != nil || !before {

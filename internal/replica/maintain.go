@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// mergeEvery and tidyEvery are the intervals of merging small files in the target and deleting unneeded ones.
+	// mergeEvery and tidyEvery are the intervals for merging small files in the target and deleting unneeded files.
 	mergeEvery = 5 * time.Minute
 	tidyEvery  = 15 * time.Minute
 
-	// fine is the age up to which every restore point is kept; then one per mergeEvery.
+	// Up to the age fine every restore point is kept; then one per mergeEvery.
 	fine = time.Hour
 )
 
-// maintain sends snapshots, merges files, and deletes unneeded ones. It runs concurrently with ship, so that a large
+// maintain sends snapshots, merges files, and deletes unneeded files. It runs concurrently with ship, so that a large
 // snapshot does not delay a restore point.
 func (r *Replica) maintain(ctx context.Context) error {
 	r.maintaining.Lock()
@@ -73,7 +73,7 @@ func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 	return r.opts.Fault("sent snapshot")
 }
 
-// ignoreDropped ignores files that were dropped from the spool.
+// Files may have been dropped from the spool.
 func ignoreDropped(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -151,8 +151,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// replaceLost starts a new series for each database whose newest point cannot be restored because objects were
-// deleted in the target.
+// replaceLost starts a new series for each database whose newest point lacks deleted objects.
 func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	for _, s := range r.sources {
 		place := newest.Files[s.name]
@@ -320,10 +319,10 @@ type object struct {
 // objects are a run's LTX files, ordered by first and last TXID.
 type objects []object
 
-// series are LTX files by database and run, e.g. "sync.db/RUN".
+// Keys are database and run, e.g. "sync.db/RUN".
 type series map[string]objects
 
-// listWithoutBodies skips bodies, which may be millions.
+// There may be millions of bodies.
 func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
 	for _, prefix := range []string{alsoPrefix, filesAll, pointsPrefix} {
 		some, err := t.List(ctx, prefix)
@@ -358,7 +357,7 @@ func filesOf(names []string) series {
 	return all
 }
 
-// leadingTo returns the largest objects that lead to a place. The error names a missing one.
+// leadingTo returns the largest objects that lead to a place. The error names a missing object.
 func (s series) leadingTo(database string, place Place) (objects, error) {
 	chosen, err := s[database+"/"+place.Run].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {

@@ -93,8 +93,8 @@ func (s *source) captureOnce(ctx context.Context) error {
 	return errors.Join(s.comparePages(ctx, frozen, asOf, false), frozen.Close())
 }
 
-// closeOnce stores the chains of a published backup and empties the spool. Otherwise the next backup continues from
-// the stored chains.
+// closeOnce stores a published backup's chains and empties the spool. Otherwise the next backup continues from the
+// stored chains.
 func (r *Replica) closeOnce() (err error) {
 	for _, s := range r.sources {
 		if r.newest().Number > 0 {
@@ -105,7 +105,7 @@ func (r *Replica) closeOnce() (err error) {
 	return err
 }
 
-// checkPoint returns an error unless this process owns the target, which has every file for a new point.
+// checkPoint fails unless this process owns the target, which has every file for a new point.
 func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

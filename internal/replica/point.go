@@ -19,13 +19,13 @@ import (
 
 // Point is a restore point: the databases at one moment.
 type Point struct {
-	// Number increases with each point.
+	// Increases with each point.
 	Number uint64 `json:"number"`
-	// Time is when the databases were read; earlier acknowledged writes are included.
+	// When the databases were read; earlier acknowledged writes are included.
 	Time time.Time `json:"time"`
-	// Files are the databases by name.
+	// Databases by name.
 	Files map[string]Place `json:"files"`
-	// Also are the objects of other files, by name.
+	// Objects for other files, by name.
 	Also map[string]string `json:"also,omitempty"`
 
 	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
@@ -33,7 +33,7 @@ type Point struct {
 
 // BackupSize is a backup's size and duration.
 type BackupSize struct {
-	Databases int64         `json:"databases"` // bytes that a restore writes
+	Databases int64         `json:"databases"` // bytes to restore
 	Sent      int64         `json:"sent"`      // bytes added to the target, compressed and encrypted
 	Took      time.Duration `json:"took"`      // from reading the databases until everything was sent
 }
@@ -65,9 +65,9 @@ const (
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
-	// Holder is the writing process. Another process with a copy of the data folder has the same Server.
+	// The writing process. Another process with a copy of the data folder has the same Server.
 	Holder string `json:"holder"`
-	// Kind is "" for a replica, and backupKind for backups.
+	// "" for a replica, backupKind for backups.
 	Kind string `json:"kind,omitempty"`
 }
 
@@ -82,8 +82,8 @@ func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
 
-// pointName returns a point's object name. Points are not encrypted, because the server must read them to delete old
-// ones; they reveal no more than object names do.
+// Points are not encrypted, because the server must read them to delete old points; they reveal no more than object
+// names do.
 func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
@@ -124,8 +124,7 @@ type Content struct {
 	Points []Listed // oldest first
 }
 
-// Points returns up to most points, newest first; 0 returns all. Without replica or backups it returns
-// errcode.NotFound.
+// Points returns up to most points, newest first; 0: all. Without replica or backups it returns errcode.NotFound.
 func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 	if _, err := readMarker(ctx, t); err != nil {
 		return nil, err
@@ -209,14 +208,13 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	return checkHolder(ctx, t, mine)
 }
 
-// OtherServerFix tells an operator what to do about a target with another server's data. A restored data folder
-// counts as another server.
+// OtherServerFix is advice for a target with another server's data. A restored data folder counts as another server.
 const OtherServerFix = "set another URL, such as with another prefix"
 
 func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
-// checkHolder returns an error unless this process owns the target. The marker may be missing because the replica was
-// deleted or a disk is not mounted.
+// checkHolder fails unless this process owns the target. The marker may be missing because the replica was deleted or
+// a disk is not mounted.
 func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {

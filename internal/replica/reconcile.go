@@ -17,7 +17,7 @@ import (
 
 const (
 	// reconcileEvery is the interval for comparing the target with the database, to find other processes' writes and
-	// to delete bodies. At least restFactor times a reconciliation's duration passes before the next one.
+	// to delete bodies. At least restFactor times a reconciliation's duration passes before the next.
 	reconcileEvery = time.Hour
 	restFactor     = 10
 
@@ -41,12 +41,12 @@ func hashOf(object string) nameHash {
 
 func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
 
-// record maps unreferenced bodies in the target to the last point that may need them. It uses point numbers, because
-// clocks may be wrong.
+// record maps unreferenced bodies in the target to the last point that may need them. Point numbers are safer than
+// clocks.
 type record map[nameHash]uint64
 
-// noted bodies were first found unreferenced by the last reconciliation. Points captured after round do not need
-// them; number is the last point before, or 0 until it exists.
+// The last reconciliation first found noted bodies unreferenced. Points captured after round do not need them; number
+// is the last point before, or 0 until it exists.
 type noted struct {
 	all    []nameHash
 	round  uint64
@@ -116,7 +116,7 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 
 type reconciliation struct {
 	b       *bodies
-	have    []nameHash // all bodies in the target, sorted
+	have    []nameHash // in the target, sorted
 	seen    []bool     // parallel to have: referenced
 	failed  map[nameHash]failure
 	omitted []string
@@ -166,7 +166,7 @@ type missingBody struct {
 
 var errBatch = errors.New("enough for now")
 
-// missing reads the database and returns bodies missing from the target, except queued ones. all is false if the
+// missing reads the database and returns bodies missing from the target, except queued bodies. all is false if the
 // batch was full.
 func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, all bool, err error) {
 	r.seen, r.omitted = make([]bool, len(r.have)), nil
@@ -258,7 +258,7 @@ func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, 
 	return source, err
 }
 
-// isUnconfirmed reports whether an unreadable body may have been deleted or moved.
+// An unreadable body may have been deleted or moved.
 func (r *reconciliation) isUnconfirmed() bool {
 	for _, f := range r.failed {
 		if !f.confirmed {
@@ -282,7 +282,7 @@ func (r *reconciliation) report() {
 	}
 }
 
-// each calls fn concurrently until one call fails.
+// each calls fn concurrently until a call fails.
 func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -420,7 +420,7 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 
 const entrySize = len(nameHash{}) + 8
 
-// readRecord treats a missing or damaged record as empty: bodies stay longer.
+// A missing or damaged record counts as empty: bodies stay longer.
 func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()

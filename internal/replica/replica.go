@@ -26,19 +26,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configure a Replica.
+// Options configures a Replica.
 type Options struct {
-	// Server is the random server ID in the data folder.
+	// The random server ID in the data folder.
 	Server string
 
-	// Files are the databases by file name, e.g. sync.db.
+	// Databases by file name, e.g. sync.db.
 	Files map[string]*sqlitedb.DB
 
-	// Also are paths of small files that a restore needs, such as the secrets file, by name. Each is sent when it
-	// changes; missing ones are skipped.
+	// Paths of small files that a restore needs, such as the secrets file, by name. Each is sent when it changes;
+	// missing files are skipped.
 	Also map[string]string
 
-	// Order is the capture order of the databases; nil: sorted.
+	// Databases in capture order; nil: sorted.
 	Order []string
 
 	// Once makes a backup: Sync makes one restore point and checks all objects it sends. It does not checkpoint, so
@@ -47,11 +47,11 @@ type Options struct {
 
 	Target Target
 
-	// Location, if set, names the target. If that was claimed before and lost its marker, it is refused: its disk may
-	// not be mounted.
+	// Location, if set, names the target. A target that was claimed before and lost its marker is refused: its disk
+	// may not be mounted.
 	Location string
 
-	// Recipients can decrypt the replica. Without any, it is not encrypted.
+	// Recipients can decrypt the replica; without any, it is not encrypted.
 	Recipients []age.Recipient
 
 	// Spool is a folder for unsent files, limited to SpoolBytes per database; default 256 MiB. Beyond it they are
@@ -59,20 +59,19 @@ type Options struct {
 	Spool      string
 	SpoolBytes int64
 
-	// Keep is the age up to which restore points are kept; default a week. After an hour, one per five minutes
-	// remains.
+	// Keep limits the age of restore points; default a week. After an hour, one per five minutes remains.
 	Keep time.Duration
 
 	// Rule keeps some older points.
 	Rule Keep
 
-	// Interval between restore points defaults to one second.
+	// Between restore points; default one second.
 	Interval time.Duration
 
-	// Timeout limits an upload; default 30 seconds, plus a second per 100 KB for large objects.
+	// For an upload; default 30 seconds, plus a second per 100 KB for large objects.
 	Timeout time.Duration
 
-	// Bodies are the services' other files, by service.
+	// Other files by service.
 	Bodies map[string]Bodies
 
 	Clock clock.Clock
@@ -104,32 +103,31 @@ type Replica struct {
 	points             map[string]Point // cache by object name
 	bodies             *bodies
 	sent               atomic.Int64
-	isWatching         bool // services report their new bodies
+	isWatching         bool // services report new bodies
 
 	mu        sync.Mutex
 	status    Status
 	published Point
-	proposed  *proposal // next point, with its databases in the target
+	proposed  *proposal // next point; the target has its databases
 	rounds    uint64
 	also      map[string]alsoState
 }
 
 // Status is a replica's progress.
 type Status struct {
-	// All writes acknowledged before Since are in the last restore point; zero before the first.
+	// The last restore point has all writes acknowledged before Since; zero before the first.
 	Since time.Time
-	// WaitingBytes counts captured files not in the target.
+	// Bytes of captured files not in the target.
 	WaitingBytes int64
-	// CaptureError and ShipError are the last attempts' errors.
+	// From the last attempts.
 	CaptureError, ShipError error
-	// Bodies is the status of the services' other files.
-	Bodies BodyStatus
+	Bodies                  BodyStatus
 }
 
 // Lag returns how long acknowledged writes may have been missing from the last restore point.
 func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
 
-// New returns a replica that is idle until Start or Sync.
+// New returns an idle replica; see Start and Sync.
 func New(opts Options) *Replica {
 	if opts.SpoolBytes <= 0 {
 		opts.SpoolBytes = 256 << 20
@@ -245,7 +243,7 @@ func (r *Replica) Sync(ctx context.Context) error {
 func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
 // Close captures and ships the remaining writes until ctx ends, and stops. If the target then has everything, the
-// next start only sends differing pages.
+// next start sends only differing pages.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
@@ -320,7 +318,7 @@ func (r *Replica) Status() Status {
 // bodies: later captures must not wait for a large body.
 func (r *Replica) ship(ctx context.Context) error { return r.shipAfter(ctx, r.bodies.wait) }
 
-// shipAfter is ship with a function that waits for all bodies up to a number and returns false if one is missing.
+// wait waits for all bodies up to a number; false if one is missing.
 func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint64) (bool, error)) error {
 	r.shipping.Lock()
 	defer r.shipping.Unlock()
@@ -334,14 +332,13 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
-// proposal is a point that will be published once its bodies are in the target.
 type proposal struct {
 	Point
 	bodies uint64 // needs bodies up to this number
 	round  uint64
 }
 
-// send implements ship. All writes acknowledged before since are in the target; zero: unknown.
+// since: the target has all writes acknowledged before; zero: unknown.
 func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
 	err = r.prepare(ctx)
 	r.bodies.open(err == nil)
@@ -372,7 +369,7 @@ func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (
 	return p.Time, nil
 }
 
-// sendFiles sends the captured files. It is incomplete if a database was never captured.
+// The result is incomplete if a database was never captured.
 func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
 	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
 	for i, s := range r.sources {
@@ -407,7 +404,7 @@ func (r *Replica) proposedPoint() Point {
 	return r.proposed.Point
 }
 
-// propose returns the next point: p, or the proposed one if bodies of p are missing. nil drops the proposal.
+// propose returns the next point: p, or the proposed point if bodies of p are missing. nil drops the proposal.
 func (r *Replica) propose(p *proposal) *proposal {
 	keep := p != nil && !r.bodies.isReady(p.bodies)
 	r.mu.Lock()

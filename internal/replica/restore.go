@@ -28,27 +28,27 @@ type Restoring struct {
 	Target     Target
 	Identities []age.Identity
 
-	// Into is an existing folder for the databases, none of which may exist.
+	// An existing folder for the databases, which must not exist yet.
 	Into string
 
-	// At selects the newest point at or before a time; zero selects the newest.
+	// Selects the newest point at or before a time; zero: the newest.
 	At time.Time
 
-	// Only selects databases by name; nil selects all. Other files are always restored.
+	// Databases by name; nil: all. Other files are always restored.
 	Only []string
 
-	// Progress, if set, is called with each database's name.
+	// Called with each database's name, if set.
 	Progress func(name string)
 }
 
 // Found is the result of Look.
 type Found struct {
 	Point Point
-	Until time.Time // the source is known to have acknowledged writes until then; not before Point.Time
+	Until time.Time // the source acknowledged writes at least until then; not before Point.Time
 }
 
-// Look chooses the restore point like Restore, and returns an error if an object is missing. It only reads names,
-// points, and the newest later changes.
+// Look chooses the restore point like Restore, and fails if an object is missing. It reads only names, points, and
+// the newest later changes.
 func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	newest, chosen, err := r.Choose(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	return f, nil
 }
 
-// lastChange returns when the newest changes that are in no point were read; zero if none.
+// lastChange returns when the newest changes outside all points were read; zero if none.
 func (r Restoring) lastChange(ctx context.Context, files series, database string, place Place) (at time.Time, err error) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(files)) { // run names begin with their time
@@ -104,7 +104,7 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 	}
 	var begin head
 	if err := get(ctx, r.Target, keys{identities: r.Identities}, last, &begin); err != nil {
-		return at, ctx.Err() // it is in no restore point, so it need not be complete
+		return at, ctx.Err() // it is in no restore point: it may be incomplete
 	}
 	h, _, err := ltx.DecodeHeader(bytes.NewReader(begin))
 	if err != nil {
@@ -117,7 +117,7 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 type Restored struct {
 	Point  Point
 	Newest Point
-	Files  []string // paths of databases and other files
+	Files  []string // databases and other files
 }
 
 // Restore writes a replica's databases as of a restore point. It checks that no object is missing or damaged, and
@@ -192,7 +192,7 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 	return newest, chosen, err
 }
 
-// CheckIdentities returns an error if the identities cannot decrypt a restore point.
+// CheckIdentities fails if the identities cannot decrypt a restore point.
 func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 	for _, name := range slices.Sorted(maps.Values(p.Also)) {
 		if !strings.HasSuffix(name, encrypted) {
@@ -307,7 +307,7 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 	return nil
 }
 
-// matches returns an error unless an LTX file matches its name.
+// matches fails unless an LTX file matches its name.
 func matches(file io.ReadSeeker, name string) error {
 	h, _, err := ltx.DecodeHeader(file)
 	if err != nil {

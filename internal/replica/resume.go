@@ -29,7 +29,7 @@ type saved struct {
 	SnapshotAt          time.Time
 }
 
-// save stores the chain if the target has all of it, so that the next start only sends differing pages.
+// save stores the chain if the target has all of it, so that the next start sends only differing pages.
 func (s *source) save() error {
 	s.mu.Lock()
 	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
@@ -53,7 +53,7 @@ func (s *source) save() error {
 	})
 }
 
-// resume reads and deletes the saved chain, which must not be used twice.
+// resume also deletes the saved chain, which must not be used twice.
 func (s *source) resume() (c chain, last snapshot, err error) {
 	c, last, err = s.saved()
 	if err != nil || c.run == "" {

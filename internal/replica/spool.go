@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// push appends a file to the queue. Beyond the limit, the queue is dropped and the database is captured again when
-// the target is back.
+// push drops the queue beyond the limit; the database is then captured again when the target is back.
 func (s *source) push(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +71,7 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// snapshotLeast is a size of files that a restore reads fast enough.
+	// A restore reads files up to snapshotLeast fast enough.
 	snapshotLeast = 16 << 20
 )
 

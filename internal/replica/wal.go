@@ -8,7 +8,6 @@ import (
 	"os"
 )
 
-// The WAL format: https://sqlite.org/fileformat2.html#the_write_ahead_log
 const (
 	walHeaderSize   = 32
 	frameHeaderSize = 24
@@ -29,7 +28,7 @@ func isGap(err error) bool {
 // walSum is the WAL's checksum up to a frame.
 type walSum [2]uint32
 
-// walHeader is a WAL header. Each restart of the WAL increments the first salt and randomizes the second.
+// Each restart of the WAL increments the header's first salt and randomizes the second.
 type walHeader struct {
 	bigEndian bool
 	pageSize  uint32
@@ -91,7 +90,7 @@ func readAt(r io.ReaderAt, b []byte, offset int64) error {
 
 type frame struct {
 	page   uint32
-	commit uint32 // in a transaction's last frame: the database size in pages; otherwise 0
+	commit uint32 // database size in pages in a transaction's last frame, otherwise 0
 	salt   [2]uint32
 	sum    walSum
 }
@@ -193,7 +192,7 @@ func (c *changes) commit(size uint32) {
 	c.size = size
 }
 
-// openWAL: SQLite holds no locks on the WAL that closing it could drop.
+// SQLite holds no locks on the WAL that closing it could drop.
 func openWAL(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

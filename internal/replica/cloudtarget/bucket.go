@@ -1,4 +1,4 @@
-// Package cloudtarget keeps a replica in a cloud bucket. Package cloudbucket lists the URLs.
+// Package cloudtarget keeps a replica in a cloud bucket (see package cloudbucket).
 package cloudtarget
 
 import (

@@ -25,7 +25,7 @@ import (
 	"holdfast/internal/replica/cloudtarget"
 )
 
-// Settings are shared by replicas and backups.
+// Settings are common to replicas and backups.
 type Settings struct {
 	URL        string   `toml:"url" doc:"Folder or bucket: file:///mnt/disk, s3://bucket?prefix=holdfast/, gs://bucket or azblob://bucket, with the parameters and credentials of storage nodes in buckets. Each server needs its own. Unset: off."`
 	Recipients []string `toml:"recipients" doc:"Public keys (age) that encrypt everything before it is sent. holdfast backup key makes a pair, of which the private key restores. Required for a bucket."`
@@ -58,7 +58,7 @@ func (s *Settings) Keys() (keys []age.Recipient, err error) {
 	return keys, nil
 }
 
-// Identities reads a private key file, as written by holdfast backup key and age-keygen.
+// Identities reads a private key file from holdfast backup key or age-keygen.
 func Identities(file string) ([]age.Identity, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -77,7 +77,7 @@ func IsURL(text string) bool {
 	return found && (scheme == "file" || cloudbucket.IsScheme(scheme))
 }
 
-// Name returns a URL without parameters and credentials, for messages.
+// Name removes parameters and credentials, for messages.
 func Name(address string) string {
 	u, err := parse(address)
 	if err != nil {
@@ -155,8 +155,8 @@ func parse(address string) (*url.URL, error) {
 
 const serverFile = "server-id"
 
-// ServerID returns the ID of a data folder's server, and creates one for a new folder. A restored folder gets a new
-// ID, so that it never writes to the lost server's repository.
+// ServerID returns a data folder's server ID, and creates one in a new folder. A restored folder gets a new ID, so
+// that it never writes to the lost server's repository.
 func ServerID(data string) (string, error) {
 	id, err := KnownServerID(data)
 	if err != nil || id != "" {
