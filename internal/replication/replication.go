@@ -48,8 +48,7 @@ type Replication struct {
 	started time.Time
 }
 
-// Open returns a server's replication, or nil if no replica is configured or no database is a SQLite file. It does
-// not connect.
+// Open returns nil if no replica is configured or no database is a SQLite file. It does not connect.
 func Open(ctx context.Context, o Options) (*Replication, error) {
 	files, bodies := map[string]*sqlitedb.DB{}, map[string]replica.Bodies{}
 	for _, s := range o.Services {
@@ -130,14 +129,14 @@ func (r *Replication) Close(ctx context.Context) error {
 // State is a replica's progress.
 type State struct {
 	URL     string        // without credentials
-	Since   time.Time     // writes acknowledged before are in the newest restore point; zero before the first
+	Since   time.Time     // the newest restore point has all writes acknowledged before; zero before the first
 	Lag     time.Duration // age of the oldest write that may be missing
 	Waiting int64
 	Problem string
 
-	Unreadable int64    // service files with no good copy, missing from the replica
+	Unreadable int64    // service files without a good copy, missing from the replica
 	Examples   []string // some, with the reason
-	Omitted    []string // service files that are not replicated, a line each
+	Omitted    []string // service files outside the replica, a line each
 }
 
 // State returns the replica's progress, or nil without one.
