@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SendJSON writes a complete response. It ignores write errors: the request has been processed even if the client
+// SendJSON writes a complete response. It ignores write errors: the request was processed even if the client
 // disconnected.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
@@ -22,7 +22,7 @@ func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// SendJSONLine is SendJSON with a final newline, for people using curl.
+// SendJSONLine adds a newline, for people using curl.
 func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 	if bytes.HasSuffix(body, newline) {
 		SendJSON(w, status, body)
@@ -113,7 +113,7 @@ func (e *BodyErrors) Of(err error) error {
 	return e.Cut
 }
 
-// Read converts read errors except io.EOF.
+// Read converts errors except io.EOF.
 func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 	n, err := body.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

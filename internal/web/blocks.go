@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// FirstBlock is the size of an answer's first block, which is free: most answers are short.
+	// FirstBlock is an answer's first block, which is free: most answers are short.
 	FirstBlock = 4 << 10
 
-	// BlockBytes is the size of the other blocks.
+	// BlockBytes is the size of other blocks.
 	BlockBytes = 32 << 10
 
-	maxBlocks = 16 // kept until the answer is complete
+	maxBlocks = 16 // until the answer is complete
 )
 
-// Blocks builds an answer from a list, in blocks charged before allocation. A short answer is sent whole. A long one,
-// or one without memory, is sent while the list is read; an error then closes the connection.
+// Blocks builds an answer from a list, in blocks charged before allocation. A short answer is sent whole. A long
+// answer, or one without memory, is sent while the list is read; an error then closes the connection.
 type Blocks struct {
 	w         http.ResponseWriter
 	r         *http.Request
@@ -36,7 +36,7 @@ func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType str
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
 
-// Room returns a block with space for n bytes, at most BlockBytes: b, or a new one if b is full.
+// Room returns a block with space for n bytes, at most BlockBytes: b, or a new block if b is full.
 func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 	switch {
 	case cap(b)-len(b) >= n:
@@ -59,7 +59,7 @@ func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 	return make([]byte, 0, BlockBytes), nil
 }
 
-// Append appends a text of any length to b, and returns the last block.
+// Append appends a text to b, and returns the last block.
 func (s *Blocks) Append(b, text []byte) (_ []byte, err error) {
 	for len(text) > 0 {
 		if len(b) == cap(b) {
@@ -113,7 +113,7 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// slotTries limits waits for a slot in the middle of an answer: one that ends early wastes everything so far.
+// slotTries limits waits for a slot in the middle of an answer: ending early wastes everything so far.
 const slotTries = 5
 
 // Read runs fn with the request's slot, which an answer releases while it is sent.

@@ -1,5 +1,5 @@
-// Package web is the HTTP layer of all services. It knows no service and no protocol: a service's ErrorWriter decides
-// how errors look.
+// Package web is the HTTP layer for all services. It knows no service and no protocol: a service's ErrorWriter
+// decides how errors look.
 //
 // A service implements a Handler that returns errors. A Mux adds the common parts: request IDs, one log line and
 // observation per request, panic handling, minimum body rates, and a Gate that rejects requests under overload.

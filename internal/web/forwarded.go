@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// element is one proxy's entry in a Forwarded header (RFC 7239).
 type element struct {
 	node  string // from "for": an IP address, "unknown", or an obfuscated name; "" if absent
 	host  string
@@ -24,7 +23,7 @@ func parseForwarded(value string) ([]element, error) {
 		if err != nil {
 			return nil, err
 		}
-		if after != rest { // lists may have empty entries
+		if after != rest { // empty entries are valid
 			elements = append(elements, e)
 		}
 		after = strings.TrimLeft(after, " \t")
@@ -145,7 +144,7 @@ func parseNode(s string) (string, error) {
 	return bare, nil
 }
 
-// obfuscated reports whether s is an obfuscated identifier (RFC 7239, section 6.3).
+// Obfuscated identifiers: RFC 7239, section 6.3.
 func obfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false

@@ -18,8 +18,8 @@ type Gate struct {
 	open  atomic.Int64
 }
 
-// NewGate returns a gate with limit slots. As many requests again may wait for one, each up to wait. A client above
-// its share cannot use a reserve of an eighth.
+// NewGate returns a gate with limit slots. As many requests again may wait for a slot, each up to wait. A client
+// above its share cannot use a reserve of an eighth.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
@@ -90,8 +90,7 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// endTurn ends a request's turn. A request that waits for its database node loses it, so that requests for other
-// nodes proceed.
+// A request that waits for its database node loses its turn, so that requests for other nodes proceed.
 func (r *response) endTurn() {
 	if r.inTurn.CompareAndSwap(true, false) {
 		r.turns.Release(r.turn, r.meter.Stop())
@@ -111,7 +110,7 @@ func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) er
 	return AcquireSlot(w, req)
 }
 
-// Client returns the client that a request is charged to: from Identify, or its IP address.
+// Client returns the client charged for a request: from Identify, or its IP address.
 func Client(w http.ResponseWriter) string {
 	if r, ok := w.(*response); ok {
 		return r.chargedTo()
@@ -127,7 +126,7 @@ func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// GateStats count the requests at a gate.
+// GateStats counts a gate's requests.
 type GateStats struct {
 	Slots   int
 	Active  int
@@ -146,7 +145,7 @@ func (g *Gate) Stats() GateStats {
 	}
 }
 
-// Load is the used share of the slots plus that of the queue: 0 is idle, 1 full; at 2, requests are rejected.
+// Load adds the used shares of the slots and the queue: 0 is idle, 1 full; at 2, requests are rejected.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
 // Delays requested from clients.

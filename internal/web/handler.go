@@ -17,13 +17,12 @@ import (
 	"holdfast/internal/work"
 )
 
-// Handler answers a request, or returns an error for the service's ErrorWriter. An error after the response has begun
+// Handler answers a request, or returns an error for the service's ErrorWriter. An error after the response began
 // closes the connection, so that a part is not mistaken for the whole. Errors are logged, so they must not quote
 // client input.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
-// Answered is an error that the handler wrote into a response it had begun. It is logged, and the response is
-// complete.
+// Answered is an error that the handler wrote into its response. It is logged, and the response is complete.
 type Answered struct{ Err error }
 
 func (a *Answered) Error() string { return a.Err.Error() }
@@ -42,7 +41,7 @@ type Service struct {
 	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// Routes come from the tables that Serve uses. Tests walk them.
+	// From the tables that Serve uses, for tests.
 	Routes []Route
 
 	// Reason, if set, returns why a request was refused, for metrics and logs, from a small fixed set; "" for other
@@ -131,7 +130,7 @@ func (service Service) Handler(o Options) http.Handler {
 type Options struct {
 	Log *slog.Logger
 
-	// Quiet only logs requests that failed because of the server.
+	// Log only requests that failed because of the server.
 	Quiet bool
 
 	// ClientAddress logs the client's IP address, and each request with a Reason even if Quiet.
@@ -151,12 +150,12 @@ type Options struct {
 	// client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
-	// Pace is the minimum rate for sending the body and reading the response.
+	// The minimum rate for sending the body and reading the response.
 	Pace Rate
 }
 
-// statusClientClosed stands for a request that failed because its client closed the connection. A 5xx would be a
-// server error.
+// statusClientClosed is for requests that failed because the client closed the connection. A 5xx would be a server
+// error.
 const statusClientClosed = 499
 
 // handle sets X-Request-Id to the client's if valid, else to a new ID, which an ErrorWriter finds in the response
@@ -201,7 +200,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		if service.Reason != nil {
 			reason = service.Reason(err)
 		}
-		service.Error(rec, r, err) // even if the client has closed the connection, maybe only its side
+		service.Error(rec, r, err) // the client may have closed only its side
 	}
 	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left, reason: reason}
 	if left && !begun {
@@ -251,7 +250,7 @@ func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
-// method returns "other" for unknown methods, which would each create a metric.
+// Each unknown method would create a metric.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -267,7 +266,7 @@ type exchange struct {
 	start             time.Time
 	took              time.Duration
 	left              bool
-	client            string // address; "" if unknown or not logged
+	client            string // "" if unknown or not logged
 	reason            string // refusal; otherwise ""
 }
 

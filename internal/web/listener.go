@@ -39,7 +39,7 @@ type conn struct {
 
 // Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
 // but clients connect early: browsers in advance, and Go's client when another connection becomes free first. Closing
-// such a connection loses a request sent meanwhile. Over TLS the handshake's first byte starts the header timeout of
+// such a connection loses a request sent meanwhile. Over TLS the handshake's first byte starts the header timeout for
 // HTTP/1.1.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
@@ -91,11 +91,11 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// maxGraces limits what a peer can earn at once, in grace periods. The usual 60 KiB batches take that long at the
-// default pace.
+// maxGraces limits a peer's gain at once, in grace periods. The usual 60 KiB batches take that long at the default
+// pace.
 const maxGraces = 3
 
-// earned returns the time earned by bytes acknowledged since the last call.
+// earned is for bytes acknowledged since the last call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {

@@ -14,9 +14,9 @@ import (
 )
 
 // Malformed HTTP requests, e.g. for /storage/%zz, never reach a handler: net/http writes a plain-text response and
-// closes the connection. Our connections replace it with the service's error and the same status. Over TLS they only
-// see encrypted bytes, so net/http's response remains: net/http only serves HTTP/2 on a *tls.Conn, so a wrapper would
-// lose it or need its own handshake with limits, log and shutdown. HTTP/2 itself resets the stream.
+// closes the connection. Our connections replace it with the service's error and the same status. Over TLS they see
+// only encrypted bytes, so net/http's response remains: net/http serves HTTP/2 only on a *tls.Conn, so a wrapper
+// would lose it or need its own handshake with limits, log and shutdown. HTTP/2 itself resets the stream.
 
 // Errors of requests that net/http refuses.
 var (
@@ -85,13 +85,13 @@ type withStatus struct {
 // WriteHeader implements http.ResponseWriter.
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// lineBytes of the request line are stored, enough to find the service.
+// lineBytes of the request line suffice to find the service.
 const lineBytes = 512
 
 type requestLine struct {
 	text  []byte
 	whole bool
-	ahead byte // next request's first byte, if hasAhead; read while this one is answered
+	ahead byte // next request's first byte, if hasAhead; read while this request is answered
 	has   bool
 }
 
@@ -102,8 +102,8 @@ func (l *requestLine) next() {
 	}
 }
 
-// add adds bytes read into a buffer of that size. After a body, net/http reads a single byte to detect a disconnect:
-// it belongs to the next request.
+// add adds bytes read into a buffer with that size. After a body, net/http reads a single byte to detect a
+// disconnect: it belongs to the next request.
 func (l *requestLine) add(p []byte, size int) {
 	if l.whole {
 		if size == 1 && len(p) == 1 {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Memory limits the bytes of bodies, decoded data and responses. Clients share it (package fairshare). It is safe for
+// Memory limits the bytes in bodies, decoded data and responses. Clients share it (package fairshare). It is safe for
 // concurrent use.
 type Memory struct {
 	bytes *fairshare.Pool
@@ -44,8 +44,8 @@ func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	})
 }
 
-// TryChargeMemory is ChargeMemory without waiting: it returns false if the bytes are not free, for data that can only
-// be measured by allocating it and is dropped before a wait.
+// TryChargeMemory returns false instead of waiting, for data that can only be measured by allocating it and is
+// dropped before a wait.
 func TryChargeMemory(w http.ResponseWriter, n int64) bool {
 	r, ok := w.(*response)
 	if !ok || r.memory == nil || n <= 0 {
@@ -71,7 +71,7 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 	r.memory.bytes.Release(r.client, n)
 }
 
-// chargedBody charges what a handler reads beyond its own charges, so that a body cannot be kept for free.
+// chargedBody charges bytes beyond the handler's own charges, so that no handler keeps a body for free.
 type chargedBody struct {
 	io.ReadCloser
 	response *response

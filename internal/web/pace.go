@@ -12,13 +12,13 @@ import (
 // Rate is the minimum rate for sending or reading a body. Otherwise a few slow peers could hold connections and their
 // resources forever.
 type Rate struct {
-	// Grace is the total time a peer may stall. 0 means no limit.
+	// Total time a peer may stall; 0: no limit.
 	Grace time.Duration
-	// BytesPerSecond earn back one second of Grace.
+	// Bytes that earn back one second of Grace.
 	BytesPerSecond int64
 }
 
-// pace tracks how long one side may still stall. Only waits for the peer count, not the handler's time.
+// Only waits for the peer count, not the handler's time.
 type pace struct {
 	rate  Rate
 	left  time.Duration // at most the grace

@@ -23,7 +23,7 @@ type Address struct {
 	Err error
 }
 
-// Resolver determines the public addresses of requests and their clients. It is safe for concurrent use.
+// Resolver determines requests' public addresses and clients. It is safe for concurrent use.
 type Resolver struct {
 	public  *Origin // nil: depends on the request
 	trusted atomic.Pointer[[]netip.Prefix]
@@ -44,7 +44,7 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	return r, r.Trust(trustedProxies)
 }
 
-// Trust replaces the trusted proxies. A malformed one is errcode.Invalid and changes nothing.
+// Trust replaces the trusted proxies. A malformed proxy is errcode.Invalid and changes nothing.
 func (r *Resolver) Trust(proxies []string) error {
 	var trusted []netip.Prefix
 	for _, text := range proxies {

@@ -33,7 +33,7 @@ type response struct {
 	charged  int64
 	streams  bool
 	static   bool
-	full     error // set if a piece of the response found no memory
+	full     error // a piece of the response found no memory
 }
 
 // newResponse also removes the server's write deadline, which starts at the request header: over HTTP/2 it would end
@@ -67,7 +67,7 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError is for http.ResponseController.
+// For http.ResponseController.
 func (r *response) FlushError() error {
 	r.wait(time.Now(), 0)
 	return http.NewResponseController(r.ResponseWriter).Flush()

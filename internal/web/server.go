@@ -66,9 +66,9 @@ func ShuttingDown(ctx context.Context) context.Context {
 
 // Drain configures a server's shutdown.
 type Drain struct {
-	// NotReady makes the readiness check fail; may be nil.
+	// Fails the readiness check; may be nil.
 	NotReady func()
-	// Delay is how long requests are still accepted, until load balancers have noticed.
+	// How long requests are still accepted, until load balancers have noticed.
 	Delay time.Duration
 	// Grace limits requests after the listener is closed. Then they are aborted.
 	Grace time.Duration
@@ -76,8 +76,8 @@ type Drain struct {
 	Times func() (delay, grace time.Duration)
 }
 
-// Serve serves the listener until ctx ends, then drains it: nil after an orderly shutdown, or an error if the
-// listener failed or requests were aborted.
+// Serve serves the listener until ctx ends, then drains it. It returns an error if the listener failed or requests
+// were aborted.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = &listener{Listener: l, limits: srv.limits}
 	if srv.TLSConfig == nil {
@@ -141,7 +141,7 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Grace)
 	defer cancel()
 	// Shutdown would miss a connection that is being accepted. If the service manager keeps the socket open, the next
-	// server accepts later ones.
+	// server accepts later connections.
 	if err := l.Close(); err != nil {
 		return broken(err)
 	}

@@ -19,16 +19,16 @@ import (
 type Handler struct {
 	Version Version
 
-	// Ping checks the enabled services' databases; may be nil.
+	// Checks the enabled services' databases; may be nil.
 	Ping func(context.Context) error
 
-	// Quota, if set, is reported in /__heartbeat__.
+	// For /__heartbeat__; may be nil.
 	Quota func() Quota
 
-	// Pool, if set, returns the state of a database connection pool.
+	// Returns a database connection pool's state; may be nil.
 	Pool func() Pool
 
-	// Root, if set, serves "/".
+	// Serves "/"; may be nil.
 	Root web.Handler
 }
 
@@ -52,7 +52,7 @@ type Pool struct {
 	Active, Idle, Max int
 }
 
-// pingTimeout makes a database count as unavailable. Monitoring does not wait much longer.
+// After pingTimeout a database counts as unavailable. Monitoring does not wait much longer.
 const pingTimeout = 5 * time.Second
 
 // Serve is a web.Handler; its web.ErrorWriter is WriteError.

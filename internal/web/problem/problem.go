@@ -64,7 +64,7 @@ var codes = map[errcode.Code]struct {
 	errcode.Quota: {http.StatusInsufficientStorage, "quota"}, errcode.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
 }
 
-// Refusal returns the refusal for an error's code. A web.Refusal is its own.
+// Refusal returns the refusal for an error's code; for a web.Refusal, itself.
 func Refusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
@@ -94,7 +94,7 @@ func Encode(document any) []byte {
 	return append(body, '\n')
 }
 
-// Send writes an answer whose body is, or contains, a result of Encode.
+// Send writes an answer whose body is, or contains, a result from Encode.
 func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	if status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {

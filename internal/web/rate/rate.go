@@ -35,7 +35,7 @@ func (l Limit) check(clients int) error {
 
 func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
 
-// Buckets hold all clients' buckets. They are safe for concurrent use. A nil *Buckets has no limit.
+// Buckets are safe for concurrent use. A nil *Buckets has no limit.
 type Buckets struct {
 	limit Limit
 	every float64 // tokens per second

@@ -39,7 +39,7 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	return &Shared{limit: l, every: l.every(), reserve: float64(fairshare.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
 }
 
-// group is a bucket. Its members in debt are a heap, ordered by when their debts end.
+// Members in debt are a heap, ordered by when their debts end.
 type group struct {
 	at      time.Time
 	paid    float64 // tokens paid to each member in debt since all debts were 0
@@ -113,7 +113,7 @@ func (b *Shared) view(g *group, name string) view {
 
 const tiny = 1e-6
 
-// fits reports whether the member may take n tokens. Without debt, any free tokens.
+// Without debt, any free tokens fit.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
