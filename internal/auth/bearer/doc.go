@@ -6,13 +6,13 @@ package bearer
 
 import "holdfast/internal/errcode"
 
-// Errors of Parse and Verify, all answered with 401. They may be wrapped with detail: compare with errors.Is.
+// Parse and Verify errors, all answered with 401. They may be wrapped with detail: compare with errors.Is.
 var (
 	// ErrMissing means that the header contains no bearer token.
 	ErrMissing error = errcode.New(errcode.Denied, "bearer token required: send the header Authorization: Bearer TOKEN")
 	// ErrMalformed means that the token, its header or its claims are invalid.
 	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")
-	// ErrSignature means that no key of the Keyring signed the token.
+	// ErrSignature means that no key signed the token.
 	ErrSignature error = errcode.New(errcode.Denied, "the token is not signed by a key of this server")
 	// ErrExpired means that the token has expired.
 	ErrExpired error = errcode.New(errcode.Denied, "the token has expired")

@@ -54,10 +54,10 @@ func stringsClaim(members map[string]json.RawMessage, name string) ([]string, er
 	return list, nil
 }
 
-// maxSeconds is the largest accepted time: a float64 is still exact and far from overflow.
+// maxSeconds: a float64 is still exact and far from overflow.
 const maxSeconds = 1 << 53
 
-// timeClaim truncates Unix seconds. ok is false if the claim is absent.
+// timeClaim truncates Unix seconds. ok is false without the claim.
 func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {

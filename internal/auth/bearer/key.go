@@ -27,12 +27,12 @@ const (
 
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
-// minSecret is the minimum HS256 secret length in bytes: the hash length (RFC 7518, section 3.2).
+// minSecret is in bytes: the HS256 hash length (RFC 7518, section 3.2).
 const minSecret = 32
 
 // Key is a configured key.
 type Key struct {
-	ID  string // the tokens' kid; may be empty if there is only one key
+	ID  string // the tokens' kid; a single key may have none
 	Alg string
 
 	// Text is the HS256 secret, at least 32 bytes, not decoded. Other algorithms use PEM: PUBLIC KEY only verifies;
@@ -47,7 +47,7 @@ type key struct {
 	signer jose.Signer // nil for a public key
 }
 
-// read returns errcode.Invalid, and does not quote Text.
+// Errors are errcode.Invalid, and do not quote Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
 		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: %s", k.ID, why)

@@ -22,22 +22,22 @@ const maxToken = 8 << 10
 // maxVerified limits the cached tokens. Most are below a kilobyte; at maximum length they would take 60 MB.
 const maxVerified = 4096
 
-// encoding is strict, so that each token has only one spelling.
+// encoding is strict, so that a token has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Options configure a Keyring. Only Keys is required.
+// Options configures a Keyring. Only Keys is required.
 type Options struct {
 	// Keys verify tokens. The first also signs, if it can. To rotate it without 401s, add the new key last on every
 	// server, then move it first on every server, then remove the old key when its last token has expired.
 	Keys []Key
 
-	// Issuer and Audience, if set, are required, and set by Sign.
+	// If set, Sign sets them and Verify requires them.
 	Issuer, Audience string
 
-	// Leeway is the tolerated clock difference in either direction.
+	// Tolerated clock difference in either direction.
 	Leeway time.Duration
 
-	// MaxLifetime, if above 0, limits a token's lifetime.
+	// A token's maximum lifetime, if above 0.
 	MaxLifetime time.Duration
 }
 
@@ -51,7 +51,7 @@ type Keyring struct {
 	cache *lru.Cache[string, verified]
 }
 
-// verified is a token with a valid signature. Its times are checked on every use.
+// Times are checked on every use.
 type verified struct {
 	Claims
 	hasFrom, hasIssuedAt bool
@@ -65,7 +65,7 @@ type Claims struct {
 	ID       string // jti
 	Audience []string
 	Expires  time.Time // always set; other absent times are zero
-	Ends     time.Time // Expires plus Leeway: when Verify starts to reject the token
+	Ends     time.Time // Expires plus Leeway, when Verify starts to reject the token
 	IssuedAt time.Time
 	From     time.Time
 	Raw      json.RawMessage // the whole object; read-only
@@ -109,7 +109,7 @@ func (k *Keyring) find(id string) (key, bool) {
 	return k.keys[i], true
 }
 
-// Parse verifies the token in an Authorization header. It returns ErrMissing or an error of Verify.
+// Parse verifies the token in an Authorization header. It returns ErrMissing or an error from Verify.
 func (k *Keyring) Parse(header string, now time.Time) (Claims, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.Trim(token, " ")
@@ -134,7 +134,7 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 		return Claims{}, err
 	}
 	if !known {
-		k.cache.Add(strings.Clone(token), v) // a clone, because token may be part of a header
+		k.cache.Add(strings.Clone(token), v) // token may be part of a header
 	}
 	return v.Claims, nil
 }
@@ -161,7 +161,7 @@ func (k *Keyring) verify(token string) (verified, error) {
 	return decode(raw, by.id)
 }
 
-// checkEncoding rejects two things the parser accepts: other spellings of a token, and a header that is not UTF-8.
+// checkEncoding rejects other spellings of a token, and a header that is not UTF-8, which the parser accepts.
 func checkEncoding(token string) error {
 	if len(token) > maxToken {
 		return malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
@@ -231,7 +231,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// valid checks the times and options. go-jose accepts a token at the moment of expiry, which RFC 7519 does not.
+// go-jose accepts a token at the moment of expiry, which RFC 7519 does not.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {

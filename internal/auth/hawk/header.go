@@ -157,7 +157,7 @@ func (h *Header) set(seen *fields, name, text string) error {
 	return nil
 }
 
-// parseTS accepts only the canonical form of a number, because the MAC covers the text.
+// parseTS accepts only a number's canonical form, because the MAC covers the text.
 func parseTS(text string) (int64, bool) {
 	if text == "" || len(text) > maxTS || (text[0] == '0' && text != "0") {
 		return 0, false

@@ -12,10 +12,9 @@ import (
 // Request is the part of a request that every signature covers.
 type Request struct {
 	Method string
-	// Target is the raw path and query. Re-encoding would break clients that escape differently (`%7B` for `{`).
+	// Raw path and query. Re-encoding would break clients that escape differently (`%7B` for `{`).
 	Target string
-	// Host and Port are the public address the client connects to. IPv6 literals have no brackets, as Firefox signs
-	// them.
+	// The public address the client connects to. IPv6 literals have no brackets, as Firefox signs them.
 	Host string
 	Port uint16
 }

@@ -48,7 +48,6 @@ func (b *verifiedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// payload hashes "hawk.1.payload", the content type and the written bytes.
 type payload struct{ hash.Hash }
 
 func newPayload(contentType string) payload {

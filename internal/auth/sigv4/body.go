@@ -12,16 +12,16 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// BodyOptions configure a Body.
+// BodyOptions configures a Body.
 type BodyOptions struct {
-	// MinSize and MaxSize bound the object. A larger declared size is refused before reading.
+	// Object size limits. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
-	// Compute lists more checksums to compute.
+	// More checksums to compute.
 	Compute []checksum.Algorithm
 	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload they describe the object, not the
 	// body.
 	IgnoreChecksums bool
-	// Cores, if set, computes the MD5 of a large body in a goroutine. Read then fills its buffer before returning.
+	// Cores, if set, computes a large body's MD5 in a goroutine. Read then fills its buffer before returning.
 	Cores *Cores
 }
 
@@ -46,7 +46,7 @@ type Result struct {
 	Size   int64
 	MD5    [16]byte
 	SHA256 string
-	// Checksums are all declared and computed checksums, in the order of the constants.
+	// Declared and computed checksums, in the order of the constants.
 	Checksums []checksum.Checksum
 }
 
@@ -160,8 +160,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads and hashes bytes, and reports whether they are the last. It reads one piece while the MD5 of the
-// previous one is computed. It does not keep p.
+// fill reads and hashes bytes, and reports whether they are the last. It reads one piece while computing the previous
+// piece's MD5. It does not keep p.
 func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	parallel := b.options.Cores != nil && len(p) > parallelPiece && (b.declared.size < 0 || b.declared.size > parallelBody)
 	for more := true; more; more = parallel && n < len(p) && !ended && err == nil {
@@ -197,7 +197,7 @@ func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	return n, err == io.EOF, nil
 }
 
-// drain reads what follows the object's last byte: the final chunk and the trailer.
+// drain reads the final chunk and the trailer.
 func (b *Body) drain() error {
 	var more [1]byte
 	switch _, err := io.ReadFull(b.source, more[:]); err {

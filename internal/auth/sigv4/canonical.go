@@ -22,7 +22,7 @@ func canonicalPaths(path string) ([]string, error) {
 
 type parameter struct{ name, value string }
 
-// parseQuery treats a plus sign as a space, like S3.
+// Like S3, parseQuery treats a plus sign as a space.
 func parseQuery(query string) ([]parameter, error) {
 	if query == "" {
 		return nil, nil
@@ -45,8 +45,7 @@ func parseQuery(query string) ([]parameter, error) {
 	return params, nil
 }
 
-// canonicalQuery encodes parameters and sorts them by encoded name and value. It leaves out a presigned URL's
-// signature.
+// canonicalQuery encodes parameters and sorts them by encoded name and value, without a presigned URL's signature.
 func canonicalQuery(params []parameter, presigned bool) string {
 	if len(params) == 0 {
 		return ""
@@ -79,8 +78,8 @@ func canonicalQuery(params []parameter, presigned bool) string {
 	return string(text)
 }
 
-// canonicalHeaders returns the signed headers, one per line. A signed header that was not sent is a mismatch, like in
-// S3, usually because a presigned URL is used without its Content-Type.
+// canonicalHeaders returns the signed headers, one per line. As in S3, a signed header that was not sent is a
+// mismatch, usually because a presigned URL is used without its Content-Type.
 func (r Request) canonicalHeaders(c claim) (string, error) {
 	var text []byte
 	for _, name := range c.signed {

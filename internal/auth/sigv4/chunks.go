@@ -30,7 +30,7 @@ type chunkReader struct {
 	r        *bufio.Reader
 	declared declared
 	chain    *chain    // nil if chunks are unsigned
-	hash     hash.Hash // the current chunk's; nil if chunks are unsigned
+	hash     hash.Hash // current chunk; nil if chunks are unsigned
 	provided string
 	left     int64
 	budget   int64 // object bytes that further chunks may announce
@@ -77,7 +77,7 @@ func (c *chunkReader) next(p []byte) (n int, err error) {
 		c.hash.Write(p[:n])
 	}
 	if c.left == 0 {
-		return n, c.endChunk() // a broken connection fails again there
+		return n, c.endChunk()
 	}
 	return n, endedEarly(err)
 }
@@ -135,7 +135,7 @@ func (c *chunkReader) verifyChunk() error {
 	return c.chain.verify(labelChunk, emptySHA256+"\n"+hex.EncodeToString(sum[:]), c.provided)
 }
 
-// finish reads what follows the empty chunk's line. It returns io.EOF if all is right.
+// finish reads everything after the empty chunk's line. It returns io.EOF if all is right.
 func (c *chunkReader) finish() error {
 	if err := c.verifyChunk(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *chunkReader) finish() error {
 	}
 }
 
-// line reads a line with its end. It returns io.EOF only if nothing is left.
+// line includes the end. It returns io.EOF only if nothing is left.
 func (c *chunkReader) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	switch {

@@ -8,7 +8,7 @@ import (
 )
 
 // Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together, so
-// with an idle core a body arrives as fast as its MD5 is computed; without one, a goroutine only adds switches. It is
+// with an idle core a body arrives as fast as its MD5 is computed; without, a goroutine only adds switches. It is
 // safe for concurrent use; nil has no cores.
 type Cores struct{ idle atomic.Int64 }
 
@@ -75,8 +75,7 @@ func (p *pipeline) write(piece []byte) {
 	p.mu.Unlock()
 }
 
-// run hashes pieces until none are left. It does not wait for a client that sends late, because others can use the
-// core.
+// run hashes pieces until none are left. It does not wait for a slow client, because others can use the core.
 func (p *pipeline) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 // Kind classifies an error.
 type Kind uint8
 
-// Each kind with the S3 code that Code returns.
+// Kinds with the S3 code that Code returns.
 const (
 	NoCredentials          Kind = iota + 1 // AccessDenied: anonymous request
 	Unsupported                            // InvalidRequest: another signature version, algorithm or payload mode
@@ -110,7 +110,7 @@ type Error struct {
 	Region                           string // the required region, if that is the problem
 	AccessKeyID                      string // UnknownKey, Mismatch
 	Signature                        string // Mismatch: as sent
-	StringToSign                     string // Mismatch: of request, chunk or trailer
+	StringToSign                     string // Mismatch: for request, chunk or trailer
 	CanonicalRequest                 string // Mismatch: request only
 	RequestTime, ServerTime, Expires time.Time
 	Headers                          []string // UnsignedHeader; Mismatch if a signed header was not sent

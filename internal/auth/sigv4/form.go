@@ -103,7 +103,7 @@ func (p Policy) Check(fields map[string]string) error {
 // Policy is a form upload's policy document.
 type Policy struct {
 	Expiration time.Time
-	// MinSize and MaxSize are content-length-range. MaxSize defaults to math.MaxInt64.
+	// Content-length-range; MaxSize defaults to math.MaxInt64.
 	MinSize, MaxSize int64
 
 	conditions []condition

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// claim is a request's statement about its signature.
 type claim struct {
 	credential
 	signed    []string
@@ -117,7 +116,7 @@ func isHeaderName(name string) bool {
 	return name != ""
 }
 
-// requestTime also reads Date, the only time header of old clients.
+// Old clients send only Date.
 func requestTime(h http.Header) (time.Time, bool) {
 	value, present, ok := single(h, "X-Amz-Date")
 	if present {
@@ -132,8 +131,8 @@ func requestTime(h http.Header) (time.Time, bool) {
 	return t.UTC(), ok && err == nil && t.Year() < 10000
 }
 
-// checkSigned requires signed x-amz-* headers. Otherwise the bearer of a presigned URL could do something else, e.g.
-// copy from another object.
+// checkSigned requires signed x-amz-* headers. Otherwise a presigned URL could be used for something else, e.g. to
+// copy another object.
 func (r Request) checkSigned(c claim) error {
 	var missing []string
 	if !slices.Contains(c.signed, "host") {

@@ -141,8 +141,7 @@ func parseMD5(h http.Header) (string, error) {
 
 const checksumPrefix = "x-amz-checksum-"
 
-// parseChecksums reads x-amz-checksum-* headers. Unknown algorithms are refused, because the client relies on
-// verification.
+// parseChecksums refuses unknown algorithms, because the client relies on verification.
 func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 	for name := range h {
 		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)
@@ -165,7 +164,7 @@ func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 
 func bytesOf(n int) string { return strconv.Itoa(n) + " bytes" }
 
-// parseTrailerNames reads x-amz-trailer. S3 only allows checksums.
+// S3 allows only checksums in x-amz-trailer.
 func parseTrailerNames(h http.Header) (list []checksum.Algorithm, err error) {
 	var seen [checksum.NumAlgorithms]bool
 	for _, value := range h["X-Amz-Trailer"] {

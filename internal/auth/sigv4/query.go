@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxExpires is a presigned URL's maximum lifetime in seconds: seven days.
+// maxExpires is in seconds: seven days.
 const maxExpires = 604800
 
 func isPresigned(query string) bool {

@@ -20,12 +20,12 @@ const (
 // Request is the part of an HTTP request that a signature covers.
 type Request struct {
 	Method string
-	// Target is the request line's path and query, byte for byte.
+	// Path and query, byte for byte.
 	Target string
-	// Host is the Host header as sent, with its port.
+	// As sent, with its port.
 	Host   string
 	Header http.Header
-	// ContentLength is the framed body's length, or -1 (Transfer-Encoding: chunked).
+	// The framed body's length, or -1 (Transfer-Encoding: chunked).
 	ContentLength int64
 }
 
@@ -42,7 +42,7 @@ func FromHTTP(r *http.Request) Request {
 	return Request{Method: r.Method, Target: target, Host: r.Host, Header: r.Header, ContentLength: r.ContentLength}
 }
 
-// HasCredentials reports whether the request is signed in any way, even unsupported ones. Otherwise it is anonymous.
+// HasCredentials reports whether the request is signed in any way, supported or not. Otherwise it is anonymous.
 func (r Request) HasCredentials() bool {
 	_, query, _ := strings.Cut(r.Target, "?")
 	return len(r.Header["Authorization"]) > 0 || isPresigned(query) || isVersion2(query)

@@ -29,10 +29,10 @@ type Verifier struct {
 
 type derived struct{ secret, date, region string }
 
-// cachedKeys limits the cached signing keys. Deriving one takes longer than the rest of the verification.
+// cachedKeys limits the cached signing keys. Deriving a key takes longer than the rest of the verification.
 const cachedKeys = 1000
 
-// New returns a Verifier for a region, or for any if region is "".
+// New returns a Verifier for a region; "" means any.
 func New(region string, now clock.Clock) *Verifier {
 	return &Verifier{region: region, now: now, keys: map[derived][32]byte{}}
 }

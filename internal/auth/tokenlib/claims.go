@@ -10,7 +10,7 @@ import (
 // Values of Claims.Origin.
 const (
 	Origin        = "holdfast"
-	CleanupOrigin = "holdfast-cleanup" // in tokens that delete the storage of replaced users
+	CleanupOrigin = "holdfast-cleanup" // in tokens that delete replaced users' storage
 )
 
 // Claims are a Firefox Sync token's claims. UID, Expires and Salt are required.
@@ -22,11 +22,11 @@ type Claims struct {
 	Expires        time.Time
 	HashedFxAUID   string // for metrics
 	HashedDeviceID string // for metrics
-	Salt           string // distinguishes tokens of the same second
+	Salt           string // distinguishes tokens from the same second
 	Origin         string // issuing tokenserver; "python" if absent
 }
 
-// wire is the JSON of Claims, in the Rust tokenserver's field order.
+// The Rust tokenserver's field order.
 type wire struct {
 	Node           string  `json:"node"`
 	FxAKID         string  `json:"fxa_kid"`
@@ -39,7 +39,7 @@ type wire struct {
 	Salt           string  `json:"salt"`
 }
 
-// maxExpires is the largest accepted expiry: a float64 is still exact and far from overflow.
+// maxExpires: a float64 is still exact and far from overflow.
 const maxExpires = 1 << 53
 
 func (c Claims) encode() ([]byte, error) {

@@ -8,7 +8,7 @@ package tokenlib
 
 import "holdfast/internal/errcode"
 
-// Errors of Open, all answered with 401, after which a Sync client fetches a new token. They may be wrapped with
+// Errors from Open, all answered with 401, after which a Sync client fetches a new token. They may be wrapped with
 // detail: compare with errors.Is.
 var (
 	// ErrMalformed means that the token or its claims are invalid.

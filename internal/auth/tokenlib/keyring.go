@@ -24,7 +24,7 @@ const (
 	saltBytes = 3
 )
 
-// encoding is strict, so that each token has only one spelling.
+// encoding is strict, so that a token has only one spelling.
 var encoding = base64.URLEncoding.Strict()
 
 // Keyring makes and verifies tokens with a server's master secrets. It is safe for concurrent use.
@@ -36,7 +36,7 @@ type Keyring struct {
 	cache *lru.Cache[string, opened]
 }
 
-// opened is a token with a valid signature. Its expiry is checked on every use.
+// The expiry is checked on every use.
 type opened struct {
 	claims Claims
 	key    string
@@ -46,13 +46,13 @@ type opened struct {
 const maxOpened = 4096
 
 type secret struct {
-	master  []byte // the secret's text, not decoded even if hexadecimal
+	master  []byte // text, not decoded even if hexadecimal
 	signing []byte
 }
 
 // NewKeyring makes tokens with the first master secret and verifies with all. To rotate without 401s, add the new
-// secret last on every server, then move it first on every server, then remove the old one. An empty list or secret
-// is errcode.Invalid.
+// secret last on every server, then move it first on every server, then remove the old secret. An empty list or
+// secret is errcode.Invalid.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
 		return nil, errcode.New(errcode.Invalid, "at least one master secret is required")
@@ -110,7 +110,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 		if o, err = k.open(token); err != nil {
 			return Claims{}, "", err
 		}
-		k.cache.Add(strings.Clone(token), o) // a clone, because token may be part of a header
+		k.cache.Add(strings.Clone(token), o) // token may be part of a header
 	}
 	if !o.claims.Expires.After(now) {
 		return o.claims, o.key, ErrExpired
@@ -118,7 +118,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 	return o.claims, o.key, nil
 }
 
-// open verifies everything but the expiry.
+// open ignores the expiry.
 func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {

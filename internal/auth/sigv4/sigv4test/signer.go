@@ -23,7 +23,7 @@ const (
 	UnsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 )
 
-// Signer signs with one access key.
+// Signer signs with an access key.
 type Signer struct {
 	AccessKeyID, Secret, Region string
 }
@@ -31,8 +31,8 @@ type Signer struct {
 // unsigned headers change after signing.
 var unsigned = []string{"authorization", "expect", "user-agent", "transfer-encoding", "connection"}
 
-// Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or one of
-// the constants.
+// Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or a
+// constant.
 func (s Signer) Sign(r *http.Request, payload string, now time.Time) string {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format("20060102T150405Z"))
@@ -72,7 +72,7 @@ func (s Signer) Presign(r *http.Request, expires time.Duration, now time.Time) {
 	r.URL.RawQuery = encode(q) + "&X-Amz-Signature=" + signature
 }
 
-// SignForm adds the fields of a signed form upload. The JSON policy must contain FormConditions.
+// SignForm adds a signed form upload's fields. The JSON policy must contain FormConditions.
 func (s Signer) SignForm(fields map[string]string, policy string, now time.Time) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(policy))
 	for _, field := range s.form(now) {
@@ -83,7 +83,7 @@ func (s Signer) SignForm(fields map[string]string, policy string, now time.Time)
 	fields["x-amz-signature"] = hex.EncodeToString(sign(key, encoded))
 }
 
-// FormConditions returns JSON policy conditions for the fields that SignForm adds.
+// FormConditions returns JSON policy conditions for SignForm's fields.
 func (s Signer) FormConditions(now time.Time) string {
 	var list []string
 	for _, field := range s.form(now) {
@@ -127,7 +127,7 @@ func (s Signer) signature(r *http.Request, q url.Values, names []string, payload
 	return hex.EncodeToString(sign(s.key(now), text))
 }
 
-// encode writes a query like the specification: %20 for a space, sorted by encoded name and value.
+// encode follows the specification: %20 for a space, sorted by encoded name and value.
 func encode(q url.Values) string {
 	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 	var all [][2]string
