@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A broker is not installed.
+// Missing brokers.
 var (
 	ErrNoPubSub = errors.New("the emulator of Pub/Sub is not installed")
 	ErrNoNATS   = errors.New("nats-server is not installed")
@@ -42,7 +42,7 @@ func PubSub(t testing.TB) string {
 	return sharedBroker(t, EnginePubSub, "TEST_PUBSUB_EMULATOR", remedyPubSub, processPubSub)
 }
 
-// OwnPubSub starts an emulator for one test. Its data is in memory, so Start empties it.
+// OwnPubSub starts an emulator for a test. Its data is in memory, so Start empties it.
 func OwnPubSub(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EnginePubSub, remedyPubSub, StartPubSub)
@@ -54,7 +54,7 @@ func NATS(t testing.TB) string {
 	return sharedBroker(t, EngineNATS, "TEST_NATS", remedyNATS, processNATS)
 }
 
-// OwnNATS starts a server for one test. Its streams survive a restart.
+// OwnNATS starts a server for a test. Its streams survive a restart.
 func OwnNATS(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EngineNATS, remedyNATS, StartNATS)

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// CitusDatabase returns the URL of a new database on the TEST_CITUS_URL cluster, dropped when the test ends.
+// CitusDatabase returns a new database's URL on the TEST_CITUS_URL cluster, dropped when the test ends.
 // TEST_CITUS_URL is a database on the coordinator; workers must be reachable under their names in the cluster.
 func CitusDatabase(t testing.TB) string {
 	t.Helper()
@@ -52,7 +52,7 @@ func citusDatabase(t testing.TB, base string) string {
 // CitusCluster is a durable cluster started by this process, coordinator first.
 type CitusCluster []*PostgresServer
 
-// OwnCitus starts a cluster with two workers for one test, which may kill and start each server.
+// OwnCitus starts a cluster with two workers for a test, which may kill and start each server.
 func OwnCitus(t testing.TB) CitusCluster {
 	t.Helper()
 	if os.Getenv("TEST_CITUS_URL") == "" {
@@ -157,7 +157,7 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 	return l
 }
 
-// logRemoteCommands makes the servers report their messages to each other to later connections.
+// The servers report their messages to each other to later connections.
 func logRemoteCommands(t testing.TB, url string) {
 	t.Helper()
 	for _, n := range citusNodes(t, url) {

@@ -81,7 +81,7 @@ func (d *daemon) run(program string, args ...string) error {
 
 func (d *daemon) log() string { return filepath.Join(d.dir, "log") }
 
-// await waits until the server responds. The error explains why it does not.
+// await waits until the server responds, or explains why it does not.
 func (d *daemon) await(answers func() error) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()

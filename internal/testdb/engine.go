@@ -84,7 +84,7 @@ const (
 	Absent = "absent"
 )
 
-// record appends a line: engine, kind, package folder, text.
+// A line is engine, kind, package folder, text.
 func record(t testing.TB, engine, kind, text string) {
 	t.Helper()
 	path := os.Getenv("TEST_ENGINE_LOG")

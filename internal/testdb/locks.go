@@ -24,7 +24,7 @@ func NewLocks(t *testing.T, url string) *Locks {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Not the test's context, which is canceled before cleanups.
+		// The test's context is canceled before cleanups.
 		t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		*c = conn
 	}

@@ -76,7 +76,7 @@ func runMariaDB(address, script string) error {
 	if err != nil {
 		return err
 	}
-	// Not the test's context, which is canceled before cleanups.
+	// The test's context is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := connector.Connect(ctx)
@@ -92,8 +92,7 @@ type noLog struct{}
 
 func (noLog) Print(...any) {}
 
-// MariaDBServer is a server that ends with this process. It listens on a Unix socket in its own folder and is not
-// durable.
+// MariaDBServer ends with this process. It listens on a Unix socket in its own folder and is not durable.
 type MariaDBServer struct {
 	daemon
 	program string
@@ -145,7 +144,7 @@ func StartMariaDB() (*MariaDBServer, error) {
 	return s, nil
 }
 
-// ownedByMySQL gives the folder to the package's user, who runs the server.
+// The package's user runs the server.
 func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 	u, err := user.Lookup("mysql")
 	if err != nil {
@@ -205,7 +204,7 @@ func MariaDBCertificate(t testing.TB, address string) string {
 	return path
 }
 
-// writeCertificate makes the key readable for the server's user.
+// The server's user must read the key.
 func writeCertificate(dir string) error {
 	cert, key, err := SelfSigned(&x509.Certificate{
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,

@@ -40,7 +40,7 @@ func findBouncer(t testing.TB) string {
 	return path
 }
 
-// PgBouncer starts a PgBouncer in transaction mode, without prepared statements, with a limit of connections to base,
+// PgBouncer starts a PgBouncer in transaction mode, without prepared statements, with limited connections to base,
 // and returns the database's URL through it. base must use a Unix socket, like testdb's own servers.
 func PgBouncer(t testing.TB, base string, connections int) string {
 	t.Helper()
@@ -95,10 +95,10 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	return (&url.URL{Scheme: u.Scheme, User: u.User, Path: u.Path, RawQuery: q.Encode()}).String()
 }
 
-// shortDir returns a new folder: with a test's name, the socket path would be too long.
+// With a test's name, the socket path would be too long.
 func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
-// awaitSocket returns when a socket accepts connections. Its file exists a moment earlier.
+// awaitSocket waits for a connection. The socket file exists a moment earlier.
 func awaitSocket(t testing.TB, path, log string) {
 	t.Helper()
 	deadline := time.NewTimer(startTimeout)

@@ -59,7 +59,7 @@ func Explain(t *testing.T, url string) *Explained {
 	if e.conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
 		t.Fatal(err)
 	}
-	// Not the test's context, which is canceled before cleanups.
+	// The test's context is canceled before cleanups.
 	t.Cleanup(func() { _ = e.conn.Close(context.Background()) })
 	_, err = e.conn.Exec(t.Context(), `
 		LOAD 'auto_explain';
@@ -95,7 +95,7 @@ func (e *Explained) Run(t *testing.T, sql string, args ...any) []Plan {
 	return e.plans
 }
 
-// Uses expects a statement's plans, both for the first calls and the cached ones, to use indexes and no sequential
+// Uses expects a statement's plans, both for the first calls and the cached plans, to use indexes and no sequential
 // scan.
 func (e *Explained) Uses(t *testing.T, indexes []string, sql string, args ...any) {
 	t.Helper()

@@ -16,10 +16,10 @@ import (
 
 const remedyPostgres = "install PostgreSQL 15 or newer, or set TEST_POSTGRES_URL"
 
-// process is global, because tests in helpers of different packages must share it.
+// process is global: tests in helpers of different packages must share it.
 var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPostgres(PostgresOptions{}) })
 
-// Postgres returns the URL of a shared database. Each test uses its own owners and does not delete them.
+// Postgres returns a shared database's URL. Each test uses its own owners and does not delete them.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EnginePostgres)
@@ -56,7 +56,7 @@ func DurablePostgres(t testing.TB) *PostgresServer {
 	return OwnPostgres(t, PostgresOptions{Durable: true})
 }
 
-// OwnPostgres starts a server for one test.
+// OwnPostgres starts a server for a test.
 func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	t.Helper()
 	needsServer(t, EnginePostgres)
@@ -72,7 +72,7 @@ func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	return server
 }
 
-// execute runs one statement that cannot run in a transaction.
+// execute runs a statement that cannot run in a transaction.
 func execute(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	if err := try(url, sql, args...); err != nil {
@@ -81,7 +81,7 @@ func execute(t testing.TB, url, sql string, args ...any) {
 }
 
 func try(url, sql string, args ...any) error {
-	// Not the test's context, which is canceled before cleanups.
+	// The test's context is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)

@@ -37,7 +37,7 @@ func Redis(t testing.TB) string {
 	return url
 }
 
-// OwnRedis starts a server for one test, which may stop, flush and kill it. settings are arguments such as
+// OwnRedis starts a server for a test, which may stop, flush and kill it. settings are arguments such as
 // "--maxmemory", "2mb".
 func OwnRedis(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
@@ -59,7 +59,7 @@ func installed(t testing.TB, err error) {
 	}
 }
 
-// RedisServer is a server on a loopback port that ends with this process. It stores nothing on disk: a restart loses
+// RedisServer listens on a loopback port and ends with this process. It stores nothing on disk: a restart loses
 // everything.
 type RedisServer struct {
 	daemon
@@ -172,7 +172,7 @@ func (s *RedisServer) Must(t testing.TB, args ...string) string {
 
 const slots = 16384
 
-// RedisCluster starts three servers without replicas for one test.
+// RedisCluster starts three servers without replicas for a test.
 func RedisCluster(t testing.TB) []*RedisServer {
 	t.Helper()
 	all := make([]*RedisServer, 3)

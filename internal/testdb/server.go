@@ -20,25 +20,24 @@ import (
 // ErrNotInstalled means that PostgreSQL 15 or newer is not installed.
 var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed")
 
-// PostgresOptions configure a server.
+// PostgresOptions configures a server.
 type PostgresOptions struct {
 	// Durable makes acknowledged writes survive a crash, as in production. Suites do not need it, and fsync would
 	// take most of their time.
 	Durable bool
 
-	// Settings are server settings such as "max_connections=20".
+	// Such as "max_connections=20".
 	Settings []string
 
-	// Initdb are additional initdb arguments.
+	// Additional initdb arguments.
 	Initdb []string
 
-	// Dir is the parent folder; "" means the temporary folder, or memory if the server is not durable and there is
-	// enough.
+	// Parent folder; "" means the temporary folder, or memory if the server is not durable and there is enough.
 	Dir string
 }
 
-// PostgresServer is a server that ends with this process. It listens on a Unix socket in its own folder, so it needs
-// no port and is not reachable for others. If durable, acknowledged writes survive Kill and Start.
+// PostgresServer ends with this process. It listens on a Unix socket in its own folder, so it needs no port and is
+// not reachable for others. If durable, acknowledged writes survive Kill and Start.
 type PostgresServer struct {
 	daemon // its folder also contains data and socket
 	opts   PostgresOptions
@@ -156,8 +155,7 @@ func (s *PostgresServer) Start() error {
 	})
 }
 
-// unprivileged returns the server process's user, because PostgreSQL does not run as root. A separate session keeps
-// Ctrl-C away from the server.
+// PostgreSQL does not run as root. A separate session keeps Ctrl-C away from the server.
 func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if os.Getuid() != 0 {

@@ -14,12 +14,12 @@ import (
 // ErrNoEmulator means that the Spanner emulator is not installed.
 var ErrNoEmulator = errors.New("the emulator of Cloud Spanner is not installed")
 
-// remedySpanner names Google's packages, because Debian has no emulator.
+// Debian has no emulator; Google's packages do.
 const remedySpanner = "install google-cloud-cli-spanner-emulator from Google's package source, or set TEST_SPANNER_EMULATOR_BIN or TEST_SPANNER_EMULATOR"
 
 var emulator = sync.OnceValues(StartSpanner)
 
-// Spanner returns host:port of a shared emulator. Package spannertest creates databases in it.
+// Spanner returns a shared emulator's host:port. Package spannertest creates databases in it.
 func Spanner(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EngineSpanner)
@@ -31,7 +31,7 @@ func Spanner(t testing.TB) string {
 	return host
 }
 
-// OwnSpanner starts an emulator for one test, which may stop, kill and start it.
+// OwnSpanner starts an emulator for a test, which may stop, kill and start it.
 func OwnSpanner(t testing.TB) *SpannerServer {
 	t.Helper()
 	needsServer(t, EngineSpanner)

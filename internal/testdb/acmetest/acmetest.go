@@ -33,7 +33,7 @@ var start = sync.OnceValue(func() error {
 type Authority struct {
 	*httptest.Server
 	Directory string
-	RootFile  string // PEM file that verifies the authority's own server
+	RootFile  string // verifies the authority's own server
 	Requests  atomic.Int64
 
 	ca *ca.CAImpl
@@ -67,7 +67,7 @@ func Start(t *testing.T, listen, httpListen string, validity uint64) *Authority 
 	return a
 }
 
-// Verify returns an error unless clients accept a certificate for a name.
+// Verify fails unless clients accept a certificate for a name.
 func (a *Authority) Verify(c *x509.Certificate, name string) error {
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(a.ca.GetRootCert(0).PEM())

@@ -19,7 +19,7 @@ const functionParameters = `
 
 var givenNames = regexp.MustCompile(`(\w+) => `)
 
-// WantNamedCalls checks a package's statements that call functions of its migrations, in a migrated database: each
+// WantNamedCalls checks a package's statements that call functions in its migrations, in a migrated database: each
 // call names every parameter, and the server finds the function for the types. The test must be in the package's
 // folder, and no such statement may be missing.
 func WantNamedCalls(t testing.TB, db *pgdb.DB, statements ...pgdb.Statement) {
@@ -80,7 +80,6 @@ func statementsThat(t testing.TB, matches *regexp.Regexp) (names []string) {
 	return names
 }
 
-// parenthesized returns the text up to the closing parenthesis.
 func parenthesized(text string) string {
 	depth := 1
 	for i, r := range text {

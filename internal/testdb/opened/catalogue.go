@@ -7,11 +7,11 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Table describes a table in PostgreSQL's catalog, one line for each column, constraint and index. The primary key's
+// Table describes a table in PostgreSQL's catalog, a line for each column, constraint and index. The primary key's
 // index counts as a constraint.
 type Table struct{ Columns, Constraints, Indexes string }
 
-// Queries for the lines. A column has name, type with length, NOT NULL, default and collation.
+// A column has name, type with length, NOT NULL, default and collation.
 const (
 	columnLines = `SELECT concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'not null' END,
 			'default ' || pg_get_expr(d.adbin, d.adrelid), 'by ' || nullif(c.collname, 'default'))

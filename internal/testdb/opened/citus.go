@@ -23,7 +23,7 @@ func WantCitusTables(t testing.TB, db *pgdb.DB, with string, want ...string) {
 	}
 }
 
-// WantOneTask expects Citus to run a statement as one task on one node.
+// WantOneTask expects Citus to run a statement as a single task on one node.
 func WantOneTask(t testing.TB, db *pgdb.DB, name, sql string, args ...any) {
 	t.Helper()
 	plan := strings.Join(Lines(t, db, `EXPLAIN `+sql, args...), "\n")

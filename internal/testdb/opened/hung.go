@@ -14,8 +14,8 @@ import (
 
 // HungWorker opens a database on its own cluster and checks that ten connections keep serving one worker's owners
 // while the other worker hangs and 30 goroutines work for its owners. These finally fail without a wait, and succeed
-// when the worker continues. keys are distribution column values of a table; start returns a function that works for
-// one of them.
+// when the worker continues. keys are a table's distribution column values; start returns a function that works for a
+// key.
 func HungWorker(t testing.TB, migrations Migrations, table string, keys []string, start func(*pgdb.DB) func(ctx context.Context, key int) error) {
 	t.Helper()
 	cluster := testdb.OwnCitus(t)

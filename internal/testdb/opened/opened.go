@@ -26,7 +26,7 @@ import (
 // Migrations returns a backend's migrations; nil means none.
 type Migrations func() (migrate.Set, error)
 
-// SQLite opens a file; by default a new one.
+// SQLite opens a file; by default a new file.
 func SQLite(t testing.TB, opts sqlitedb.Options, migrations Migrations) *sqlitedb.DB {
 	t.Helper()
 	if opts.Path == "" {
@@ -57,7 +57,7 @@ func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
 	return db
 }
 
-// Lines returns the rows of a statement with one text column.
+// Lines returns the rows of a statement with a single text column.
 func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
 	t.Helper()
 	var line string
@@ -111,8 +111,8 @@ func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrat
 	}, check)
 }
 
-// fromEachSchema reads data from testdata/schema/NNNN.sql, where NNNN is the schema's last migration. The newest is
-// required: it tests later migrations.
+// Data is in testdata/schema/NNNN.sql, where NNNN is the schema's last migration. The newest is required: it tests
+// later migrations.
 func fromEachSchema[DB database](
 	t *testing.T, migrations Migrations, open func(*testing.T) (db DB, run func(script string)), check func(*testing.T, DB),
 ) {

@@ -39,7 +39,7 @@ func Database(t testing.TB) (emulator, database string) {
 func Name(t testing.TB) (emulator, database string) {
 	t.Helper()
 	emulator = testdb.Spanner(t)
-	// One instance per database, because the emulator allows 100 databases in each.
+	// An instance per database, because the emulator allows 100 databases in each.
 	database = NewName()
 	t.Cleanup(func() { drop(t, emulator, database) })
 	return emulator, database
@@ -78,7 +78,7 @@ func Create(t testing.TB, emulator, database string) {
 
 func drop(t testing.TB, emulator, database string) {
 	t.Helper()
-	// Not the test's context, which is canceled before cleanups.
+	// The test's context is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn := dial(t, emulator)

@@ -124,7 +124,7 @@ func command(args, env []string) (code int, err error) {
 	for {
 		select {
 		case s := <-signals:
-			// From a terminal the command gets the signal twice, and the second one makes go test stop at once.
+			// From a terminal the command gets the signal twice, and the second makes go test stop at once.
 			_ = cmd.Process.Signal(s)
 		case err := <-ended:
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {

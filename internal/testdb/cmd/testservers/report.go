@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// report summarizes the engine log, one line per engine.
+// report prints a line per engine.
 func report(w io.Writer, log string) error {
 	tests, remedies, err := readLog(log)
 	if err != nil {
