@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// aliasPrefix starts variables of Mozilla's server. Unknown ones only cause a warning, because other programs use the
-// prefix, too.
+// aliasPrefix starts variables for Mozilla's server. Unknown variables only cause a warning, because other programs
+// use the prefix, too.
 const aliasPrefix = "SYNC_"
 
-// Alias is a supported variable of Mozilla's server.
+// Alias is a supported variable for Mozilla's server.
 type Alias struct {
 	// Env is a variable name, or a prefix and "*". The part matching "*", split at double underscores, completes
 	// Path. Full names take precedence.
 	Env string
-	// Path is the setting (e.g. "server.listen"), or with "*" the section ("syncstorage.limits.*"). "" ignores the
-	// variable.
+	// The setting (e.g. "server.listen"), or with "*" the section ("syncstorage.limits.*"). "" ignores the variable.
 	Path string
-	// Note explains why the variable is ignored.
+	// Why the variable is ignored.
 	Note string
 	// Transform, if set, converts the variable's value. current is the setting's text so far ("" for other types):
 	// host and port variables each change part of an address. The operator sees the error, which must not quote a

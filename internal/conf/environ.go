@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// environment keeps the last of equal names, like most shells.
+// The last of equal names wins, as in most shells.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, entry := range environ {

@@ -111,7 +111,7 @@ func (f *file) nearestPath(path []string) string {
 
 func joined(path []string) string { return strings.Join(path, "\x00") }
 
-// linesOf returns each key's line. The decoder only reports positions for errors, so this uses its parser.
+// linesOf returns each key's line. The decoder reports positions only for errors, so this uses its parser.
 func linesOf(data []byte) map[string]int {
 	lines := map[string]int{}
 	var p unstable.Parser
@@ -138,7 +138,6 @@ func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstabl
 	}
 }
 
-// note records where each part of a dotted key first appears, and returns the whole path.
 func note(lines map[string]int, p *unstable.Parser, at []string, key unstable.Iterator) []string {
 	path := slices.Clone(at)
 	for key.Next() {

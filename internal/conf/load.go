@@ -8,13 +8,13 @@ import (
 
 // Options are configuration sources.
 type Options struct {
-	// File is the TOML file's path, or "".
+	// The TOML file, or "".
 	File string
-	// Environ comes from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
+	// From os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
-	// Flags override all other sources.
+	// Override all other sources.
 	Flags []Flag
-	// Aliases are the supported variables of Mozilla's server.
+	// For Mozilla's server.
 	Aliases []Alias
 }
 
@@ -105,7 +105,7 @@ func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	l.report.origins[dotted] = at.String()
 }
 
-// readSecret reads a secret's file without the final newline; for a list, its lines.
+// A secret's file may end with a newline; for a list, its lines count.
 func (l *loader) readSecret(at place, key string, n *node, name string) (any, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {

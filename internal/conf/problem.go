@@ -68,7 +68,7 @@ func (e *Error) Error() string {
 // ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Report contains a loaded configuration's warnings, notes and origins.
+// Report describes a loaded configuration: warnings, notes and origins.
 type Report struct {
 	Warnings []Problem // unknown names, probably mistakes
 	Notes    []Problem // known names without effect
@@ -152,7 +152,7 @@ func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
 }
 
-// IsURL reports whether text is an https:// or http:// URL with a host.
+// IsURL accepts an https:// or http:// URL with a host.
 func IsURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")

@@ -8,7 +8,7 @@ import (
 )
 
 // Reference returns Markdown: a table per section with type, default (the value in dst, even for secrets), variable
-// and description, then the variables of Mozilla's server.
+// and description, then the variables for Mozilla's server.
 func Reference(dst any, aliases ...Alias) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder

@@ -201,7 +201,7 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// paths returns the paths of all keys below n. Named sections take their name from like, for comparison.
+// Named sections take their name from like, for comparison.
 func (n *node) paths(at, like []string) [][]string {
 	var all [][]string
 	if n.kind == named {
@@ -229,7 +229,7 @@ func envName(path []string) string {
 	return prefix + strings.Join(parts, "__")
 }
 
-// envPart returns a key as spelled in variables. Section names may contain characters that shells do not allow.
+// envPart spells a key as in variables. Section names may contain characters that shells do not allow.
 func envPart(key string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

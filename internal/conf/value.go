@@ -54,7 +54,6 @@ func (n *node) fromText(s string) (any, bool) {
 	return nil, false
 }
 
-// fromAlias is fromText for Mozilla's variables, where durations are seconds.
 func (n *node) fromAlias(s string) (any, bool) {
 	if n.kind == duration {
 		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -160,7 +159,7 @@ func (n *node) standard(field reflect.Value) string {
 	return public.literal(field)
 }
 
-// formatNumber always writes a decimal point, without which TOML reads an integer.
+// Without a decimal point, TOML reads an integer.
 func formatNumber(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(s, ".") {
