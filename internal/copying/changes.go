@@ -12,7 +12,7 @@ import (
 )
 
 // Every write adds a log entry. While the copy runs, compactions keep the log short by deleting entries with a newer
-// one for the same key; later commits stay. Triggers that replace entries would cost each write more than the whole
+// entry for the same key; later commits stay. Triggers that replace entries would cost each write more than the whole
 // copy.
 
 const (
@@ -80,8 +80,8 @@ func (c *Copy) changesLeft(ctx context.Context) (int64, error) {
 }
 
 func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) (left int64, err error) {
-	// A pass must not read the log before a compaction and delete entries after it: where keys may repeat, the newer
-	// entry of a key may commit first.
+	// A pass must not read the log before a compaction and delete entries after it: where keys may repeat, a key's
+	// newer entry may commit first.
 	c.logging.Lock()
 	defer c.logging.Unlock()
 	n, err := c.logged(ctx)
@@ -114,7 +114,7 @@ func (c *Copy) logged(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// forget deletes entries in short transactions, because SQLite has one writer.
+// Transactions are short, because SQLite has one writer.
 func (c *Copy) forget(ctx context.Context, entries []int64) error {
 	for some := range slices.Chunk(entries, entriesOfDelete) {
 		if err := c.source.Update(ctx, func(u rows.Update) error { return u.Forget(some) }); err != nil {

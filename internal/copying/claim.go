@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Only one copy may use a database: two copies to one target would overwrite new rows with old ones, and two from one
+// Only one copy may use a database: two copies to a target would overwrite new rows with old ones, and two from a
 // source would delete each other's log entries. A copy writes its Claim into both databases' state, with a new Beat
 // in each transaction and every beatEvery. Another copy waits claimPatience for a new Beat, so it needs neither clock
 // nor session and continues soon after kill -9. A copy that was merely suspended finds the other's claim in its next
@@ -57,13 +57,12 @@ func (c *Copy) newClaim(kind string) *Claim {
 	return o
 }
 
-// claimed is a database with a claim, which each Update checks.
 type claimed struct {
 	rows.Database
 
 	service, where string
 	own            *Claim
-	step           *atomic.Pointer[Step] // nil inside: none has begun
+	step           *atomic.Pointer[Step] // nil inside: not yet begun
 }
 
 func (d *claimed) errClaimed(by *Claim) error {

@@ -28,10 +28,10 @@ type Copy struct {
 	Groups         []rows.Group
 	Source, Target *engine.Database
 	Owners         rows.Owners // required if NeedsOwners
-	OwnersIn       string      // service whose database has them
+	OwnersIn       string      // service with the owners' database
 
-	// MaxChanges limits the changed rows in the source's log: Run slows writers at half, and at all of it stops
-	// without a log. Default DefaultMaxChanges.
+	// MaxChanges limits the changed rows in the source's log: Run slows writers at half, and at all stops without a
+	// log. Default DefaultMaxChanges.
 	MaxChanges int64
 
 	// FinishWithin limits Run's duration, unless copying all rows once takes longer: it slows writers and begins the
@@ -68,21 +68,21 @@ type Copy struct {
 	compacted      int64                 // entries left by the last compaction
 }
 
-// State is a copy's progress, in both databases. The source only has the ID.
+// State is a copy's progress, in both databases. The source has only the ID.
 type State struct {
 	ID     string `json:"id"`
 	Target bool   `json:"target,omitempty"`
 	Group  int    `json:"group,omitempty"`
-	After  string `json:"after,omitempty"` // the group's owners up to this one are copied
+	After  string `json:"after,omitempty"` // copied up to this owner
 	Copied bool   `json:"copied,omitempty"`
 	Done   bool   `json:"done,omitempty"`
 	Claim  *Claim `json:"claim,omitempty"`
 }
 
-// DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
+// DefaultMaxChanges is Copy.MaxChanges' default. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
-// ShortPass is a pass duration after which the last pass may begin.
+// ShortPass: after a shorter pass, the last pass may begin.
 const ShortPass = time.Second
 
 const (
@@ -262,7 +262,7 @@ func (c *Copy) endAgain(ctx context.Context, source State) error {
 
 func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 
-// writable returns an error if the source is permanently read-only.
+// writable fails if the source is permanently read-only.
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
@@ -271,7 +271,7 @@ func (c *Copy) writable(ctx context.Context) error {
 	return err
 }
 
-// unlog ignores errors: a leftover log only costs space.
+// unlog ignores errors: a leftover log costs only space.
 func (c *Copy) unlog(ctx context.Context) {
 	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil {
 		c.reportf("the log of changes was not removed: %v", err)
@@ -327,7 +327,7 @@ type stateReader interface {
 	State(service string) (string, error)
 }
 
-// ReadState reads a database's copy state, empty if none.
+// ReadState reads a database's copy state; empty without a copy.
 func ReadState(from stateReader, service string) (state State, err error) {
 	text, err := from.State(service)
 	if err == nil && text != "" {
@@ -336,7 +336,7 @@ func ReadState(from stateReader, service string) (state State, err error) {
 	return state, err
 }
 
-// empty returns an error if the target has data other than an incomplete copy.
+// empty fails if the target has data other than an incomplete copy.
 func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
 		if state, err := ReadState(v, c.Service); err != nil || state.IsPart() {
@@ -434,7 +434,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	return nil
 }
 
-// reopen ends read-only after a failure. It retries until a lease has ended, because the source may be restarting and
+// reopen ends read-only after a failure. It retries until a lease has ended: the source may be restarting, and
 // read-only may be permanent.
 func (c *Copy) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
@@ -511,7 +511,7 @@ func (c *Copy) finish(ctx context.Context) error {
 	if len(different) > 0 {
 		return fmt.Errorf("the copy differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
 	}
-	// Neither --reopen nor another copy has ended the log since the copy began.
+	// Neither --reopen nor another copy ended the log since the copy began.
 	if err := c.source.KeepLog(ctx, c.Service); errors.Is(err, rows.ErrLapsed) {
 		return fmt.Errorf("changes may be missing, because the log of changes was ended, for example by --reopen: run the same command again: %w", err)
 	} else if err != nil {

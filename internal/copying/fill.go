@@ -15,7 +15,7 @@ type Fill struct {
 	rows int64
 }
 
-// FillOptions configure a Fill.
+// FillOptions configures a Fill.
 type FillOptions struct {
 	Service    string
 	Groups     []rows.Group
@@ -57,7 +57,7 @@ func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 	return f.rows, err
 }
 
-// ClaimTargets claims the targets until release, like a copy. It returns errcode.Conflict if one is in use.
+// ClaimTargets claims the targets until release, like a copy. It returns errcode.Conflict if a target is in use.
 func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err error) {
 	var targets []*claimed
 	for _, f := range fills {
@@ -68,7 +68,7 @@ func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err erro
 	return claimAll(ctx, targets...)
 }
 
-// fillID identifies every fill. One can be resumed from any source address, because all owners are compared.
+// fillID identifies every fill. Any source address can resume it, because all owners are compared.
 const fillID = "import"
 
 // Load reads the target's progress.
@@ -85,7 +85,7 @@ func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 // IsComplete reports whether everything is filled and verified.
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
 
-// CheckEmpty returns an error if the target has data other than an incomplete copy.
+// CheckEmpty fails if the target has data other than an incomplete copy.
 func (f *Fill) CheckEmpty(ctx context.Context) error { return f.copy.empty(ctx) }
 
 // Begin deletes rows that a server or an incomplete copy left in the target.
@@ -103,15 +103,15 @@ func (f *Fill) Begin(ctx context.Context) error {
 	})
 }
 
-// Continue resumes a fill, even a complete one, and returns the rows it has: other fills in the import are
-// incomplete, so no server has started since.
+// Continue resumes a fill, even a complete one, and returns its rows: other fills in the import are incomplete, so no
+// server has started since.
 func (f *Fill) Continue(ctx context.Context) (copied int64, err error) {
 	f.copy.state.Done = false
 	return f.copy.countTarget(ctx)
 }
 
-// CopyOwners copies the remaining owners. before is the number of rows copied by other fills, total that of all
-// fills, for the progress. It returns before plus this fill's rows.
+// CopyOwners copies the remaining owners. before counts the rows copied by other fills, total all fills' rows, for
+// the progress. It returns before plus this fill's rows.
 func (f *Fill) CopyOwners(ctx context.Context, before, total int64) (moved int64, err error) {
 	f.copy.moved, f.copy.total = before, total
 	err = f.copy.copyOwners(ctx)
@@ -143,7 +143,7 @@ func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 		}
 		if err := c.source.View(ctx, func(v rows.View) error {
 			w := c.newWriter(ctx)
-			w.silent = true // an owner's rows were counted before
+			w.silent = true
 			for _, span := range spans {
 				c.progress("changed owners", done, total)
 				done++

@@ -36,7 +36,7 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// Unavailable adds advice to an error of an unusable database. Errors of an import's source have no code.
+// Unavailable adds advice to an unusable database's error. Errors from an import's source have no code.
 func Unavailable(where string, err error) error {
 	if _, named := errors.AsType[*unavailableError](err); named || !errcode.Is(err, errcode.Unavailable) || errors.Is(err, context.Canceled) {
 		return err

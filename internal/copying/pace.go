@@ -55,7 +55,7 @@ const (
 
 	paceEvery = 5 * time.Second
 
-	mostRefused  = 0.75 // share of writes: large ones get a second of each period
+	mostRefused  = 0.75 // share of writes: large writes get a second of each period
 	leastRefused = 0.05
 
 	// lateAfter is the share of the remaining time in which the rest must be copied once the service is read-only.

@@ -19,7 +19,6 @@ const (
 	bytesOfUpdate = 16 << 20 // per transaction, which is written while its rows are read
 )
 
-// pipe passes rows from source to target.
 type pipe struct {
 	ctx    context.Context //nolint:containedctx // a pipe is of one copy; readers of rows have no context
 	pieces chan piece
@@ -137,7 +136,6 @@ func (s *sender) flush() error {
 	return s.send(x)
 }
 
-// receiver reads a pipe as a rows.Reader and io.Reader.
 type receiver struct {
 	*pipe
 
@@ -240,7 +238,7 @@ func (r *receiver) cut() rows.Packed {
 	return rows.Packed(r.now.data[begin:r.at])
 }
 
-// Next implements rows.Reader for load.
+// For load.
 func (r *receiver) Next() (rows.Packed, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -269,7 +267,7 @@ func (r *receiver) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// unexpected returns an error for a pipe that ends within a span.
+// The pipe must not end within a span.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -40,7 +40,7 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	}
 }
 
-// errAgain: a transaction must be repeated with reread rows.
+// errAgain: the rows must be reread.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
 // copySpans reads the next span and verifies the previous while writing.
@@ -159,8 +159,8 @@ func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d 
 	return d, out.flush()
 }
 
-// isRaw reports whether rows are passed and summed without decoding, because both databases use the same capable
-// engine. Views then implement rows.RawView.
+// isRaw: rows are passed and summed without decoding, because both databases use the same capable engine. Views then
+// implement rows.RawView.
 func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
@@ -293,7 +293,6 @@ func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, er
 	return d, v.Each(t, s.group.Owner, s.span, func(p rows.Packed) error { d.Add(p); return nil })
 }
 
-// queue runs functions in sequence in the background.
 type queue struct {
 	group errgroup.Group
 	work  chan func() error

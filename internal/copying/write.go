@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// recount corrects a span's counters in the target. Sources that name owners by texts have none.
+// recount corrects a span's counters in the target, unless the source names owners by texts.
 func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 	if !c.from.NamesOwners || c.to.NamesOwners {
 		return nil
@@ -55,7 +55,6 @@ type writer struct {
 	rows, bytes int
 }
 
-// part deletes a span's rows, then inserts or puts rows.
 type part struct {
 	table  *rows.Table
 	owner  int
@@ -234,7 +233,7 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 	return nil
 }
 
-// put writes the rows with these keys, and returns keys without a row.
+// put returns keys without a row.
 func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
 	defer func() { w.put = false }()
