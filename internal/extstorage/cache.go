@@ -72,6 +72,7 @@ func (in *seenInstall) size() (n int) {
 	return n
 }
 
+// installCache is safe for concurrent use.
 type installCache struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[Owner, seenInstall]

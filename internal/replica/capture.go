@@ -374,7 +374,7 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	if err := s.comparePages(ctx, s.follow, asOf, full); err != nil {
 		return err
 	}
-	s.at = at
+	s.at = at // not earlier: a failure would lose writes since the old position
 	s.compared++
 	return nil
 }

@@ -332,6 +332,7 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
+// A proposal is published once the target has its bodies.
 type proposal struct {
 	Point
 	bodies uint64 // needs bodies up to this number

@@ -8,6 +8,7 @@ import (
 	"os"
 )
 
+// The WAL format: https://sqlite.org/fileformat2.html#the_write_ahead_log
 const (
 	walHeaderSize   = 32
 	frameHeaderSize = 24

@@ -51,8 +51,8 @@ type Database struct {
 
 	rounds sweepRounds // nil if only one process sweeps
 
-	verify func(context.Context) (problems []string, how string, err error)
-	advice string
+	verify func(context.Context) (problems []string, how string, err error) // nil if unsupported
+	advice string                                                           // for errors without a Remedy
 }
 
 type pool interface {

@@ -206,6 +206,7 @@ type place struct {
 	yield    *time.Timer
 }
 
+// wait takes a place on a node; nil: none needed.
 func (l *place) wait(on *node) error {
 	if on == nil {
 		return nil

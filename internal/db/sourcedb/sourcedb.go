@@ -18,7 +18,7 @@ import (
 // DB is another server's database. Snapshot opens the connections.
 type DB struct {
 	Where string // URL without the password
-	MySQL bool
+	MySQL bool   // or MariaDB; otherwise PostgreSQL
 
 	tls     *tls.Config
 	limit   time.Duration // to connect and sign in; MySQL only

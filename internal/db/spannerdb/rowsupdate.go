@@ -27,6 +27,7 @@ func (u update) buffer(all ...*spanner.Mutation) error {
 	return u.tx.Buffer(all...)
 }
 
+// Delete uses separate transactions.
 func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	if owner == 0 || span.Only == nil && span.After == nil && span.Until == nil {
 		return u.d.deleteAll(u.ctx, t.Name+` WHERE true`, nil)
@@ -162,6 +163,7 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	})
 }
 
+// A copy keeps the counters.
 func (u update) Recount(*rows.Table, int, rows.Span) error { return nil }
 
 // See Last.

@@ -100,9 +100,9 @@ type problem struct {
 	code    string
 	message string
 	pointer *string
-	current *ext.Revision
-	limit   int64 // from LimitError; 0: none
-	size    int64 // from LimitError; 0: unknown
+	current *ext.Revision // from MismatchError
+	limit   int64         // from LimitError; 0: none
+	size    int64         // from LimitError; 0: unknown
 	why     []ext.SchemaFailure
 	index   int
 	cause   string

@@ -33,7 +33,7 @@ type exchange struct {
 
 	route  route
 	target string // path from the client; "" without a resource
-	query  *query
+	query  *query // nil unless the action takes one
 	body   []byte
 	ask    ext.Request
 

@@ -13,7 +13,7 @@ type Case struct {
 	State  ts.AccountState
 	SignIn ts.SignIn
 
-	Refusal *ts.Refusal
+	Refusal *ts.Refusal // nil: accepted
 	Plan    ts.Plan
 }
 
