@@ -5,8 +5,7 @@ import (
 	"os"
 	"runtime"
 
-	// Certificate authorities for systems without any, such as an image that contains
-	// only the binary.
+	// Certificate authorities for systems without any, such as an image with only the binary.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"holdfast/internal/app"

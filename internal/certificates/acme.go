@@ -25,7 +25,7 @@ import (
 // LetsEncrypt is the default certificate authority's (CA's) directory URL.
 const LetsEncrypt = certmagic.LetsEncryptProductionCA
 
-// Folder in the data folder contains certificates.
+// Folder is the certificates' folder in the data folder.
 const Folder = "certificates"
 
 const failureFile = "last_failure"
@@ -35,7 +35,7 @@ const saveEvery = time.Minute
 // manageEvery exceeds certmagic's attempts to obtain a first certificate.
 const manageEvery = 31 * 24 * time.Hour
 
-// ACMEOptions configure OpenACME.
+// ACMEOptions configures OpenACME.
 type ACMEOptions struct {
 	Options
 
@@ -45,8 +45,8 @@ type ACMEOptions struct {
 	RootFile  string // CA's root certificates in PEM; "": the system's
 	Email     string // account; may be ""
 
-	// Addresses of the listeners that answer the CA: with TLS, and without, serving Handler. Without the latter, only
-	// TLS-ALPN-01 is used.
+	// Listeners that answer the CA: with TLS, and without, serving Handler. Without the latter, only TLS-ALPN-01 is
+	// used.
 	Listen, HTTPListen string
 
 	renewEvery time.Duration // renewal check interval; default 10 minutes
@@ -122,7 +122,7 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// TLS implements Source. Without a certificate, clients get an untrusted one whose name says why.
+// TLS implements Source. Until there is a certificate, clients get an untrusted one whose name says why.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)
@@ -186,7 +186,7 @@ func (a *ACME) begin(ctx context.Context) error {
 	_, isFile := errors.AsType[*fs.PathError](err)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-	case isFile: // another certificate could not be read at the next start, either
+	case isFile: // the next start could not read another certificate, either
 		a.failed("stored certificate not loaded", err)
 		return err
 	default: // e.g. a power failure between writing key and certificate
@@ -235,7 +235,6 @@ func (a *ACME) failed(what string, err error) {
 	a.observe(err)
 }
 
-// save warns once per reason.
 func (a *ACME) save(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +254,7 @@ func reason(err error) string {
 
 func issuerKey(directory string) string { return (&certmagic.ACMEIssuer{CA: directory}).IssuerKey() }
 
-// readStored's error wraps fs.ErrNotExist if a file is missing.
+// readStored wraps fs.ErrNotExist if a file is missing.
 func readStored(ctx context.Context, s *storage, directory, domain string) (*tls.Certificate, error) {
 	cert, err := s.Load(ctx, certmagic.StorageKeys.SiteCert(issuerKey(directory), domain))
 	if err != nil {
@@ -272,7 +271,7 @@ func readStored(ctx context.Context, s *storage, directory, domain string) (*tls
 	return &pair, nil
 }
 
-// Stored describes the certificate in a data folder, for another process. Until is zero if none is stored.
+// Stored describes the certificate in a data folder, for another process. Until is zero without a certificate.
 func Stored(ctx context.Context, data, directory, domain string) (State, error) {
 	store := newStorage(filepath.Join(data, Folder))
 	failure, err := store.Load(ctx, failureFile)

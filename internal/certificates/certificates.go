@@ -30,7 +30,7 @@ type State struct {
 	Problem string    // replacement failure, or ""
 }
 
-// Options configure every Source.
+// Options configures every Source.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger

@@ -90,8 +90,8 @@ func (f *Files) Run(ctx context.Context) {
 	}
 }
 
-// look uses a new, valid certificate. While only one file has been replaced they do not match, so a bad pair is only
-// reported if it is unchanged the next time.
+// look uses a new, valid certificate. While only one file has been replaced they do not match, so a bad pair is
+// reported only if it is unchanged the next time.
 func (f *Files) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 // locks are in memory.
 type storage struct {
 	folder string
-	put    func(name string, value []byte) error // writes a file and its folder
+	put    func(name string, value []byte) error // durable
 
 	mu      sync.Mutex
 	unsaved map[string][]byte
@@ -36,7 +36,7 @@ func newStorage(folder string) *storage {
 	return &storage{folder: folder, put: put, unsaved: map[string][]byte{}, locks: map[string]chan struct{}{}}
 }
 
-// file returns a key's file. Keys contain slashes and configured parts.
+// Keys contain slashes and configured parts.
 func (s *storage) file(key string) (string, error) {
 	local := filepath.FromSlash(key)
 	if !filepath.IsLocal(local) {
@@ -45,10 +45,9 @@ func (s *storage) file(key string) (string, error) {
 	return filepath.Join(s.folder, local), nil
 }
 
-// isChallenge reports whether a key is a challenge, which ends with its process.
+// A challenge ends with its process.
 func isChallenge(key string) bool { return strings.Contains(key, "/challenge_tokens/") }
 
-// Store implements certmagic.Storage.
 func (s *storage) Store(_ context.Context, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +102,6 @@ func (s *storage) unsavedBecause() error {
 	return s.failure
 }
 
-// Load implements certmagic.Storage.
 func (s *storage) Load(_ context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +115,6 @@ func (s *storage) Load(_ context.Context, key string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// Delete implements certmagic.Storage.
 func (s *storage) Delete(_ context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,13 +134,11 @@ func (s *storage) Delete(_ context.Context, key string) error {
 
 func isBelow(key, prefix string) bool { return key == prefix || strings.HasPrefix(key, prefix+"/") }
 
-// Exists implements certmagic.Storage.
 func (s *storage) Exists(ctx context.Context, key string) bool {
 	_, err := s.Stat(ctx, key)
 	return err == nil
 }
 
-// Stat implements certmagic.Storage.
 func (s *storage) Stat(_ context.Context, key string) (certmagic.KeyInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +158,6 @@ func (s *storage) Stat(_ context.Context, key string) (certmagic.KeyInfo, error)
 	return certmagic.KeyInfo{Key: key, Modified: info.ModTime(), Size: info.Size(), IsTerminal: !info.IsDir()}, nil
 }
 
-// List implements certmagic.Storage.
 func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +197,6 @@ func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys [
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// Lock implements certmagic.Locker.
 func (s *storage) Lock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	lock, ok := s.locks[name]
@@ -220,7 +213,6 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	}
 }
 
-// Unlock implements certmagic.Locker.
 func (s *storage) Unlock(_ context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// temporaryName is in the certificate shown until one is issued. Clients print it.
+// temporaryName is the name in the temporary certificate. Clients print it.
 const temporaryName = "Holdfast has no certificate yet: see its log"
 
 func temporary() (*tls.Certificate, error) {

@@ -104,7 +104,7 @@ func (l *Log) prepare(more int64) error {
 	return nil
 }
 
-// load reads the files once, the previous one first. It requires the lock.
+// load reads the files once, the previous file first. It requires the lock.
 func (l *Log) load() {
 	if l.read || l.File == "" {
 		return

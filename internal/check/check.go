@@ -45,7 +45,6 @@ func Configuration(file string, report conf.Report, err error) []service.Finding
 	return found
 }
 
-// problem names a setting with its default by key, others by place.
 func problem(state service.State, p conf.Problem) service.Finding {
 	if p.Where == "default" && p.Key != "" {
 		return service.Finding{State: state, What: p.Key, Says: p.What, Fix: p.Fix}
@@ -85,7 +84,7 @@ type Server struct {
 	Listeners []service.Listener
 	Secrets   []secrets.Secret // generated if missing
 
-	// Writable fails if a service's database must not be written.
+	// Fails if a service's database must not be written.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 }
 
@@ -99,7 +98,7 @@ type Opened struct {
 // Options configure Run.
 type Options struct {
 	Deep  bool
-	Start bool // only check what prevents a start: no addresses, database servers or other machines
+	Start bool // only check for reasons not to start: no addresses, database servers or other machines
 
 	// Progress, if set, is called with each long step.
 	Progress func(what string)
@@ -125,8 +124,7 @@ type check struct {
 
 type folder struct{ what, dir string }
 
-// Run checks everything a server's configuration names: files, addresses, databases, other servers. It changes
-// nothing.
+// Run checks everything in a server's configuration: files, addresses, databases, other servers. It changes nothing.
 func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 	c := &check{Server: s, Options: o}
 	found := c.secrets()
@@ -349,16 +347,16 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	}
 	holder, until, err := db.ReadOnly(ctx, s.Name)
 	if err != nil || holder == "" || !until.IsZero() {
-		return nil // an unreachable database has its own finding, and a copy ends by itself
+		return nil // an unreachable database is another finding, and a copy ends by itself
 	}
 	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
 }
 
-// bound compares a service's secrets with its data's. lost: one no longer exists.
+// bound compares a service's secrets with its data's. lost: a secret no longer exists.
 func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {
-		return nil, false // a pending migration has its own finding
+		return nil, false // a pending migration is another finding
 	}
 	what := name + " secrets"
 	if err != nil {

@@ -30,8 +30,8 @@ func (c *check) distribution(ctx context.Context, s *service.Running) (found []s
 	return found
 }
 
-// distributions describes all services. If services share a colocation group, so that moving or splitting shards
-// affects both, the first keeps it and the others get a statement that separates them.
+// If services share a colocation group, so that moving or splitting shards affects both, the first keeps it and the
+// others get a statement that separates them.
 func (c *check) distributions() (found []service.Finding) {
 	for i, d := range c.distributed {
 		what := d.service + " tables"
@@ -58,7 +58,6 @@ func (c *check) distributions() (found []service.Finding) {
 	return found
 }
 
-// keeps reports whether a service is the first in its colocation group.
 func (c *check) keeps(i int) bool {
 	rest := slices.Clone(c.distributed[i].Others)
 	for _, later := range c.distributed[i+1:] {

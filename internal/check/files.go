@@ -18,7 +18,7 @@ import (
 
 const chooseFolder = "choose another folder with --data"
 
-// keptIn records a SQLite database's folder, which may not exist yet.
+// The folder may not exist yet.
 func (c *check) keptIn(what, path string) {
 	dir := filepath.Dir(path)
 	if dir == filepath.Clean(c.Data) {

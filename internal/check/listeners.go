@@ -61,7 +61,6 @@ func (c *check) holder() []service.Finding {
 	}}
 }
 
-// instance proves nothing without the secrets.
 func (c *check) instance() *listen.Instance {
 	masters := c.OldMasters
 	if c.Master != "" {

@@ -44,7 +44,7 @@ func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.
 	}
 }
 
-// Latest returns the latest findings and their time. If older than oldest, it requests new ones and waits up to
+// Latest returns the latest findings and their time. If older than oldest, it requests new findings and waits up to
 // patience.
 func (i *OnDemand) Latest(ctx context.Context, now time.Time, oldest, patience time.Duration) (found []service.Finding, at time.Time) {
 	i.mu.Lock()

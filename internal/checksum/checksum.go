@@ -1,4 +1,4 @@
-// Package checksum computes S3's checksums, and combines checksums of parts.
+// Package checksum computes S3's checksums, and combines part checksums.
 package checksum
 
 import (
@@ -57,7 +57,7 @@ func (a Algorithm) Size() int { return algorithms[a].size }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// New returns a hash.
+// New returns a new hash.
 func (a Algorithm) New() hash.Hash {
 	switch a {
 	case CRC32:

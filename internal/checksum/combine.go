@@ -56,7 +56,7 @@ func number64(sum string) (n uint64) {
 // UpdateCRC64 appends data to a CRC64NVME.
 func UpdateCRC64(sum uint64, data []byte) uint64 { return crc64nvme.Update(sum, data) }
 
-// CRC64 computes a body's CRC64NVME from its chunks' CRC64NVMEs.
+// CRC64 computes a body's CRC64NVME from its chunks'.
 type CRC64 struct{ whole joined }
 
 // NewCRC64 returns an empty CRC64.
@@ -68,7 +68,7 @@ func (c *CRC64) Append(sum uint64, size int64) { c.whole.append(sum, size) }
 // Next returns the next chunk's CRC64NVME, given its size and the sum that includes it.
 func (c *CRC64) Next(whole uint64, size int64) uint64 { return whole ^ c.whole.shifted(size) }
 
-// Sum returns all chunks' CRC64NVME.
+// Sum returns the whole body's CRC64NVME.
 func (c *CRC64) Sum() uint64 { return c.whole.crc }
 
 type joined struct {
@@ -83,7 +83,7 @@ type joined struct {
 func (j *joined) append(sum uint64, size int64) { j.crc = j.shifted(size) ^ sum }
 
 func (j *joined) shifted(size int64) uint64 {
-	if size != j.size || j.shift == 0 { // all parts but the last have the same size
+	if size != j.size || j.shift == 0 { // parts have the same size, except for the last
 		j.size, j.shift = size, j.powerOfX8(size)
 	}
 	return j.multiply(j.crc, j.shift)

@@ -1,5 +1,4 @@
-// Package clock provides the current time as a function, so that tests can set it
-// forward and back.
+// Package clock provides the current time as a function, which tests can replace.
 package clock
 
 import (
@@ -13,7 +12,7 @@ type Clock func() time.Time
 // System reads the machine's clock.
 func System() time.Time { return time.Now() }
 
-// Manual is a clock that changes only by Set and Advance. It is safe for concurrent use.
+// Manual is a clock that only Set and Advance change. It is safe for concurrent use.
 type Manual struct {
 	mu  sync.Mutex
 	now time.Time
@@ -22,14 +21,14 @@ type Manual struct {
 // NewManual returns a clock that shows t.
 func NewManual(t time.Time) *Manual { return &Manual{now: t} }
 
-// Now returns the time of the clock. It is a Clock.
+// Now is a Clock.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// Set sets the clock to t, forward or back.
+// Set sets the clock, forward or back.
 func (m *Manual) Set(t time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

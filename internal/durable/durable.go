@@ -1,5 +1,5 @@
 // Package durable writes files that survive a power failure: it writes and syncs a temporary file, renames it, and
-// syncs the folder. After success, the file is on disk under its name. After a power failure before that, the name
+// syncs the folder. After success, the file is on disk under its name. After an earlier power failure, the name
 // refers to the old file, nothing, or the complete new file.
 //
 // Holdfast renames and links files only here; internal/archtest lists the few exceptions.
@@ -22,8 +22,8 @@ type File struct {
 	Name string
 	Mode fs.FileMode // default 0600
 
-	// Temporary starts the name of the incomplete file. Default: the name, hidden and without extension, e.g.
-	// ".secrets-" for secrets.toml.
+	// Temporary starts the incomplete file's name. Default: the name, hidden and without extension, e.g. ".secrets-"
+	// for secrets.toml.
 	Temporary string
 }
 
@@ -58,7 +58,7 @@ func Rename(from, to string) error { return rename(system{}, from, to) }
 // killed process, so it is made durable if this user may read its parent.
 func MakeFolder(path string) error { return makeFolder(system{}, filepath.Clean(path)) }
 
-// SyncFolder makes the names in a folder durable.
+// SyncFolder makes a folder's names durable.
 func SyncFolder(path string) error { return syncFolder(system{}, path) }
 
 // SyncIn makes the names in a folder below root durable.
@@ -70,7 +70,7 @@ func SyncIn(root *os.Root, folder string) error {
 	return errors.Join(ignoreUnsupported(syncNames(f)), f.Close())
 }
 
-// disk is the file system. Tests use one that loses unsynced data.
+// disk is the file system. Tests lose unsynced data.
 type disk interface {
 	open(path string) (folder, error)
 	mkdir(path string) error
@@ -202,7 +202,7 @@ func syncFolder(on disk, path string) error {
 	return errors.Join(err, opened.Close())
 }
 
-// ignoreUnsupported ignores that some (network) file systems do not sync folders.
+// Some (network) file systems do not sync folders.
 func ignoreUnsupported(err error) error {
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// Code is an error's kind. The zero value is Internal, so that an error without a code is never blamed on the client.
+// Code is an error's kind. The zero value is Internal: an error without a code is never blamed on the client.
 type Code uint8
 
 // The codes.
@@ -71,7 +71,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 // ErrorCode implements Coder.
 func (e *Error) ErrorCode() Code { return e.Code }
 
-// Coder is implemented by every error with a code: *Error, and services' own types with more data.
+// Coder is an error with a code: *Error, or a service's own type with more data.
 type Coder interface {
 	error
 	ErrorCode() Code

@@ -17,13 +17,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrFull means that units did not become free in time. It is errcode.Unavailable.
+// ErrFull means that units did not become free in time.
 var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry later")
 
-// Options configure a pool.
+// Options configures a Pool.
 type Options struct {
 	Capacity int64
-	Reserve  int64 // units that a client above its share leaves free; less than Capacity
+	Reserve  int64 // left free by a client above its share; less than Capacity
 	Waiting  int
 	Wait     time.Duration
 
@@ -48,7 +48,7 @@ type Pool struct {
 	waiting int
 	refused int64
 	arrived uint64
-	virtual int64 // virtual time: start of the latest grant
+	virtual int64 // start of the latest grant in virtual time
 	idle    []*client
 
 	waiters sync.Pool
@@ -57,7 +57,7 @@ type Pool struct {
 type client struct {
 	name   string
 	used   int64
-	finish int64 // virtual time at which its last units are paid
+	finish int64 // when its last units are paid, in virtual time
 	queue  []*waiter
 }
 
@@ -93,7 +93,7 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 }
 
 // acquireSome takes n units or, if the client has none, as many as are free, but at least the reserve. So a new
-// client does not wait for those that use the rest.
+// client does not wait for clients that use the rest.
 func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, error) {
 	return p.acquire(ctx, name, n, true)
 }
@@ -262,7 +262,6 @@ func (p *Pool) amount(c *client, n int64, some bool) int64 {
 	return min(n, max(free, p.options.Reserve, 1))
 }
 
-// waiter returns a waiter with a stopped timer.
 func (p *Pool) waiter() *waiter {
 	if w, ok := p.waiters.Get().(*waiter); ok {
 		return w
@@ -302,8 +301,8 @@ func (p *Pool) refuseOne() {
 
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
-// grant gives free units to the client using least, then the one that recently got least, then the longest waiting. A
-// waiter that needs more than is free blocks others, so that its turn comes.
+// grant gives free units to the client using least, then the client that recently got least, then the longest
+// waiting. A waiter that needs more than is free blocks others, so that its turn comes.
 func (p *Pool) grant() {
 	for len(p.queued) > 0 {
 		next := p.queued[0]
@@ -419,7 +418,7 @@ func (p *Pool) TakePeak() int64 {
 	return peak
 }
 
-// Load is the used share of the capacity plus that of the queue: 0 is idle, 1 full; at 2, requests are rejected.
+// Load adds the used shares of the capacity and the queue: 0 is idle, 1 full; at 2, requests are rejected.
 func (p *Pool) Load() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

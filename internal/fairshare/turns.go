@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Turns limits the requests using a database and their expected work there, and thus the wait of other clients'
-// requests. A request takes one unit, or more if similar requests were expensive, so a client's expensive requests
-// delay its own and not its neighbours'. It is safe for concurrent use.
+// Turns limits the requests using a database and their expected work there, and thus other clients' waits. A request
+// takes one unit, or more if similar requests were expensive, so a client's expensive requests delay its own and not
+// its neighbours'. It is safe for concurrent use.
 type Turns struct {
 	pool *Pool
 	unit time.Duration // work per unit
@@ -31,7 +31,7 @@ type costKey struct {
 }
 
 const (
-	// workInFlight is the expected work per processor of requests with a turn: the wait of another client's request.
+	// workInFlight is the expected work per processor for requests with a turn: the wait of another client's request.
 	workInFlight = 40 * time.Millisecond
 
 	// inFlight is the number of expensive requests per processor with a turn: one works, the other is ready when it
@@ -110,8 +110,8 @@ func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
 // expect returns the client's cost for a kind, and its next request's units.
 //
-// A client's first request takes the usual units, and the next ones the maximum until the first has ended: otherwise
-// a new client with many concurrent requests would be cheap.
+// A client's first request takes the usual units, and the next requests the maximum until the first has ended:
+// otherwise a new client with many concurrent requests would be cheap.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 // New returns 32 lower-case hex digits: 128 random bits.
 func New() string { return Hex(16) }
 
-// Hex returns n random bytes as 2n lower-case hex digits. It cannot fail: crypto/rand
-// ends the process if the system has no entropy.
+// Hex returns n random bytes as 2n lower-case hex digits. It cannot fail: crypto/rand ends the process if the system
+// lacks entropy.
 func Hex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
 }
 
-// ValidRequestID reports whether a request ID from a client or proxy is safe to log: 1 to
-// 64 characters of [A-Za-z0-9._-].
+// ValidRequestID reports whether a client's or proxy's request ID is safe to log: 1 to 64 characters from
+// [A-Za-z0-9._-].
 func ValidRequestID(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false
@@ -37,8 +37,8 @@ func ValidRequestID(s string) bool {
 // NilUUID is the UUID that identifies nothing.
 const NilUUID = "00000000-0000-0000-0000-000000000000"
 
-// ParseUUID parses a UUID of 36 characters in either case and returns it in lower case,
-// as databases return it. It returns false for anything else, the nil UUID included.
+// ParseUUID parses a 36-character UUID in either case and returns it in lower case, like databases; false for
+// anything else, including the nil UUID.
 func ParseUUID(s string) (string, bool) {
 	if len(s) != len(NilUUID) || s == NilUUID {
 		return "", false

@@ -17,12 +17,12 @@ import (
 )
 
 // Import fills services' tables from another server, which logs no changes. So passes copy owners whose stamps
-// (service.Stamper) have changed, until the server is stopped for the last pass.
+// (service.Stamper) changed, until the server is stopped for the last pass.
 type Import struct {
 	Parts []*Part
 
 	// Stopped returns nil once the operator says that the other server is stopped, and may call pass meanwhile. asked
-	// counts previous calls: above 0, the other server has written since.
+	// counts previous calls: above 0, the other server wrote since.
 	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
 
 	Progress   func(what string, done, total int64)
@@ -41,7 +41,7 @@ type Part struct {
 	seen stamps
 }
 
-// stamps are owner digests by ownerID.
+// stamps maps ownerIDs to owner digests.
 type stamps map[string]rows.Digest
 
 func (m *Import) reportf(format string, args ...any) {

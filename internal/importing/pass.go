@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// catchUp runs passes until one is short, or finds over half as many owners as the previous one: then the other
+// catchUp runs passes until one is short, or finds over half as many owners as the previous pass: then the other
 // server writes about as fast as passes copy, and only stopping it helps.
 func (m *Import) catchUp(ctx context.Context) error {
 	for before := math.MaxInt; ; {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// AddressesOf returns a listener's URLs: for an unspecified host, one per address that other machines can reach.
+// AddressesOf returns a listener's URLs: for an unspecified host, all addresses that other machines can reach.
 func AddressesOf(listen, scheme string) (all []string) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || !IsUnspecified(host) {

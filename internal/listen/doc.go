@@ -1,3 +1,3 @@
-// Package listen knows a server's addresses: how clients reach them, why the system refuses one, and which local
-// Holdfast server uses one.
+// Package listen knows a server's addresses: how clients reach them, why the system refuses an address, and which
+// local Holdfast server uses it.
 package listen

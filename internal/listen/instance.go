@@ -21,17 +21,17 @@ import (
 )
 
 // The check asks an address in use whether this server listens there. Both prove that they have the same master
-// secret without sending it. Without a proof, a client only learns that this is a Holdfast server, as from the status
+// secret without sending it. Without a proof, a client learns only that this is a Holdfast server, as from the status
 // page: unconditional proofs would allow offline guesses at a weak secret.
 const (
 	instancePath  = "/__instance__"
 	instanceNonce = "X-Holdfast-Nonce"
-	instanceProof = "X-Holdfast-Proof" // in a response: "refused"
+	instanceProof = "X-Holdfast-Proof" // "refused" in a response
 )
 
 // Instance identifies a server on this machine.
 type Instance struct {
-	keys [][]byte // one per accepted master secret
+	keys [][]byte // per accepted master secret
 	Data string
 }
 
@@ -120,8 +120,8 @@ var (
 func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id Identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
-	// The certificate, for the public name, may be invalid here: the secret proves the identity. Proxies from the
-	// environment are not used for a local address.
+	// The certificate, for the public name, may be invalid here: the secret proves the identity. The environment's
+	// proxies are not for local addresses.
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true,

@@ -33,7 +33,7 @@ type Metrics struct {
 	traffic     traffic
 }
 
-// requestBuckets range from a response out of memory to a large download.
+// requestBuckets range from a response in memory to a large download.
 var requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 
 // statementBuckets range from a point read to a lock wait.
@@ -192,10 +192,9 @@ type asked struct {
 	read Reading
 }
 
-// Describe implements prometheus.Collector.
+// For prometheus.Collector.
 func (a *asked) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
 
-// Collect implements prometheus.Collector.
 func (a *asked) Collect(ch chan<- prometheus.Metric) {
 	a.read(func(value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(a.desc, a.kind, value, labels...)

@@ -54,7 +54,7 @@ func (o *Outbox) Pass(published int, late time.Duration, err error) {
 	o.all.delay.WithLabelValues(o.service).Observe(late.Seconds())
 }
 
-// Dead observes the number of dead events.
+// Dead observes the dead events.
 func (o *Outbox) Dead(n int) { o.all.dead.WithLabelValues(o.service).Set(float64(n)) }
 
 // Backlog observes the waiting events and the oldest event's age.

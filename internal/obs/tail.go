@@ -22,7 +22,7 @@ const (
 
 // Tail is a log output that keeps its newest lines in memory.
 type Tail struct {
-	Skip func(line []byte) bool // reports lines not to keep; may be nil
+	Skip func(line []byte) bool // lines not to keep; may be nil
 
 	to io.Writer
 

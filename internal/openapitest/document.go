@@ -143,7 +143,7 @@ func (p place) child(name string) place {
 
 func (p place) names() []string { return slices.Sorted(maps.Keys(p.members)) }
 
-// there returns a child after following references.
+// there follows references.
 func (d *Document) there(p place, name string) place {
 	found, err := d.follow(p.child(name))
 	if err != nil {

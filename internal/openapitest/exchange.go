@@ -31,7 +31,7 @@ type Exchange struct {
 }
 
 // Transport validates a client's exchanges. It reads a response before the client does, except JSON Lines, which are
-// only checked if the client reads them to the end.
+// checked only if the client reads them to the end.
 type Transport struct {
 	Document *Document
 	Next     http.RoundTripper
@@ -69,7 +69,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// observed records a body as it is read, maybe concurrently.
+// Bodies may be read concurrently.
 type observed struct {
 	io.ReadCloser
 	done func([]byte)
@@ -99,7 +99,6 @@ func (o *observed) bytes() []byte {
 	return bytes.Clone(o.read.Bytes())
 }
 
-// again replays a body.
 type again struct {
 	io.Reader
 	io.Closer
@@ -146,7 +145,7 @@ func (d *Document) Check(x *Exchange) error {
 
 func clip(b []byte) []byte { return b[:min(len(b), 2000)] }
 
-// find returns a path's description and parameters. Of several matches, the fewest parameters win.
+// Of several matches, the fewest parameters win.
 func (d *Document) find(path string) (item place, params map[string]string) {
 	paths := place{"", d.root}.child("paths")
 	for _, template := range paths.names() {
@@ -158,7 +157,7 @@ func (d *Document) find(path string) (item place, params map[string]string) {
 	return item, params
 }
 
-// match matches a path. With rest, the last parameter takes everything that follows.
+// With rest, the last parameter takes everything that follows.
 func match(template, path string, rest bool) (map[string]string, bool) {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	if rest {
@@ -181,7 +180,7 @@ func match(template, path string, rest bool) (map[string]string, bool) {
 	return params, true
 }
 
-// transport lists HTTP and browser headers, which a document need not describe.
+// transport headers need no description.
 var transport = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
 	"Access-Control-Max-Age", "Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Trailer", "Transfer-Encoding", "Vary",

@@ -1,4 +1,4 @@
-// Package optional has values that may be absent.
+// Package optional represents values that may be absent.
 package optional
 
 // Of is a T that may be absent. The zero Of is absent.
@@ -7,5 +7,5 @@ type Of[T any] struct {
 	Set   bool
 }
 
-// Some returns an Of with the value v.
+// Some returns a present value.
 func Some[T any](v T) Of[T] { return Of[T]{Value: v, Set: true} }

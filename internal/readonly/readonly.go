@@ -54,8 +54,8 @@ type settled struct {
 	warned string
 }
 
-// Settle applies the setting and returns the services' errors. Other holders stay, with one warning each. Call it at
-// the start and after changes of the setting until it succeeds.
+// Settle applies the setting and returns the services' errors. Other holders stay, with a warning each. Call it at
+// the start and after changes to the setting until it succeeds.
 func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,8 @@ type Box struct {
 	ciphers []cipher.AEAD // the first encrypts
 }
 
-// New returns a box that encrypts with current, and also decrypts with former secrets. label separates uses of the
-// same secret.
+// New returns a box that encrypts with current, and also decrypts with former secrets. label separates uses of a
+// secret.
 func New(label, current string, former ...string) (*Box, error) {
 	b := &Box{}
 	for _, s := range append([]string{current}, former...) {
@@ -40,7 +40,7 @@ func (b *Box) Seal(text []byte, id string) []byte {
 	return b.ciphers[0].Seal(nil, nil, text, []byte(id)) //nolint:gosec // the cipher makes a random nonce
 }
 
-// Open decrypts a result of Seal. ok is false for another secret, label or id, or damaged data.
+// Open decrypts Seal's result. ok is false for another secret, label or id, or damaged data.
 func (b *Box) Open(sealed []byte, id string) (text []byte, ok bool) {
 	for _, c := range b.ciphers {
 		if text, err := c.Open(nil, nil, sealed, []byte(id)); err == nil {

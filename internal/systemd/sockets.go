@@ -42,7 +42,7 @@ func (s *Sockets) Take(address string) net.Listener {
 	return l
 }
 
-// sameHost treats each unspecified address as all addresses.
+// An unspecified address means all addresses.
 func sameHost(a, b net.IP) bool {
 	unspecified := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
 	return a.Equal(b) || unspecified(a) && unspecified(b)

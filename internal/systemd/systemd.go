@@ -12,7 +12,7 @@ import (
 
 // Manager is the service manager that started the server, if any.
 type Manager struct {
-	Watchdog time.Duration // restart the server after silence this long; 0: never
+	Watchdog time.Duration // restart the server after this much silence; 0: never
 	Sockets  Sockets
 
 	notifies bool

@@ -26,7 +26,7 @@ type Traces struct {
 
 // Start sends spans to a collector's base URL by OTLP over HTTP. Without endpoint, the standard OpenTelemetry
 // variables apply; without these it returns nil. While the collector is unavailable, spans are dropped and logged.
-// The library has one error handler per process, which would print text.
+// The library has a single error handler per process, which would print text.
 func Start(ctx context.Context, endpoint, version string, log *slog.Logger) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	switch {
@@ -67,7 +67,6 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Close sends the remaining spans.
