@@ -41,8 +41,10 @@ func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-age
 // IP hashes the address; for IPv6, its /64 network.
 func (h *Hasher) IP(v Visitor) []byte { return SumOf(h.keys[0], "ip", network(v.IP)) }
 
-// IsFingerprint checks sum under all secrets.
-func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool { return h.is(sum, fingerprint(v)...) }
+// IsFingerprint checks sum under all secrets. Earlier releases hashed anyLanguage, too.
+func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool {
+	return h.is(sum, fingerprint(v)...) || v.AcceptLanguage == anyLanguage && h.is(sum, "fingerprint", v.UserAgent, v.AcceptLanguage)
+}
 
 // IsIP checks sum under all secrets.
 func (h *Hasher) IsIP(sum []byte, v Visitor) bool { return h.is(sum, "ip", network(v.IP)) }
@@ -56,7 +58,16 @@ func (h *Hasher) is(sum []byte, parts ...string) bool {
 	return false
 }
 
-func fingerprint(v Visitor) []string { return []string{"fingerprint", v.UserAgent, v.AcceptLanguage} }
+// anyLanguage means the same as no Accept-Language (RFC 9110, section 12.5.4). Node's fetch adds it to requests that it
+// sends for a browser without a language, whose fingerprint must not change by that.
+const anyLanguage = "*"
+
+func fingerprint(v Visitor) []string {
+	if v.AcceptLanguage == anyLanguage {
+		v.AcceptLanguage = ""
+	}
+	return []string{"fingerprint", v.UserAgent, v.AcceptLanguage}
+}
 
 // network returns the canonical address, cut to a /64 for IPv6, since a client may use all of it.
 func network(text string) string {

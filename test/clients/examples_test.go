@@ -55,9 +55,10 @@ func (c *typescript) start(t *testing.T, program string, args ...string) string 
 
 // visitor is the browser of a guest.
 type visitor struct {
-	t    *testing.T
-	site string
-	http *http.Client
+	t        *testing.T
+	site     string
+	http     *http.Client
+	language string
 }
 
 func newVisitor(t *testing.T, site string) *visitor {
@@ -67,7 +68,7 @@ func newVisitor(t *testing.T, site string) *visitor {
 		t.Fatal(err)
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &visitor{t, site, &http.Client{Jar: jar, CheckRedirect: stay}}
+	return &visitor{t, site, &http.Client{Jar: jar, CheckRedirect: stay}, "de-AT"}
 }
 
 // want sends a request as the page does, or as a click on a link to it does, and returns the response and its body.
@@ -78,7 +79,9 @@ func (v *visitor) want(status int, method, path, body string, parts ...string) (
 		v.t.Fatal(err)
 	}
 	req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
-	req.Header.Set("Accept-Language", "de-AT")
+	if v.language != "" {
+		req.Header.Set("Accept-Language", v.language)
+	}
 	req.Header.Set("Sec-Fetch-Site", "cross-site") // another site links to the page
 	if method != http.MethodGet {
 		req.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -167,6 +170,16 @@ func express(t *testing.T, c *typescript) {
 	checkout.want(http.StatusConflict, http.MethodGet, paid, "", "the handoff was consumed before")
 	checkout.want(http.StatusBadRequest, http.MethodGet, "/paid?token=x", "")
 	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "") // an empty cart
+	silent := newVisitor(t, site) // without a language, for which Node sends *
+	silent.language = ""
+	silent.want(http.StatusOK, http.MethodGet, "/", "")
+	silent.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"fig"}`)
+	header, _ := silent.want(http.StatusSeeOther, http.MethodPost, "/checkout", "")
+	if to, err := url.Parse(header.Get("Location")); err != nil {
+		t.Error(err)
+	} else {
+		silent.want(http.StatusOK, http.MethodGet, to.Path+"?"+to.RawQuery, "", `Paid: [{"itemId":"fig","quantity":1}]`)
+	}
 	click(t, site)
 }
 

@@ -167,6 +167,19 @@ func TestBindings(t *testing.T) {
 	r.want(403, path, from("other", "de", "127.0.0.1"), `"other-browser"`)
 	r.want(403, path, from("browser", "en", "127.0.0.1"), `"other-browser"`)
 	r.want(403, path, from("browserd", "e", "127.0.0.1"), `"other-browser"`)
+
+	// A browser without a language is the same if Node adds a header on the way.
+	for _, sent := range []string{"Accept-Language", "Accept-Language: *"} {
+		a := b.send(http.MethodPost, "/handoff/"+tenant+"/"+property, stay, "User-Agent: browser", sent)
+		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 201 {
+			t.Fatal(a)
+		}
+		path := "/internal/handoff/" + m.HandoffID + "/verify"
+		for _, seen := range []string{"", "*"} {
+			r.want(200, path, from("browser", seen, "127.0.0.1"), `"suspect":false`)
+		}
+		r.want(403, path, from("browser", "en", "127.0.0.1"), `"other-browser"`)
+	}
 }
 
 // TestMintRefusals: bad requests get a problem that says what is wrong, and mint nothing.
