@@ -191,7 +191,7 @@ func TestBearer(t *testing.T) {
 			t.Error("the token is the same after a sign-out")
 		}
 		token = "x"
-		send(401, http.MethodGet, "/session", "", "session-required")
+		send(401, http.MethodGet, "/session", "", "session-required", "in Authorization: Bearer TOKEN", "X-Session-Mode: bearer")
 		send(401, http.MethodPost, "/session/clear", "", "session-required") // which begins a session
 		send(204, http.MethodPost, "/session/clear", "")
 

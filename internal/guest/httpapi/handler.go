@@ -126,7 +126,7 @@ func (x *exchange) admit() error {
 // bootstrap starts a session for a guest whose change was refused for lack of a session, so that a retry succeeds,
 // unless the client may not start sessions.
 func (x *exchange) bootstrap(refused error) {
-	if !x.action.mutates || !errors.Is(refused, errSession) {
+	if !x.action.mutates || !errors.Is(refused, errSession) && !errors.Is(refused, errToken) {
 		return
 	}
 	if r, limited, err := x.Guests.Limit(x.ctx(), guest.ClassBootstrap, "", x.address()); err != nil || limited && !r.Allowed {
@@ -179,10 +179,13 @@ func (x *exchange) authenticate() error {
 		}
 		return nil
 	}
-	if !x.action.begins && !x.action.public && !x.action.lenient {
-		return errSession
+	switch {
+	case x.action.begins || x.action.public || x.action.lenient:
+		return nil
+	case x.bearer:
+		return errToken
 	}
-	return nil
+	return errSession
 }
 
 // identifyUser finds the user of the cookie's session, and the user's list. known is false if the session has ended.
