@@ -86,7 +86,7 @@ func (c *typescript) serve(t *testing.T) {
 	c.env = append(c.env, "INSTALL="+install,
 		"BASE_URL="+free.URL, "TOKEN="+token(free),
 		"LIMITED_URL="+limited.URL, "LIMITED_TOKEN="+token(limited),
-		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t).URL, "USER_SECRET="+userSecret)
+		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t, "HOLDFAST_GUEST__RATE_LIMITS=false").URL, "USER_SECRET="+userSecret)
 }
 
 // userSecret signs the tokens of the shop's users.
@@ -112,6 +112,12 @@ func products(w http.ResponseWriter, r *http.Request) {
 // startShop starts a server with the profile shop of the guide, users and a catalogue.
 func startShop(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
+	return startProfile(t, fmt.Sprintf("user_keys = [%q]", userSecret), vars...)
+}
+
+// startProfile is startShop with other settings of the profile.
+func startProfile(t *testing.T, settings string, vars ...string) *binary.Server {
+	t.Helper()
 	_, text, _ := strings.Cut(read(t, "../../docs/guest-reference.md"), "A shop with a cart and a checkout:\n\n```toml\n")
 	text, _, found := strings.Cut(text, "```")
 	if !found {
@@ -119,7 +125,7 @@ func startShop(t *testing.T, vars ...string) *binary.Server {
 	}
 	data := t.TempDir()
 	config := filepath.Join(data, "holdfast.toml")
-	text = strings.Replace(text, "\npayload =", "\nuser_keys = [\""+userSecret+"\"]\npayload =", 1)
+	text = strings.Replace(text, "\npayload =", "\n"+settings+"\npayload =", 1)
 	catalogue := httptest.NewServer(http.HandlerFunc(products))
 	t.Cleanup(catalogue.Close)
 	text = strings.ReplaceAll(text, "http://127.0.0.1:9000", catalogue.URL)
@@ -151,6 +157,7 @@ func TestTypeScript(t *testing.T) {
 		c.must(t, npm, "run", script)
 	}
 	t.Run("express", func(t *testing.T) { express(t, c) })
+	t.Run("token", func(t *testing.T) { tokenInPage(t, c.dir) })
 	c.serve(t)
 	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
 		// Without npm, which would not end its child processes.

@@ -43,7 +43,7 @@ export interface Sent extends CallOptions {
   body?: unknown;
   /** Send an idempotency key. */
   keyed?: boolean;
-  /** The answer is the same for all guests. */
+  /** The request needs no session, and an answer does not mean that there is one. */
   public?: boolean;
   /** Repeated after a lost response, the request would be refused. */
   once?: boolean;
@@ -198,7 +198,7 @@ export class GuestBase<K extends Kinds> {
 
   /** Yields the wishlist, newest first. */
   wishlist({ signal }: CallOptions = {}): AsyncGenerator<K["wish"], void, void> {
-    return this.#pages("/wishlist", signal);
+    return this.#pages("/wishlist", signal, true); // empty without a session, and begins none
   }
 
   /** Adds an item to the wishlist. An item that is there already does not change. */
@@ -212,7 +212,7 @@ export class GuestBase<K extends Kinds> {
 
   /** Yields the handoffs of the session, newest first. */
   handoffs({ signal }: CallOptions = {}): AsyncGenerator<K["handoff"], void, void> {
-    return this.#pages("/handoff", signal);
+    return this.#pages("/handoff", signal, false);
   }
 
   /** Publishes 1 to 50 page views and returns their IDs. */
@@ -225,9 +225,9 @@ export class GuestBase<K extends Kinds> {
     return (await this.send<{ ids: string[] }>("POST", "/telemetry/funnel", { body: { items }, keyed: true, ...withSignal(signal) })).ids;
   }
 
-  async *#pages<T>(path: string, signal: AbortSignal | undefined): AsyncGenerator<T, void, void> {
+  async *#pages<T>(path: string, signal: AbortSignal | undefined, lenient: boolean): AsyncGenerator<T, void, void> {
     for (let query: Values = {}; ; ) {
-      const page = await this.send<{ items: T[]; nextCursor: string | null }>("GET", path, { query, ...withSignal(signal) });
+      const page = await this.send<{ items: T[]; nextCursor: string | null }>("GET", path, { query, public: lenient, ...withSignal(signal) });
       yield* page.items;
       if (page.nextCursor === null) {
         return;
@@ -261,12 +261,11 @@ export class GuestBase<K extends Kinds> {
         }
         const e = new GuestError(response, error);
         if (e.code === "session-required" && begins) {
+          const begun = await exchange(this.wire, "POST", `${root}/session`, { signal: init.signal ?? null });
+          if (!begun.response.ok) {
+            throw new GuestError(begun.response, begun.error); // the next attempt begins one
+          }
           begins = false;
-          await exchange(this.wire, "POST", `${root}/session`, { signal: init.signal ?? null }).then((r) => {
-            if (!r.response.ok) {
-              throw new GuestError(r.response, r.error);
-            }
-          });
         } else if (e.challenge && !header["X-Challenge-Token"]) {
           header["X-Challenge-Token"] = await solve(e.challenge, sent.signal);
         } else {

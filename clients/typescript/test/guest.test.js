@@ -142,6 +142,26 @@ test("only the session is passed on, of the headers of Node too", async () => {
   assert.deepEqual(client.setCookies(), []);
 });
 
+test("after an empty wishlist, requests at once begin one session", async () => {
+  const { client } = browser();
+  assert.deepEqual(await collect(client.wishlist()), []);
+  const properties = [1, 2, 3].map((n) => `${n}${property.slice(1)}`);
+  await Promise.all(properties.map((propertyId) => client.addWish({ tenantId: tenant, propertyId, source: "list" })));
+  assert.deepEqual((await collect(client.wishlist())).map((w) => w.propertyId).sort(), properties);
+});
+
+test("a session that was refused for a moment begins later", async () => {
+  let refused = 0;
+  const client = createGuestClient({
+    baseUrl,
+    request: { headers: {} },
+    fetch: async (request) =>
+      request.url.endsWith("/session") && refused++ < 2 ? Response.json({ code: "rate-limited", retriable: true }, { status: 429, headers: { "Retry-After": "0" } }) : fetch(request),
+  });
+  assert.deepEqual((await client.setPreferences({ locale: "de" })).preferences, { locale: "de" });
+  assert.equal(refused, 3);
+});
+
 test("a cookie that is not valid is replaced", async () => {
   const client = createGuestClient({ baseUrl, request: { headers: { cookie: "gms=gms_x" } } });
   await client.addWish({ tenantId: tenant, propertyId: property, source: "list" });
