@@ -9,8 +9,16 @@ import (
 // browser implements the operations shared by all profiles.
 type browser struct{ transport }
 
-// Begin starts a session, or returns the cookie's session.
-func (b *browser) Begin(ctx context.Context) (Session, error) { return b.begin(ctx) }
+// UseTokens proves the session by a token in store instead of a cookie, like an app. Call it before the first request.
+func (b *browser) UseTokens(store TokenStore) { b.store = store }
+
+// Begin starts a session, or returns the session of the cookie or token.
+func (b *browser) Begin(ctx context.Context) (s Session, err error) {
+	return s, b.begun.inTurn(ctx, func() error {
+		s, err = b.begin(ctx)
+		return err
+	})
+}
 
 // Session returns the current session.
 func (b *browser) Session(ctx context.Context) (s Session, err error) {

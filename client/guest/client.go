@@ -41,7 +41,7 @@ func newBrowser(baseURL string) (browser, error) {
 	if err != nil {
 		return browser{}, err
 	}
-	return browser{transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}}, nil
+	return browser{transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1", begun: newBegun()}}, nil
 }
 
 // NewKey returns a new idempotency key.
@@ -93,7 +93,7 @@ func (c *Client) Hotel(ctx context.Context, id PropertyID, locale Locale, curren
 	if currency != "" {
 		query.Set("currency", currency)
 	}
-	return h, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id), query: query, idempotent: true}, &h)
+	return h, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id), query: query, idempotent: true, public: true}, &h)
 }
 
 // Nights are the dates and guests of a stay.
@@ -110,24 +110,24 @@ func (c *Client) Availability(ctx context.Context, id PropertyID, n Nights) (a A
 			query.Set(name, strconv.Itoa(count))
 		}
 	}
-	return a, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id) + "/availability", query: query, idempotent: true}, &a)
+	return a, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id) + "/availability", query: query, idempotent: true, public: true}, &a)
 }
 
 // Facets returns the search filters for a region.
 func (c *Client) Facets(ctx context.Context, country, region string) (f Facets, err error) {
-	return f, c.do(ctx, call{method: http.MethodGet, path: "/facets/" + url.PathEscape(country) + "/" + url.PathEscape(region), idempotent: true}, &f)
+	return f, c.do(ctx, call{method: http.MethodGet, path: "/facets/" + url.PathEscape(country) + "/" + url.PathEscape(region), idempotent: true, public: true}, &f)
 }
 
 // Brand returns a tenant's brand.
 func (c *Client) Brand(ctx context.Context, tenant TenantID) (b Brand, err error) {
-	return b, c.do(ctx, call{method: http.MethodGet, path: "/brands/" + url.PathEscape(tenant) + "/peek", idempotent: true}, &b)
+	return b, c.do(ctx, call{method: http.MethodGet, path: "/brands/" + url.PathEscape(tenant) + "/peek", idempotent: true, public: true}, &b)
 }
 
 // Wishlist iterates over the wishlist, newest first, until the first error.
 func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
 	return pages(func(cursor url.Values) ([]Wish, *string, error) {
 		var p WishPage
-		err := c.do(ctx, call{method: http.MethodGet, path: "/wishlist", query: cursor, idempotent: true}, &p)
+		err := c.do(ctx, call{method: http.MethodGet, path: "/wishlist", query: cursor, idempotent: true, public: true}, &p)
 		return p.Items, p.NextCursor, err
 	})
 }

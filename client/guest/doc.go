@@ -9,7 +9,8 @@
 //
 // A Site does the same for other sites, such as a shop: item IDs are texts, and handoffs carry a payload.
 //
-// Both store front-end attributes with the session, and sign users in and out.
+// Both store front-end attributes with the session, and sign users in and out. A Catalogue searches a Site. UseTokens
+// replaces the cookie by a token, for apps.
 //
 // A Receiver is a booking site that consumes handoffs at the internal listener:
 //

@@ -28,6 +28,9 @@ type transport struct {
 
 	base   string
 	tokens TokenSource // may be nil
+
+	store TokenStore // nil: cookies
+	begun *begun     // nil without sessions
 }
 
 type call struct {
@@ -43,6 +46,9 @@ type call struct {
 
 	// idempotent requests are safe to retry without a key.
 	idempotent bool
+
+	// public requests need no session, and a response does not mean that there is a session.
+	public bool
 }
 
 // begin starts a session, or returns the cookie's session.
@@ -52,6 +58,13 @@ func (t *transport) begin(ctx context.Context) (s Session, err error) {
 
 // do sends a request. If the server requires a session or a solved challenge, it gets it and sends the request again.
 func (t *transport) do(ctx context.Context, r call, into any) error {
+	if r.public {
+		return t.try(ctx, r, into)
+	}
+	return t.begun.inTurn(ctx, func() error { return t.try(ctx, r, into) })
+}
+
+func (t *transport) try(ctx context.Context, r call, into any) error {
 	for begun := false; ; {
 		err := t.send(ctx, r, into)
 		refused, ok := errors.AsType[*Error](err)
@@ -98,6 +111,11 @@ func (t *transport) once(ctx context.Context, r call, body []byte, into any) err
 		return &retry.NetworkError{Err: err}
 	}
 	defer resp.Body.Close()
+	if t.store != nil {
+		if err := saveToken(ctx, t.store, resp); err != nil {
+			return err
+		}
+	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return readError(resp)
 	}
@@ -143,6 +161,9 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 			return nil, fmt.Errorf("get token: %w", err)
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if t.store != nil {
+		return req, setToken(ctx, t.store, req)
 	}
 	return req, nil
 }

@@ -120,7 +120,7 @@ func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
 			Items      []ItemWish `json:"items"`
 			NextCursor *string    `json:"nextCursor"`
 		}
-		err := s.do(ctx, call{method: http.MethodGet, path: "/wishlist", query: cursor, idempotent: true}, &p)
+		err := s.do(ctx, call{method: http.MethodGet, path: "/wishlist", query: cursor, idempotent: true, public: true}, &p)
 		return p.Items, p.NextCursor, err
 	})
 }

@@ -1,15 +1,21 @@
 package guest_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +35,15 @@ max_quantity = 99
 user_keys = ["` + userSecret + `"]
 tenant = "` + tenant + `"
 payload = '{"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "minItems": 1}}}'
+criteria = '{"type": "object", "additionalProperties": false, "properties": {"category": {"type": "string"}}}'
+
+[guest.profiles.shop.upstreams.search]
+url = "CATALOGUE/search"
+
+[guest.profiles.shop.upstreams.product]
+url = "CATALOGUE/products"
+path = ["itemId"]
+parameters = ["locale"]
 `
 
 const userSecret = "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"
@@ -43,7 +58,9 @@ func TestSite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "holdfast.toml")
-	if err := os.WriteFile(config, []byte(shopConfig), 0o600); err != nil {
+	catalogue := httptest.NewServer(http.HandlerFunc(products))
+	t.Cleanup(catalogue.Close)
+	if err := os.WriteFile(config, []byte(strings.ReplaceAll(shopConfig, "CATALOGUE", catalogue.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := binary.Start(t, dir, "HOLDFAST_CONFIG="+config, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
@@ -84,6 +101,8 @@ func TestSite(t *testing.T) {
 	handOver(t, s, site)
 	testAttributes(t, site)
 	testUser(t, s)
+	testApp(t, s)
+	testSearch(t, site)
 	if err := site.RemoveWish(ctx, "sku-4711"); err != nil {
 		t.Error(err)
 	}
@@ -221,5 +240,143 @@ func testUser(t *testing.T, s *binary.Server) {
 	}
 	if v, err := two.Session(ctx); err != nil || v.UserID != nil {
 		t.Errorf("after the sign-out %+v: %v", v, err)
+	}
+}
+
+// testApp drives an app, which has a token instead of a cookie.
+func testApp(t *testing.T, s *binary.Server) {
+	t.Helper()
+	ctx, tokens := t.Context(), new(guest.MemoryTokens)
+	app := func() *guest.Site[cart] {
+		site, err := guest.NewSite[cart](s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		site.HTTP.Jar = noCookies{t}
+		site.UseTokens(tokens)
+		return site
+	}
+	one := app()
+	if n := count(t, one); n != 0 {
+		t.Errorf("a new app has %d wishes", n)
+	}
+	var all sync.WaitGroup
+	for i := range 4 { // the first of them begins the session
+		all.Go(func() {
+			if _, err := one.AddWish(ctx, guest.ItemWishRequest{ItemID: fmt.Sprint("app-", i)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := count(t, app()); n != 4 { // after a restart
+		t.Errorf("the app has %d wishes, want 4", n)
+	}
+	before, err := tokens.Load(ctx)
+	if err != nil || before == "" {
+		t.Errorf("token %q: %v", before, err)
+	}
+	if _, err := one.SignIn(ctx, userToken("u-app")); err != nil {
+		t.Error(err)
+	}
+	if v, err := app().Session(ctx); err != nil || v.UserID == nil || *v.UserID != "u-app" {
+		t.Errorf("session %+v: %v", v, err)
+	}
+	if err := one.SignOut(ctx); err != nil {
+		t.Error(err)
+	}
+	if after, err := tokens.Load(ctx); err != nil || after == before || count(t, one) != 0 {
+		t.Errorf("after the sign-out: token %q, before %q: %v", after, before, err)
+	}
+	if err := tokens.Save(ctx, "x"); err != nil { // the server does not know it
+		t.Fatal(err)
+	}
+	if v, err := one.Session(ctx); err != nil || v.UserID != nil {
+		t.Errorf("session %+v: %v", v, err)
+	}
+	failing := app()
+	failing.UseTokens(failingTokens{})
+	if _, err := failing.Session(ctx); !errors.Is(err, errTokens) {
+		t.Errorf("a store that fails: %v", err)
+	}
+}
+
+// noCookies fails the test if the server sets a cookie.
+type noCookies struct{ t *testing.T }
+
+func (n noCookies) SetCookies(_ *url.URL, cookies []*http.Cookie) {
+	n.t.Errorf("an app got the cookies %v", cookies)
+}
+func (noCookies) Cookies(*url.URL) []*http.Cookie { return nil }
+
+var errTokens = errors.New("the key chain is locked")
+
+type failingTokens struct{}
+
+func (failingTokens) Load(context.Context) (string, error) { return "", errTokens }
+func (failingTokens) Save(context.Context, string) error   { return errTokens }
+
+func count(t *testing.T, site *guest.Site[cart]) (n int) {
+	t.Helper()
+	for _, err := range site.Wishlist(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+type criteria struct {
+	Category string `json:"category,omitempty"`
+}
+
+type product struct {
+	ItemID string `json:"itemId"`
+	Name   string `json:"name"`
+}
+
+// products is the catalogue of the shop: two products, and any that is asked for.
+func products(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		fmt.Fprintf(w, `{"itemId":"sku-1","name":"%s %s"}`, r.URL.Path, r.FormValue("locale"))
+		return
+	}
+	var q struct {
+		Criteria criteria
+		Page     int
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(w, `{"total":2,"items":[{"itemId":"sku-%d","name":"%s %[1]d"}]}`, q.Page, q.Criteria.Category)
+}
+
+func testSearch(t *testing.T, site *guest.Site[cart]) {
+	t.Helper()
+	ctx, catalogue := t.Context(), guest.NewCatalogue[criteria, product](site)
+	toys := guest.CriteriaQuery[criteria]{Criteria: criteria{"toys"}, PageSize: 1}
+	found, err := catalogue.Search(ctx, toys)
+	if err != nil || found.Total != 2 || len(found.Items) != 1 || found.Items[0] != (product{"sku-1", "toys 1"}) || found.Query.Criteria != toys.Criteria || found.NextPage == nil {
+		t.Fatalf("results %+v: %v", found, err)
+	}
+	second, err := catalogue.Continue(ctx, found.SearchID, 2)
+	if err != nil || second.Page != 2 || second.NextPage != nil || second.Items[0].Name != "toys 2" {
+		t.Errorf("the second page %+v: %v", second, err)
+	}
+	if history, err := catalogue.History(ctx); err != nil || len(history) != 1 || history[0].SearchID != found.SearchID || history[0].Query.Criteria != toys.Criteria {
+		t.Errorf("history %+v: %v", history, err)
+	}
+	wrong := guest.NewCatalogue[map[string]int, product](site)
+	if _, err := wrong.Search(ctx, guest.CriteriaQuery[map[string]int]{Criteria: map[string]int{"color": 1}}); !errors.Is(err, guest.CodeInvalid) {
+		t.Errorf("criteria that do not match: %v", err)
+	}
+	var p product
+	if err := site.Answer(ctx, guest.Upstream{Name: "product", Path: []string{"sku-1"}, Parameters: url.Values{"locale": {"de"}}}, &p); err != nil || p.Name != "/products/sku-1 de" {
+		t.Errorf("product %+v: %v", p, err)
+	}
+	if err := site.Answer(ctx, guest.Upstream{Name: "shelf", Path: []string{"a/b"}}, &p); !errors.Is(err, guest.CodeNotFound) {
+		t.Errorf("an unknown upstream: %v", err)
 	}
 }

@@ -1,0 +1,106 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+// TokenStore keeps an app's session token, e.g. in a key chain. Implementations must be safe for concurrent use.
+type TokenStore interface {
+	// Load returns the token saved last, or "".
+	Load(ctx context.Context) (string, error)
+
+	// Save replaces the token.
+	Save(ctx context.Context, token string) error
+}
+
+// MemoryTokens is a TokenStore in memory. The zero value is empty.
+type MemoryTokens struct {
+	mu    sync.Mutex
+	token string
+}
+
+// Load implements TokenStore.
+func (m *MemoryTokens) Load(context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.token, nil
+}
+
+// Save implements TokenStore.
+func (m *MemoryTokens) Save(_ context.Context, token string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.token = token
+	return nil
+}
+
+// bearer is the Authorization scheme.
+const bearer = "Bearer "
+
+// setToken adds the session token to a request, or asks for one.
+func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
+	token, err := store.Load(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("load session token: %w", err)
+	case token == "":
+		req.Header.Set("X-Session-Mode", "bearer")
+	default:
+		req.Header.Set("Authorization", bearer+token)
+	}
+	return nil
+}
+
+// saveToken saves a response's token. If the request carried the same token, a concurrent sign-in may have replaced it
+// meanwhile.
+func saveToken(ctx context.Context, store TokenStore, resp *http.Response) error {
+	token := resp.Header.Get("X-Session-Token")
+	if token == "" || resp.Request.Header.Get("Authorization") == bearer+token {
+		return nil
+	}
+	if err := store.Save(ctx, token); err != nil {
+		return fmt.Errorf("save session token: %w", err)
+	}
+	return nil
+}
+
+// begun serializes requests until the first succeeds, because two would start two sessions.
+type begun struct {
+	turn chan struct{} // holds a value while no request runs alone
+	done chan struct{} // closed when there is a session
+}
+
+func newBegun() *begun {
+	b := &begun{make(chan struct{}, 1), make(chan struct{})}
+	b.turn <- struct{}{}
+	return b
+}
+
+// inTurn calls fn, alone if there may be no session.
+func (b *begun) inTurn(ctx context.Context, fn func() error) error {
+	select {
+	case <-b.done:
+		return fn()
+	default:
+	}
+	select {
+	case <-b.done:
+		return fn()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.turn:
+	}
+	err := fn()
+	select {
+	case <-b.done: // another request was first
+	default:
+		if err == nil {
+			close(b.done)
+		}
+	}
+	b.turn <- struct{}{}
+	return err
+}
