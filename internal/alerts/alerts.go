@@ -262,7 +262,7 @@ func (a *Alerts) SendTest(ctx context.Context) error {
 	return a.send(ctx, a.message(Test, &one))
 }
 
-// noRedirects is the default client: a redirect does not accept the alert.
+// By default, a redirect does not accept the alert.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func (a *Alerts) send(ctx context.Context, m Message) error {

@@ -32,7 +32,7 @@ type Server struct {
 type Options struct {
 	WithoutFiles bool
 
-	// Progress, if set, gets the number of service files copied.
+	// Gets the number of service files copied; may be nil.
 	Progress func(done, total int64)
 }
 
@@ -172,7 +172,6 @@ func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err er
 	return append(names, secrets.File), durable.Create(filepath.Join(dir, secrets.File), durable.Bytes(text))
 }
 
-// publish renames a complete backup, whose content is already durable.
 func publish(partial, dir string) error {
 	if err := durable.SyncFolder(partial); err != nil {
 		return err

@@ -119,7 +119,6 @@ func ReadFailure(data string) *Failure {
 	return f
 }
 
-// exists assumes that unreadable folders and URLs exist.
 func exists(path string) bool {
 	if location.IsURL(path) {
 		return true

@@ -20,13 +20,13 @@ import (
 type Sending struct {
 	Settings
 
-	// Typed: the URL differs from backup.url, so failures are not recorded.
+	// The URL differs from backup.url, so failures are not recorded.
 	Typed bool
 
-	// Identity is the private key file for verifying an encrypted backup by a restore, or "".
+	// Private key file for verifying an encrypted backup by a restore, or "".
 	Identity string
 
-	// Progress, if set, is called with each long step.
+	// Called with each long step; may be nil.
 	Progress func(what string)
 }
 
@@ -43,7 +43,7 @@ const (
 )
 
 // Send backs up the SQLite databases, the secrets file and the services' files to a URL. It only sends changes since
-// the previous backup, verifies the backup, and deletes old ones by the rule. A data folder is backed up by one
+// the previous backup, verifies the backup, and deletes old backups by the rule. A data folder is backed up by one
 // process at a time.
 func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	if s.Progress == nil {

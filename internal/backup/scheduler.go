@@ -14,7 +14,6 @@ import (
 
 // Scheduler backs up a running server to backup.url when due or requested. Set Server and call Set first.
 type Scheduler struct {
-	// Server returns the server to back up.
 	Server func() *Server
 
 	mu       sync.Mutex
@@ -197,7 +196,7 @@ func (s *Scheduler) ended(server *Server, err error, wasStopped bool) {
 	s.fails = min(s.fails+1, 8)
 }
 
-// next returns when a backup is due: now before the first one, zero without a schedule.
+// next returns now before the first backup, and zero without a schedule.
 func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	schedule, err := ParseSchedule(s.Schedule)
 	if err != nil || schedule.IsZero() || s.URL == "" {

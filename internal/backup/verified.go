@@ -17,7 +17,7 @@ import (
 const (
 	verifiedFile = "backups-verified.json"
 	maxVerified  = 200
-	maxDamage    = 200 // bytes
+	maxDamage    = 200
 )
 
 // Verification is a server's latest verification of a backup by a restore.
@@ -63,7 +63,7 @@ func readVerified(data string) (all []Verification, err error) {
 // Verified returns the verifications of backups at a URL, by backup time in Unix nanoseconds.
 func Verified(data, address string) map[int64]Verification {
 	name, found := location.Name(address), map[int64]Verification{}
-	all, _ := readVerified(data) // only a cache of findings
+	all, _ := readVerified(data)
 	for _, v := range all {
 		if v.URL == name {
 			found[v.Backup.UnixNano()] = v

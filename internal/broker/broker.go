@@ -43,15 +43,15 @@ type Message struct {
 type Delivery struct {
 	Message
 
-	Ack    func() // the message is processed
-	Nack   func() // deliver the message again
-	Extend func() // processing takes longer: do not deliver it again yet
+	Ack    func() // processed
+	Nack   func() // redeliver
+	Extend func() // processing takes longer: do not redeliver yet
 }
 
 // AckWait is the processing time before redelivery, unless Extend is called.
 const AckWait = 30 * time.Second
 
-// PermanentError is the error of a message that cannot be published by retrying.
+// PermanentError means that retrying to publish a message is useless.
 type PermanentError struct{ Err error }
 
 func (e *PermanentError) Error() string { return e.Err.Error() }

@@ -17,8 +17,8 @@ type Event struct {
 	ID          string
 	Source      string // URI reference
 	Type        string
-	Subject     string            // "": none
-	Time        time.Time         // zero: none
+	Subject     string            // may be ""
+	Time        time.Time         // may be zero
 	ContentType string            // of Data; "": JSON
 	Extensions  map[string]string // names are lower-case letters and digits
 	Data        []byte
@@ -104,7 +104,7 @@ func isExtension(name string) bool {
 	return name != "" && len(name) <= 64 && name != "data"
 }
 
-// check rejects an event without a required attribute.
+// check rejects missing required attributes.
 func (e *Event) check() error {
 	if e.ID == "" || e.Source == "" || e.Type == "" {
 		return errors.New("expected a CloudEvents event with id, source and type")

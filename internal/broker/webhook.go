@@ -28,7 +28,7 @@ type Webhook struct {
 	Clock  clock.Clock
 	Client *http.Client // nil: does not follow redirects
 
-	// Encode, if set, returns a request's body and content type; nil: a CloudEvents batch.
+	// Returns a request's body and content type; nil: a CloudEvents batch.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
@@ -73,7 +73,7 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 		return errcode.Wrap(errcode.Unavailable, "the webhook does not answer", err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is used again
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // lets the connection be reused
 	if resp.StatusCode/100 != 2 {
 		return errcode.New(errcode.Unavailable, "the webhook answered with status "+strconv.Itoa(resp.StatusCode))
 	}

@@ -57,7 +57,6 @@ func (c *command) backup() *cobra.Command {
 	return cmd
 }
 
-// optional allows at most one argument.
 func optional(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -43,8 +43,8 @@ func Main(env Env) int {
 	return Run(ctx, env)
 }
 
-// untilSignal returns a context that ends with the first signal. The second signal kills the process: it gets the
-// signals back before the context ends, so nobody sees a shutdown that a second signal does not cut short.
+// untilSignal returns a context that ends with the first signal. The second signal kills the process: the signals are
+// restored before the context ends, so that a visible shutdown can always be cut short.
 func untilSignal() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -109,9 +109,9 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 type command struct {
 	env      Env
 	services []service.Service
-	operated *overview.Operated // by the server's own operations
-	file     string             // --config
-	data     string             // --data
+	operated *overview.Operated
+	file     string // --config
+	data     string // --data
 	flags    []conf.Flag
 }
 
@@ -187,7 +187,7 @@ func (c *command) addCommands(root *cobra.Command) {
 	}
 }
 
-// fromEnvironment sets flags from environment variables, unless they were given.
+// fromEnvironment sets flags from environment variables, unless given.
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
@@ -196,7 +196,7 @@ func (c *command) fromEnvironment(cmd *cobra.Command) {
 	}
 }
 
-// merge adds commands to a parent. Subcommands of equally named commands are combined.
+// merge combines subcommands of equally named commands.
 func merge(parent *cobra.Command, commands []*cobra.Command) {
 	for _, cmd := range commands {
 		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
@@ -264,7 +264,7 @@ func (c *command) with(ctx context.Context, leave bool, fn func(context.Context,
 	return c.withOnly(ctx, "", leave, fn)
 }
 
-// withOnly is with for one service, or for all if name is "".
+// withOnly is with for a service, or for all if name is "".
 func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {

@@ -146,7 +146,6 @@ func (c *command) openOne(ctx context.Context, name, url string, o app.Options) 
 	return app.OpenTarget(ctx, name, o)
 }
 
-// newCopy returns a copy that shows its progress.
 func (c *command) newCopy(source, target *app.One) (copied *copying.Copy, end func()) {
 	copied = source.NewCopy(target.Database)
 	var line func(string)

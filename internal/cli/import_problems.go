@@ -16,7 +16,7 @@ import (
 
 const printedRows = 5
 
-// problems prints skipped and questionable rows, writing all to the file list if there are more. It returns the kinds
+// problems prints skipped and questionable rows, and all to the file list if there are more. It returns the kinds
 // that need action.
 func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds

@@ -162,7 +162,7 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 	return nil
 }
 
-// openRestored opens services on restored databases in a folder. With leave it changes nothing.
+// With leave, openRestored changes nothing.
 func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {
 	flags := slices.Clone(c.flags)
 	for _, name := range services {
@@ -178,8 +178,7 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	})
 }
 
-// finishRestore opens restored databases, restores the services' files, and makes the databases ready for use. It
-// returns the number of lost files.
+// finishRestore opens restored databases, restores the services' files, and makes the databases ready for use.
 func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost int, err error) {
 	if len(f.Services) == 0 {
 		return 0, nil

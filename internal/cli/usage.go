@@ -56,7 +56,6 @@ func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group st
 	}
 }
 
-// printVersion adds the flags --version and -v without cobra's template.
 func printVersion(cmd *cobra.Command, version string) {
 	show := cmd.Flags().BoolP("version", "v", false, "print the version")
 	other := cmd.RunE
@@ -94,7 +93,7 @@ func completeGroup(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// help returns the help command. Cobra's prints the root help for an unknown command.
+// Cobra's help command prints the root help for an unknown command.
 func (c *command) help() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
@@ -185,16 +184,14 @@ func expected(f *pflag.Flag) string {
 	return "text"
 }
 
-// The annotations in which cobra stores MarkFlagsMutuallyExclusive,
-// MarkFlagsRequiredTogether and MarkFlagsOneRequired.
+// Cobra's annotations for MarkFlagsMutuallyExclusive, MarkFlagsRequiredTogether and MarkFlagsOneRequired.
 const (
 	exclusiveFlags = "cobra_annotation_mutually_exclusive"
 	togetherFlags  = "cobra_annotation_required_if_others_set"
 	oneOfFlags     = "cobra_annotation_one_required"
 )
 
-// checkFlags checks required flags and flag combinations. Cobra checks them, too, but its errors do not name flags as
-// typed.
+// checkFlags checks required flags and flag combinations. Cobra's own errors do not name flags as typed.
 func checkFlags(cmd *cobra.Command) error {
 	var missing []string
 	groups := map[string][][]string{}

@@ -1,9 +1,8 @@
 // Package inbox applies each received event once.
 //
 // A service receives an event in its effect's transaction (see packages sqlite and postgres). The inbox remembers the
-// event's source, ID and content digest. A repeated event has no effect. An event with a known ID but different
-// content is quarantined without effect, so that a sender that reuses IDs, or somebody who modifies events, is
-// noticed.
+// event's source, ID and content digest, so a repeated event has no effect. An event with a known ID but different
+// content is quarantined without effect, which reveals senders that reuse IDs, and modified events.
 //
 // The inbox forgets an event after Keep. If a broker redelivers it later, it is applied again, so the effect must
 // also be idempotent by event time.

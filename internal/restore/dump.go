@@ -37,7 +37,7 @@ func IsDump(path string) (bool, error) {
 	return string(begin) == dumpBegin, errors.Join(err, file.Close())
 }
 
-// ignoreMissing ignores a missing file: the text may be a URL.
+// The text may be a URL.
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

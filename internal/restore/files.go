@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Files restores the files that restored databases refer to. lost counts missing and damaged ones, each reported as a
-// step.
+// Files restores the files that restored databases refer to. lost counts missing and damaged files, each reported as
+// a step.
 func (f *Finishing) Files(ctx context.Context, restored []*service.Running, step func(string)) (lost int, err error) {
 	for _, s := range restored {
 		if s.Files == nil || s.Files.Restore == nil {

@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// folder is a backup folder, or contains some.
 type folder struct{ path string }
 
 func openFolder(path string) (*folder, error) {

@@ -32,7 +32,7 @@ type Request struct {
 	Data     string
 	Clock    clock.Clock
 
-	// Progress, if set, is called with each step.
+	// Called with each step; may be nil.
 	Progress func(step string)
 
 	// Finish opens the restored databases and restores the services' files.

@@ -22,7 +22,7 @@ const File = "secrets.toml"
 // Path returns a secrets file's absolute path.
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
-// MinLength is recommended for chosen secrets: shorter ones can be guessed.
+// MinLength is recommended for chosen secrets: shorter secrets can be guessed.
 const MinLength = 32
 
 // Server settings that can be generated.
@@ -43,7 +43,7 @@ type Absent int
 
 // Choices of Absent.
 const (
-	MustExist Absent = iota // the file must exist; secrets missing from it are generated without saving
+	MustExist Absent = iota // the file must exist; other missing secrets are generated without saving
 	MakeUp                  // generate for this process
 	Create                  // generate and save
 )
@@ -89,7 +89,7 @@ type loaded struct {
 	newFile bool
 }
 
-// load returns the secrets in the file. Create creates the file or adds missing secrets.
+// Create creates the file or adds missing secrets.
 func load(data string, how Absent, settings []string) (all loaded, err error) {
 	path := filepath.Join(data, File)
 	values, err := Read(path)
@@ -194,7 +194,7 @@ func write(path string, values map[string]string, fresh bool) error {
 	return nil
 }
 
-// LeftFile is a secrets file left by a start that was interrupted (power failure, SIGKILL) before naming it.
+// LeftFile is a secrets file left by an interrupted start (power failure, SIGKILL).
 type LeftFile struct {
 	path   string
 	values map[string]string
@@ -207,7 +207,7 @@ const leftPrefix = ".secrets-"
 func Left(data string) (all []LeftFile) {
 	entries, err := os.ReadDir(data)
 	if err != nil {
-		return nil // the caller knows that the folder is unreadable
+		return nil
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), leftPrefix) || !e.Type().IsRegular() {

@@ -33,7 +33,7 @@ type Bound struct {
 	Unsaved bool     // for this process only
 }
 
-// Guard verifies that a server has the secrets that its data was written with, by hashes in each database.
+// Guard verifies, by hashes in each database, that a server uses the secrets that its data was written with.
 type Guard struct {
 	Data       string
 	Log        *slog.Logger
@@ -41,7 +41,7 @@ type Guard struct {
 	Made       map[string]bool // newly generated settings
 	NewFile    bool            // created by this process
 
-	// Writable fails if a service's database must not be written, because it is an incomplete copy.
+	// Fails if a service's database must not be written, because it is an incomplete copy.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 
 	services []*guarded
@@ -145,7 +145,7 @@ type Comparison struct {
 	hash     string
 }
 
-// ErrNoTable means that the database has no hash table yet.
+// ErrNoTable means that the hash table is missing.
 var ErrNoTable = errcode.New(errcode.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
 
 // Compare compares a service's secrets with its databases' hashes.
@@ -217,8 +217,8 @@ const (
 	patience      = 10 * time.Second
 )
 
-// verify compares every service's secrets with its databases' hashes, and records missing ones. If any differ, it
-// returns a *DifferentError and records nothing: all secrets come from one place, so the others may be wrong, too. It
+// verify compares every service's secrets with its databases' hashes, and records missing hashes. If any differ, it
+// returns a *DifferentError and records nothing: all secrets share a source, so the others may be wrong, too. It
 // skips services that are verified or whose server is down.
 func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
 	for {
@@ -236,9 +236,9 @@ func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// recordAll records missing hashes. conflict: another process recorded one first, so compare again. Database servers
-// come before files: of two processes with different generated secrets, one gets a conflict on the first shared
-// secret before recording anything in its own files.
+// recordAll records missing hashes. conflict: another process was first, so compare again. Database servers come
+// before files: of two processes with different generated secrets, one gets a conflict on the first shared secret
+// before recording anything in its own files.
 func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*guarded][]Comparison) (conflict bool, err error) {
 	servers, files := g.byPlace()
 	for _, s := range servers {
@@ -279,7 +279,7 @@ func (g *Guard) byPlace() (servers, files []*guarded) {
 	return servers, files
 }
 
-// compareAll compares unverified services in parallel, because hashing dominates a start. It fails if one must not
+// compareAll compares unverified services in parallel, because hashing dominates a start. It fails if any must not
 // write.
 func (g *Guard) compareAll(ctx context.Context, patience time.Duration) (map[*guarded][]Comparison, error) {
 	var mu sync.Mutex
@@ -366,7 +366,7 @@ func (f *LeftFile) hasSecret(all []Comparison) bool {
 	})
 }
 
-// record records missing or differing secrets. conflict: another process recorded one first.
+// record records missing or differing secrets. conflict: another process was first.
 func (g *Guard) record(ctx context.Context, patience time.Duration, all []Comparison) (conflict bool, err error) {
 	for _, c := range all {
 		if c.Like == Same || c.Unsaved {
@@ -394,7 +394,7 @@ func (g *Guard) record(ctx context.Context, patience time.Duration, all []Compar
 func (g *Guard) Start(ctx context.Context) error {
 	err := g.verify(ctx, startPatience)
 	if _, wrong := errors.AsType[*DifferentError](err); wrong && g.NewFile && !g.recorded {
-		// The file with the right secrets is lost, and the new one is useless.
+		// The file with the right secrets is lost, and the new file is useless.
 		err = errors.Join(err, os.Remove(filepath.Join(g.Data, File)))
 	}
 	return err
@@ -425,7 +425,7 @@ func (g *Guard) Await(ctx context.Context) error {
 	}
 }
 
-// Record records the hashes of existing secrets after a migration. The first start generates the others.
+// Record records existing secrets' hashes after a migration. The first start generates the others.
 func (g *Guard) Record(ctx context.Context) error {
 	err := g.verify(ctx, patience)
 	for _, s := range g.services {

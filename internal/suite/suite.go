@@ -1,6 +1,5 @@
-// Package suite runs conformance suites: the storetest packages, which define a service's store contract as tests.
-//
-// A service provides groups of cases and their environment. This package provides names, exemptions, parallelism,
+// Package suite runs conformance suites: the storetest packages, which define a service's store contract as tests. A
+// service provides groups of cases and their environment; this package provides names, exemptions, parallelism,
 // comparisons, fault injection, and random walks against a model.
 package suite
 
@@ -23,10 +22,10 @@ type Group[E any] struct {
 	Name  string
 	Cases []Case[E]
 
-	// Serial runs cases in sequence, because they sweep all cases' data.
+	// Run cases in sequence, because they sweep all cases' data.
 	Serial bool
 
-	// Own gives each case its own database, because it reads whole tables.
+	// Each case needs its own database, because it reads whole tables.
 	Own bool
 }
 
@@ -34,10 +33,10 @@ type Group[E any] struct {
 type Suite[E any] struct {
 	Groups []Group[E]
 
-	// New opens a case's environment, closed by a cleanup of t.
+	// Opens a case's environment, closed by a cleanup of t.
 	New func(t *testing.T, g Group[E]) E
 
-	// Exempt maps skipped cases ("Group/Case") to the reason.
+	// Skipped cases ("Group/Case") with the reason.
 	Exempt map[string]string
 
 	Soak Soak
@@ -81,7 +80,7 @@ func (s Suite[E]) Run(t *testing.T) {
 	}
 }
 
-// problems checks the suite itself: an exemption must match one case and give a reason.
+// problems checks the suite itself: an exemption must match a case and give a reason.
 func (s Suite[E]) problems() (all []string) {
 	known := map[string]bool{}
 	for _, name := range Names(s.Groups) {

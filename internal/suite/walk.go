@@ -10,16 +10,15 @@ import (
 )
 
 // Walk takes random steps on a store and its model. start returns a new pair's steps by name; "" runs after every
-// other and compares the two. A failure reports its seed for -rapid.seed; -rapid.checks and -rapid.steps set the
+// other step and compares the two. A failure reports its seed for -rapid.seed; -rapid.checks and -rapid.steps set the
 // number and length of walks.
 func Walk(t *testing.T, start func(rt *rapid.T) (steps map[string]func(*rapid.T))) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) { rt.Repeat(start(rt)) })
 }
 
-// Main runs a package's tests with fewer walks or inputs than rapid's 100, because its database is slower than others
-// running the same tests. -rapid.checks takes precedence, and so does a RAPID_CHECKS of at least 100; below, the
-// lower number applies.
+// Main runs a package's tests with fewer walks or inputs than rapid's 100, because its database is slow.
+// -rapid.checks takes precedence, and so does a RAPID_CHECKS of at least 100; below, the lower number applies.
 func Main(m *testing.M, checks string) {
 	flag.Parse()
 	few, _ := strconv.Atoi(checks)

@@ -28,13 +28,13 @@ type Job struct {
 	// Run does a step and returns its rows, even with an error; limit means that more may be left.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 
-	// By, if set, does the job instead of Run, e.g. a database. Every is 0.
+	// Does the job instead of Run, e.g. a database. Every is 0.
 	By string
 
-	// Rounds, if set, is shared by all processes on a database.
+	// Shared by all processes on a database; may be nil.
 	Rounds Rounds
 
-	// Left, if set, explains what a round left, or "", for manual runs.
+	// Explains, for manual runs, why a round left rows; may be nil.
 	Left func(ctx context.Context, now time.Time) (string, error)
 }
 
@@ -53,10 +53,10 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Observe, if set, gets the rows and error of every round in this process.
+	// Gets the rows and error of every round in this process; may be nil.
 	Observe func(job string, rows int, err error)
 
-	// ObserveOther, if set, is called instead if another process has begun the round and not failed so far.
+	// Called instead if another process began the round and did not fail so far; may be nil.
 	ObserveOther func(job string)
 }
 
@@ -102,7 +102,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// justNow is the age up to which RunNow does not repeat another process's round.
+// RunNow does not repeat another process's round that began up to justNow ago.
 const justNow = 10 * time.Second
 
 // RunNow runs a round now. It returns errcode.Conflict if a round is running here or just began elsewhere. progress

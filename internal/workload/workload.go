@@ -34,7 +34,7 @@ func NewRequest(ctx context.Context, method, url, body string, headers ...string
 	return r, nil
 }
 
-// Send sends a request and reads the answer; a nil client is http.DefaultClient.
+// Send reads the answer, too; a nil client is http.DefaultClient.
 func Send(ctx context.Context, client *http.Client, method, url, body string, headers ...string) (Answer, error) {
 	r, err := NewRequest(ctx, method, url, body, headers...)
 	if err != nil {
@@ -43,7 +43,7 @@ func Send(ctx context.Context, client *http.Client, method, url, body string, he
 	return Do(client, r)
 }
 
-// Do is Send for a request that exists.
+// Do is Send for an existing request.
 func Do(client *http.Client, r *http.Request) (Answer, error) {
 	resp, err := cmp.Or(client, http.DefaultClient).Do(r)
 	if err != nil {

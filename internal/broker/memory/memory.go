@@ -13,26 +13,25 @@ import (
 // Broker implements broker.Broker.
 type Broker struct {
 	mu     sync.Mutex
-	topics map[string]map[string]*queue // topic, subscription
+	topics map[string]map[string]*queue
 }
 
 // New returns a broker without topics.
 func New() *Broker { return &Broker{topics: map[string]map[string]*queue{}} }
 
-// maxQueue limits a subscription's messages. If it is full, nothing is published.
 const maxQueue = 100_000
 
 const workers = 16
 
 type queue struct {
 	items   []*item
-	busy    map[string]bool // keys with a message that is being processed
+	busy    map[string]bool // keys with a message in process
 	changed chan struct{}   // closed and replaced on changes
 }
 
 type item struct {
 	broker.Message
-	until time.Time // while it is being processed; zero: it waits
+	until time.Time // while in process; zero: waiting
 	try   int       // delivery count, because an old delivery must not acknowledge a new one
 }
 
@@ -78,7 +77,6 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
-// take returns a deliverable message, or nil and the latest time to look again.
 func (q *queue) take(now time.Time) (next *item, again time.Time) {
 	again = now.Add(broker.AckWait)
 	waits := map[string]bool{}

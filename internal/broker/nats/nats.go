@@ -22,7 +22,7 @@ import (
 // Options select a server.
 type Options struct {
 	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
-	Credentials string // file with a JWT and a key; "": none
+	Credentials string // file with a JWT and a key; may be ""
 	Once        bool   // fail if no server is reachable
 	Replicas    int    // for streams created by Ensure; 0: 1
 }

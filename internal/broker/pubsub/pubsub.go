@@ -101,8 +101,6 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	return false, errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
 }
 
-// created ignores errors if the resource exists, or if the account may only publish; for a missing topic, publishing
-// fails.
 func created(err error) error {
 	switch status.Code(err) {
 	case codes.AlreadyExists, codes.PermissionDenied:

@@ -17,8 +17,8 @@ import (
 
 const checkTime = 5 * time.Second
 
-// Check connects to a configured webhook or broker without changing anything. says has no secrets. Missing topics and
-// subscriptions are fine: the server creates them.
+// Check connects to a configured webhook or broker without changing anything. says contains no secrets. Missing
+// topics and subscriptions are fine: the server creates them.
 func Check(ctx context.Context, setting string) (says string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -79,7 +79,7 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	return where, resp.Body.Close()
 }
 
-// open opens a URL's broker. once: it fails if no server is reachable.
+// once: fail if no server is reachable.
 func open(ctx context.Context, u *url.URL, once bool) (b broker.Broker, names []string, err error) {
 	switch u.Scheme {
 	case "pubsub":

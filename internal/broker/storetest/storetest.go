@@ -121,7 +121,7 @@ func Count(n int) func([]broker.Message) bool {
 	}
 }
 
-// values: a message is received as it was published.
+// A message is received as published.
 func values(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, topic+"-sub")
@@ -143,7 +143,7 @@ func values(t *testing.T, b broker.Broker) {
 	}
 }
 
-// order: a key's messages are received in publication order.
+// A key's messages are received in publication order.
 func order(t *testing.T, b broker.Broker) {
 	const keys, n = 7, 60
 	topic := Topic()
@@ -162,7 +162,7 @@ func order(t *testing.T, b broker.Broker) {
 	}
 }
 
-// nack: a refused message is redelivered, and the others are not lost.
+// A refused message is redelivered, and the others are not lost.
 func nack(t *testing.T, b broker.Broker) {
 	const keys, n = 3, 10
 	topic := Topic()
@@ -180,7 +180,7 @@ func nack(t *testing.T, b broker.Broker) {
 	}
 }
 
-// subscriptions: each subscription gets everything published after its creation.
+// Each subscription gets everything published after its creation.
 func subscriptions(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, "")
@@ -198,7 +198,7 @@ func subscriptions(t *testing.T, b broker.Broker) {
 	}
 }
 
-// unknown: a missing topic or subscription returns errcode.NotFound.
+// A missing topic or subscription returns errcode.NotFound.
 func unknown(t *testing.T, b broker.Broker) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -210,7 +210,7 @@ func unknown(t *testing.T, b broker.Broker) {
 	if !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("an unknown subscription: %v", err)
 	}
-	// And it works when it was created.
+	// And it works once created.
 	topic := Topic()
 	if results := b.Publish(ctx, topic, Messages(1, 1)); results[0] == nil {
 		t.Error("published to an unknown topic")
@@ -220,7 +220,7 @@ func unknown(t *testing.T, b broker.Broker) {
 	Receive(t, b, topic, topic+"-sub", nil, Count(1))
 }
 
-// resume: unacknowledged messages are delivered to the next consumer.
+// Unacknowledged messages are delivered to the next consumer.
 func resume(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, topic+"-sub")
@@ -232,7 +232,7 @@ func resume(t *testing.T, b broker.Broker) {
 	}
 }
 
-// large: an oversized message is permanently refused.
+// An oversized message is permanently refused.
 func large(t *testing.T, b broker.Broker, most int) {
 	if most == 0 {
 		t.Skip("no limit")

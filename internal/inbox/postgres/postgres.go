@@ -18,7 +18,7 @@ type Inbox struct {
 // New returns the SQL for a table; name is a constant.
 func New(name string) *Inbox {
 	return &Inbox{
-		// It waits for another transaction that receives the same event.
+		// Waits for another transaction that receives the same event.
 		insert: pgdb.Statement{Name: "inbox.insert", SQL: `
 			INSERT INTO ` + name + ` (source, event_id, subject, received_at, processed_at, digest) VALUES ($1, $2, $3, $4, $4, $5)
 			ON CONFLICT (source, event_id) DO NOTHING`},

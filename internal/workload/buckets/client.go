@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Client sends requests that are signed with an access key.
+// Client signs requests with an access key.
 type Client struct {
 	URL string // S3 listener
 	sigv4test.Signer

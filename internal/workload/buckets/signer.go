@@ -18,7 +18,7 @@ import (
 type LoadSigner struct {
 	id, scope string
 	key       []byte
-	hashes    map[int64]string // body hashes by length; other bodies are unsigned
+	hashes    map[int64]string // by length; other bodies are unsigned
 }
 
 // NewLoadSigner returns a signer for now's day.

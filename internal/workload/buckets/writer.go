@@ -22,14 +22,14 @@ type Object struct {
 // Writer writes objects sequentially. No other client writes them.
 type Writer struct {
 	Bucket string // its path
-	N      int    // writer number, part of its keys
+	N      int    // number, part of its keys
 	Sizes  *Sizes // nil: single-chunk bodies
 	Random *rand.Rand
 
 	State map[string]Object // by path
 	Lost  *Write            // without an answer
 
-	serial  int // body number
+	serial  int
 	history map[string][]version
 }
 
@@ -60,7 +60,7 @@ func (d *Write) String() string { return d.Kind + " " + d.Path }
 // Body sizes: those above the setting inline are on storage nodes.
 const (
 	Inline    = 16 << 10
-	FirstPart = 5 << 20 // bytes per part except the last
+	FirstPart = 5 << 20 // except the last part
 )
 
 // NewWriter returns a writer without objects.

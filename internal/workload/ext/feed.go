@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Record is a record as it is listed and exported.
+// Record is a record as listed and exported.
 type Record struct {
 	Namespace string          `json:"namespace"`
 	Key       string          `json:"key"`

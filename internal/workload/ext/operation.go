@@ -63,7 +63,6 @@ func parseDocument(text json.RawMessage) (d Document, err error) {
 // Entries are all of a writer's records.
 type Entries map[Place]Entry
 
-// places returns the keys sorted, so that choices depend only on the seed.
 func (s Entries) places() []Place { return slices.SortedFunc(maps.Keys(s), Place.Compare) }
 
 // Compare orders places by namespace and key.
@@ -75,20 +74,20 @@ func (s Place) Compare(other Place) int {
 type Change struct {
 	Op string // "put" or "delete"
 	Place
-	Row               // for a delete the revision that was deleted
-	sent, acked int64 // by the harness's clock
+	Row               // for a delete, the deleted revision
+	sent, acked int64 // harness's clock
 }
 
 func (c Change) String() string {
 	return fmt.Sprintf("%s of %s/%s, revision %d, seq %d", c.Op, c.Namespace, c.Key, c.Revision, c.Seq)
 }
 
-// RecordOp is the effect on one record.
+// RecordOp is the effect on a record.
 type RecordOp struct {
 	Op string // "put", "delete", "check" or "increment", as in a batch
 	Place
-	Before, After Entry // revision 0: it does not exist
-	by            int64 // increment
+	Before, After Entry // revision 0: missing
+	by            int64
 }
 
 func (a *RecordOp) changes() bool {
@@ -101,9 +100,9 @@ type Operation struct {
 	Call
 	Acts     []RecordOp
 	list     string     // member with the results; "": the answer is the result
-	Rejected *Rejection // the expected error; then nothing is done
-	Known    int64      // the newest change when it was sent
-	Sent     int64      // by the harness's clock
+	Rejected *Rejection // expected error; then nothing happens
+	Known    int64      // newest change when sent
+	Sent     int64      // harness's clock
 	Refused  bool       // on every attempt, not merely lost
 }
 
@@ -197,7 +196,6 @@ func (d *Operation) Read(a workload.Answer) error {
 	return d.Together()
 }
 
-// results returns the result for each RecordOp in the answer.
 func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	if d.list == "" {
 		results = make([]Result, 1)
@@ -243,7 +241,6 @@ func (d *Operation) Together() error {
 	return nil
 }
 
-// took compares a result with the RecordOp, and fills in its unknown values.
 func (a *RecordOp) took(r *Result, replayed bool) error {
 	if a.Op == "delete" {
 		if want := a.Before.Revision > 0; r.Existed == nil || *r.Existed != want {

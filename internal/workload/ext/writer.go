@@ -78,7 +78,6 @@ func (w *Writer) Next() *Operation {
 // keysPerNamespace is small, so that most operations change something.
 const keysPerNamespace = 12
 
-// anyPlace chooses a place for a record.
 func (w *Writer) anyPlace() Place {
 	namespaces := Namespaces()
 	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
@@ -125,7 +124,7 @@ func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Re
 	return "", nil, nil
 }
 
-// single returns an operation on one record, with a revision as precondition: in the body, or else in the query.
+// single returns an operation on a record, with a revision as precondition: in the body, or else in the query.
 func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery bool) *Operation {
 	d := &Operation{Writer: w.Name, Call: Call{Method: method, Path: a.Path(), Header: map[string]string{}}, Acts: []RecordOp{a}}
 	name, value, refused := w.choosePrecondition(a.Before)
@@ -173,7 +172,7 @@ func (w *Writer) patch() *Operation {
 func (w *Writer) delete() *Operation {
 	at := w.ExistingPlace()
 	if w.Random.IntN(4) == 0 {
-		at = w.anyPlace() // where there may be no record
+		at = w.anyPlace() // possibly without a record
 	}
 	return w.single(http.MethodDelete, RecordOp{Op: "delete", Place: at, Before: w.State[at]}, nil, true)
 }
@@ -191,8 +190,8 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// increment increments a private or the shared record. The shared one needs an idempotency key, because reading it
-// does not show whether the increment happened.
+// increment increments a private or the shared record. The latter needs an idempotency key, because reading it does
+// not show whether the increment happened.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
 	shared := w.Random.IntN(2) == 0
@@ -244,7 +243,7 @@ func (d *Operation) touches(at Place) bool {
 	return false
 }
 
-// addItem adds an item with a precondition. A failing precondition refuses the whole operation; there are never two.
+// A failing precondition refuses the whole operation; there are never two.
 func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[string]any {
 	name, value, refused := w.choosePrecondition(a.Before)
 	if name != "" && (a.Op != "delete" || a.Before.Revision > 0) && (refused == nil || d.Rejected == nil) {

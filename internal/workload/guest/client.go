@@ -95,7 +95,7 @@ func IsInFlight(a workload.Answer) bool {
 	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
 }
 
-// Handoff is a handoff as it was minted.
+// Handoff is a minted handoff.
 type Handoff struct {
 	HandoffID   string `json:"handoffId"`
 	Token       string `json:"token"`

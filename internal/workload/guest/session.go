@@ -25,14 +25,14 @@ type Guest struct {
 	N       int
 	Random  *rand.Rand
 
-	State  State    // the last that was acknowledged
-	Lost   *Change  // without an answer
-	Last   *Change  // with its answer
+	State  State    // last acknowledged
+	Lost   *Change  // unanswered
+	Last   *Change  // answered
 	Events []string // events of completed changes
 	Open   *Handoff // last handoff, unless consumed or its token was lost
-	Burned *Handoff // the last that was consumed
+	Burned *Handoff // last consumed
 
-	keys    int // numbers idempotency keys
+	keys    int
 	history []version
 	wishes  map[string]entry // State.Wishes by item
 }
@@ -54,8 +54,8 @@ type Change struct {
 
 	Kind           string
 	After          State
-	Event          string   // "": none
-	Handoff        *Handoff // that is minted or consumed
+	Event          string   // may be ""
+	Handoff        *Handoff // minted or consumed
 	Sent           int64    // test clock
 	Tried, Refused bool     // refused at every attempt
 	Answer         string   // acknowledgement
@@ -129,7 +129,7 @@ func (g *Guest) profile() *Profile {
 }
 
 func text(wishes map[string]entry) string {
-	all, _ := json.Marshal(wishes) // strings and numbers
+	all, _ := json.Marshal(wishes)
 	return string(all)
 }
 

@@ -38,14 +38,14 @@ type Step struct {
 	Method, Path string // the path is relative to the user's storage
 	Body         string
 	collection   string
-	Known        Moment // the newest timestamp when it was sent
-	Sent         int64  // by the harness's clock
+	Known        Moment // newest timestamp when sent
+	Sent         int64  // harness's clock
 	status       int    // acknowledgement status
 
 	puts    State // without timestamps yet
 	deletes []Key
 	Refused bool // not merely lost
-	staged  bool // puts are added to the batch
+	staged  bool // added to the batch
 	commits bool // the batch ends
 }
 

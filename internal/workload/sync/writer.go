@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Shared are the collections that all of a user's writers write to.
+// Shared are the collections of all of a user's writers.
 func Shared() []string { return []string{"bookmarks", "history", "addons-of-a-fault"} }
 
 // Writer writes its own records sequentially, so it knows the expected state. Writers share the collections and the
@@ -23,7 +23,7 @@ type Writer struct {
 	Name   string
 	User   *User
 	Random *rand.Rand
-	serial int // numbers payloads
+	serial int
 
 	State State
 	batch *Batch
@@ -35,7 +35,7 @@ type Writer struct {
 type Version struct {
 	State       State
 	Stamp       Moment
-	sent, acked int64 // by the harness's clock
+	sent, acked int64 // harness's clock
 }
 
 // Batch is an open batch.
@@ -186,7 +186,6 @@ func (w *Writer) delete() *Step {
 	return w.request(http.MethodDelete, at(k.Collection, "")+"?ids="+strings.Join(ids, ","), k.Collection, nil, keys)
 }
 
-// wire returns the record as it is sent.
 func (r Content) wire(k Key) Record {
 	return Record{ID: k.ID, Payload: r.payload, Sortindex: &r.sortindex}
 }
@@ -270,7 +269,7 @@ func (w *Writer) Was(there State, newest Moment, begun, ended int64) bool {
 		final && w.Lost != nil && w.Lost.Sent < ended && maps.Equal(there, w.Lost.applied(at.State, w.Lost.stampIn(there)))
 }
 
-// Found compares the writer's records with the expected ones. An unanswered write happened entirely or not at all,
+// Found compares the writer's records with the expected records. An unanswered write happened entirely or not at all,
 // and affects no other records. decided is false if unknown.
 func (w *Writer) Found(there State) (decided, done bool, err error) {
 	lost, before := w.Lost, w.State
