@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef names one incarnation of a bucket. Writes to another incarnation return ErrNoBucket. An empty ID, where
-// allowed, means the current one.
+// BucketRef names one incarnation of a bucket; writes to others return ErrNoBucket. An empty ID, where allowed, means
+// the current one.
 type BucketRef struct {
 	Name string
 	ID   BucketID
@@ -37,17 +37,17 @@ type BucketSettings struct {
 
 	PublicAccessBlock PublicAccessBlock `json:"public_access_block,omitzero"`
 
-	// OwnerEnforced disables ACLs for clients that require it. Objects always belong to the bucket owner.
+	// OwnerEnforced rejects ACLs. Objects always belong to the bucket owner.
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 }
 
 // PublicAccessBlock restricts public access.
 type PublicAccessBlock struct {
-	Configured     bool `json:"configured,omitempty"` // true even if nothing is blocked
+	Configured     bool `json:"configured,omitempty"` // set even if nothing is blocked
 	BlockACLs      bool `json:"block_acls,omitempty"`
 	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
 	BlockPolicy    bool `json:"block_policy,omitempty"`
-	RestrictPolicy bool `json:"restrict_policy,omitempty"` // public policies apply only to the owner
+	RestrictPolicy bool `json:"restrict_policy,omitempty"` // limit public policies to the owner
 }
 
 // IsOpen reports whether PublicRead is in effect.
@@ -57,7 +57,7 @@ func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessB
 type Policy struct {
 	Document string `json:"document,omitempty"` // as sent
 
-	// Accounts is resolved when the policy is set, because names may move to other accounts.
+	// Accounts is resolved when the policy is set, because names may be reassigned.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
 }
 
@@ -118,7 +118,7 @@ var (
 	ErrBucketNotEmpty = errcode.New(errcode.Conflict, "the bucket is not empty")
 )
 
-// BucketQuery selects a page of an account's buckets in name order.
+// BucketQuery selects a page of an account's buckets by name.
 type BucketQuery struct {
 	Prefix string
 	After  string // exclusive
@@ -137,7 +137,7 @@ type BucketLister struct {
 // NewBucketLister returns a BucketLister.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
-// Add adds a row and reports whether the page is full.
+// Add adds a row. done means that the page is full.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):
@@ -151,7 +151,7 @@ func (l *BucketLister) Add(b Bucket) (done bool) {
 	return false
 }
 
-// Page returns the page and whether more follow.
+// Page returns the page.
 func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
 
 // Memory estimates the size in bytes.

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// claimTime is how long a worker owns a batch. Overlapping workers are harmless, because removing bodies is
-// idempotent.
+// Overlapping claims are harmless, because removing bodies is idempotent.
 const claimTime = 10 * time.Minute
 
 // releaseTime limits cleanup on shutdown.
 const releaseTime = 5 * time.Second
 
-// Collect removes at most limit objects deleted at or before a time. Bodies that cannot be removed are retried after
-// their claim expires. If ctx ends, the claim is released, so that the next process need not wait.
+// Collect removes at most limit objects deleted at or before a time. Failures are retried after their claim expires.
+// If ctx ends, the claim is released for the next process.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -86,7 +85,7 @@ type Batch struct {
 	Garbage []Garbage
 }
 
-// ClaimBatch claims at most limit deleted objects past their grace period.
+// ClaimBatch claims at most limit objects past their grace period.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
@@ -99,7 +98,7 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	return Batch{claim.ID, claim.Expires, garbage}, nil
 }
 
-// ReadBatch reads the remaining garbage, none if the batch expired.
+// ReadBatch reads the remaining garbage of an unexpired batch.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
@@ -140,7 +139,7 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	}
 }
 
-// CollectBuckets removes at most limit empty buckets deleted at or before a time.
+// CollectBuckets removes at most limit empty deleted buckets.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CORSRule is a CORS rule. "*" matches any text; origins allow at most one.
+// CORSRule is a CORS rule. "*" matches any text; origins allow one.
 type CORSRule struct {
 	ID             string   `json:"id,omitempty"`
 	AllowedOrigins []string `json:"allowed_origins"`

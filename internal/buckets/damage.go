@@ -18,7 +18,7 @@ type Damage struct {
 	Next     Moment
 	Error    string
 
-	// The row that references the body, if known. The path gives owner, bucket and body.
+	// The row, if known. The path gives owner, bucket and body.
 	Owner  AccountID
 	Bucket BucketID
 	ID     ObjectID
@@ -85,7 +85,7 @@ type DamageCount struct {
 	Node   string
 	State  DamageState
 	Copies int64
-	Oldest Moment // first seen
+	Oldest Moment
 }
 
 // Damages stores damage marks.
@@ -120,7 +120,7 @@ type Scrub struct {
 	Found  int64 // damaged copies and unreferenced files
 	Total  int64
 
-	Ended Moment // last complete pass
+	Ended Moment
 }
 
 // Scrubs stores scrubber progress.

@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Expected is what a client expects of its upload. Zero fields are not checked.
+// Expected is checked against the finished upload. Zero fields are not checked.
 type Expected struct {
 	Size      optional.Of[int64]
-	Checksums []Checksum // at most one per algorithm; only the upload's algorithm is checked
+	Checksums []Checksum // one per algorithm; only the upload's is checked
 }
 
 // ErrObjectSize means that the listed parts have another size.
@@ -27,7 +27,7 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 // ErrorCode implements errcode.Coder.
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check returns ErrObjectSize or *ChecksumError. An object without a checksum matches any.
+// check returns ErrObjectSize or *ChecksumError. Objects without a checksum match.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -40,13 +40,13 @@ func (e *Expected) check(o *Object) error {
 	return nil
 }
 
-// is compares checksums. minio-go omits the part count of composite checksums.
+// minio-go omits the part count of composite checksums.
 func (c *Checksum) is(value string) bool {
 	base, _, _ := strings.Cut(c.Value, "-")
 	return value == c.Value || c.Composite && value == base
 }
 
-// checksum combines the part checksums. It is zero if the client chose no algorithm or a part lacks its checksum.
+// checksum combines the part checksums, if the client chose an algorithm and no part lacks one.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 
 const day = Moment(24 * time.Hour / time.Microsecond)
 
-// never is the last midnight that HTTP and XML dates can express.
+// never is the last midnight in HTTP and XML dates.
 var never = At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 
 // Expiry is when a lifecycle rule deletes something.
@@ -17,7 +17,7 @@ type Expiry struct {
 	Rule *LifecycleRule
 }
 
-// AfterDays rounds up to midnight UTC as S3 does, at most to year 9999.
+// AfterDays rounds up to midnight UTC as S3 does, until year 9999.
 func AfterDays(begin Moment, days int) Moment {
 	midnight := begin - begin%day
 	if begin%day < 0 {
@@ -61,7 +61,7 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version or lone delete marker. newer counts the
+// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version or lone delete marker. newer counts
 // newer noncurrent versions.
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
@@ -86,7 +86,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// matchesVersion reports whether a rule applies. Delete markers have no tags or size.
+// Delete markers have no tags or size.
 func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	if v.Marker {
 		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())
@@ -98,7 +98,7 @@ func (r *LifecycleRule) readsVersions() bool {
 	return !r.Disabled && (r.Noncurrent != nil || r.Expiration != nil && (r.Expiration.removesMarkers() || r.Expiration.Days > 0) && !r.filtersObjects())
 }
 
-// VersionPrefixes returns name prefixes covering all versions that the rules may delete.
+// VersionPrefixes returns prefixes covering all versions that the rules may delete.
 func (l *Lifecycle) VersionPrefixes() []string { return l.prefixes((*LifecycleRule).readsVersions) }
 
 func (r *LifecycleRule) matches(o *Object) bool {
@@ -120,12 +120,12 @@ func (r *LifecycleRule) matches(o *Object) bool {
 	return true
 }
 
-// ObjectPrefixes returns disjoint sorted name prefixes covering all objects that may have expired.
+// ObjectPrefixes returns sorted, disjoint prefixes covering all objects that may have expired.
 func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
 	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
 }
 
-// UploadPrefixes returns name prefixes covering all uploads that the rules may abort.
+// UploadPrefixes returns prefixes covering all uploads that the rules may abort.
 func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
 
 func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
@@ -144,7 +144,7 @@ func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
 	return kept
 }
 
-// NextRun returns the midnight UTC after a run began, or year 9999 if no rule deletes.
+// NextRun returns the midnight UTC after began, or year 9999 if no rule deletes.
 func (l *Lifecycle) NextRun(began Moment) Moment {
 	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() || r.readsVersions() }) {
 		return never

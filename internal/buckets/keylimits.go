@@ -82,8 +82,7 @@ func (l *KeyLimits) Text() string {
 	return string(b)
 }
 
-// ParseKeyLimits parses Text. Limits unknown to this release allow nothing, because a newer release may have written
-// them.
+// ParseKeyLimits parses Text. Limits that this release does not know allow nothing.
 func ParseKeyLimits(text string) (l KeyLimits) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -99,12 +98,12 @@ func isBucketPrefix(s string) bool {
 	}) < 0
 }
 
-// AllowNetwork reports whether the client address is allowed. An unknown address is allowed only without limits.
+// AllowNetwork reports whether the address is allowed. With limits, an unknown address is not.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
-// AllowBucket reports whether the key may use the bucket at all.
+// AllowBucket reports whether the key may use the bucket.
 func (l *KeyLimits) AllowBucket(bucket string) bool {
 	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
 		prefix, isPrefix := strings.CutSuffix(b, "*")
@@ -112,7 +111,7 @@ func (l *KeyLimits) AllowBucket(bucket string) bool {
 	})
 }
 
-// Allow reports whether the key holds a right on all objects with the name prefix.
+// Allow reports whether the key holds a right on all objects with a name prefix.
 func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	if !l.AllowBucket(bucket) || !strings.HasPrefix(name, l.Prefix) {
 		return false

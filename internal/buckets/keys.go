@@ -15,14 +15,14 @@ import (
 	"holdfast/internal/secretbox"
 )
 
-// Keyring creates and finds access keys. It is safe for concurrent use.
+// Keyring manages access keys. It is safe for concurrent use.
 type Keyring struct {
 	store Accounts
 	clock clock.Clock
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
 	found *lru.Cache[string, found]
-	// unknown caches failed lookups. It is separate, so that wrong keys do not evict good keys.
+	// unknown caches failed lookups apart, so that they do not evict good keys.
 	unknown *lru.Cache[string, time.Time]
 }
 
@@ -33,11 +33,11 @@ type found struct {
 
 const (
 	cachedKeys = 10000
-	// KeyDelay is how long a process may use stale keys. Changes must take effect everywhere within a second.
+	// KeyDelay is how long keys are cached. Changes must take effect within a second.
 	KeyDelay = 900 * time.Millisecond
 )
 
-// NewKeyring returns a keyring. Configured keys take precedence over the database. old are former encryption secrets.
+// NewKeyring returns a keyring. Configured keys take precedence over stored keys. old are former encryption secrets.
 func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, configured ...ConfiguredKey) (*Keyring, error) {
 	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}}
 	for _, c := range configured {
@@ -151,7 +151,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
-// Revoke takes effect at once here, within KeyDelay in other processes.
+// Revoke takes effect at once here, within KeyDelay elsewhere.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
@@ -160,7 +160,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change updates a key's terms and takes effect like Revoke. It returns ErrNoKey for a revoked key.
+// Change updates a key's terms. It takes effect like Revoke, and returns ErrNoKey for a revoked key.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured

@@ -4,7 +4,7 @@ package buckets
 type Lifecycle struct {
 	Rules []LifecycleRule `json:"rules,omitempty"`
 
-	// Changed is when the rules were set. A run applies one version of the rules.
+	// Changed is when the rules were set. A run applies one version.
 	Changed Moment `json:"changed,omitempty"`
 
 	// Bucket is stored because sweeps read only the settings.
@@ -70,7 +70,7 @@ func (r *LifecycleRule) Begins() string {
 	return ""
 }
 
-// Expires reports whether the rule is enabled and expires objects.
+// Expires reports whether the rule expires objects.
 func (r *LifecycleRule) Expires() bool {
 	return !r.Disabled && r.Expiration != nil && (r.Expiration.Days > 0 || r.Expiration.Date != 0)
 }

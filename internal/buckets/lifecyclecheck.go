@@ -73,7 +73,6 @@ func (r *LifecycleRule) check() *LifecycleError {
 	return r.checkActions()
 }
 
-// checkActions checks the actions, and whether the filter allows them.
 func (r *LifecycleRule) checkActions() *LifecycleError {
 	const filtered = "cannot be specified with tags or sizes"
 	if r.Expiration == nil && r.Noncurrent == nil && r.AbortDays == 0 {
@@ -104,7 +103,7 @@ func (r *LifecycleRule) checkActions() *LifecycleError {
 	return nil
 }
 
-// filtersObjects reports whether the filter tests properties that uploads and delete markers lack.
+// filtersObjects reports whether the filter tests more than the prefix.
 func (r *LifecycleRule) filtersObjects() bool {
 	f := r.Filter
 	return f != nil && (len(f.Tags) > 0 || f.GreaterThan != nil || f.LessThan != nil)

@@ -82,7 +82,7 @@ func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles lists due buckets of all accounts, including deleted buckets not yet removed. They lack Created.
+	// DueLifecycles lists due buckets of all accounts, including deleted ones. They lack Created.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
 	// LifecycleRun returns the zero run before the first run.
@@ -90,16 +90,16 @@ type Lifecycles interface {
 
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects whose body, Modified and tags are as read, each in its own transaction.
-	// Versioned buckets get delete markers, within the quota. It reports which objects were deleted.
+	// Expire deletes at most MaxPage objects whose body, Modified and tags are as read, each in its own transaction,
+	// and reports which. Versioned buckets get delete markers, within the quota.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	Clock(ctx context.Context) (Moment, error)
 }
 
-// Expired lists the objects to delete, unique and ordered by name.
+// Expired lists the objects to delete, unique and by name.
 type Expired struct {
-	Objects []*Object // as List returns them
+	Objects []*Object
 	Now     Moment
 	Notice  *Notice
 }

@@ -14,25 +14,25 @@ type Position struct {
 	Inclusive bool // start at the name, not after it
 }
 
-// Query selects a page of a bucket's objects in name order. With a delimiter, names are grouped up to its first
-// occurrence after the prefix. A group counts as one entry.
+// Query selects a page of a bucket's objects by name. With a delimiter, names are grouped up to its first occurrence
+// after the prefix. A group counts as one entry.
 type Query struct {
 	Prefix    string
 	Delimiter string // empty: no groups
 	Start     Position
 	Limit     int
 
-	// Metadata also reads Headers, Roles and Sharks, perhaps newer than the rest of the page.
+	// Metadata also reads Headers, Roles and Sharks, perhaps newer than the rest.
 	Metadata bool
 
-	// Bytes, if positive, ends the page once its entries use this much memory.
+	// Bytes, if positive, limits the page's memory, after at least one entry.
 	Bytes int
 }
 
 // Entry is an object or a group.
 type Entry struct {
 	Group  string  // if set, Object is nil
-	Object *Object // without Inline, and without Headers, Roles and Sharks unless Query.Metadata is set
+	Object *Object // without Inline; Headers, Roles and Sharks only with Query.Metadata
 }
 
 // Name returns the object name or the group.
@@ -72,7 +72,7 @@ const (
 	objectMemory = 400
 	tagMemory    = 64
 
-	// MaxEntry is the size of an entry with all strings at their limits.
+	// MaxEntry is the size of an entry with the longest strings.
 	MaxEntry = 40 << 10
 )
 
@@ -91,11 +91,11 @@ const (
 	// SliceBytes fits about 500 entries with short names.
 	SliceBytes = 256 << 10
 
-	// SliceMemory allows for one entry over SliceBytes and spare capacity.
+	// SliceMemory includes one entry over SliceBytes, and spare capacity.
 	SliceMemory = SliceBytes + MaxEntry + 64<<10
 )
 
-// PerSlice returns how many entries like p's fill a slice. p must not be empty.
+// PerSlice estimates how many entries fit a slice. p must not be empty.
 func (p *Page) PerSlice() int {
 	size := 0
 	for i := range p.Entries {
@@ -104,7 +104,7 @@ func (p *Page) PerSlice() int {
 	return 1 + SliceBytes*len(p.Entries)/size
 }
 
-// Starting continues the query after an object name or group.
+// Starting continues after an object name or group.
 func (q Query) Starting(marker string) Query {
 	q.Start = Position{Name: marker}
 	if group, ok := q.GroupOf(marker); ok && group == marker {
@@ -133,12 +133,12 @@ func (q *Query) after(group string) Position {
 	return Position{Name: next, Inclusive: true}
 }
 
-// Lister builds a page from ordered rows, beginning at From. The backend skips to the positions that Add returns.
+// Lister builds a page from ordered rows, beginning at From. The backend skips to the positions returned by Add.
 type Lister struct {
 	q       Query
 	page    Page
 	bytes   int
-	objects []Object // preallocated
+	objects []Object
 }
 
 // NewLister returns a Lister.
@@ -172,10 +172,9 @@ func (l *Lister) add(e Entry) {
 	}
 }
 
-// mostObjects limits allocations.
 const mostObjects = 128
 
-// AddGroup is Add for a backend that knows only the next name. Call Add unless it returns grouped or done.
+// AddGroup is Add by name only. Call Add unless it returns grouped or done.
 func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	if !strings.HasPrefix(name, l.q.Prefix) {
 		return Position{}, false, true
@@ -201,14 +200,14 @@ func (l *Lister) isFull(name string) bool {
 	return true
 }
 
-// IsComplete reports whether Add has returned done and must not be called again.
+// IsComplete reports whether Add has returned done.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
 // Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the smallest string above every string with the prefix, or false. It increments a whole
-// character: PostgreSQL requires valid UTF-8.
+// Successor returns the smallest string above all strings with the prefix, or false. It is valid UTF-8, as PostgreSQL
+// requires.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -55,7 +55,7 @@ func (r Retention) Check() error {
 	return ErrRetention
 }
 
-// maxUntil is the last date that every database and S3 support.
+// maxUntil is the last date that databases and S3 support.
 var maxUntil = At(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
 // Check returns *LockedError if the version must not be deleted or changed. bypass ignores governance.
@@ -166,7 +166,7 @@ func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	return own, nil
 }
 
-// until returns when the default retention ends. A year after February 29 is February 28, as in PostgreSQL.
+// A year after February 29 is February 28, as in PostgreSQL.
 func (l BucketLock) until(now Moment) Moment {
 	t := now.Time()
 	if u := t.AddDate(l.Years, 0, 0); u.Day() == t.Day() {

@@ -2,7 +2,7 @@ package buckets
 
 import "time"
 
-// Moment is microseconds since 1970-01-01 UTC; 0 means none. All databases store it exactly.
+// Moment is microseconds since 1970-01-01 UTC; 0 means none.
 type Moment int64
 
 // At truncates t to microseconds.

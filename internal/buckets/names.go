@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/ident"
 )
 
-// AccountID identifies a bucket owner: a lower-case UUID, the first column of every key.
+// AccountID identifies a bucket owner by a lower-case UUID.
 type AccountID string
 
 // BucketID identifies one incarnation of a bucket.
@@ -84,7 +84,7 @@ const (
 	MaxObjectName = 1024
 )
 
-// CheckBucketName accepts host names of 3 to 63 characters, except IPv4 addresses.
+// CheckBucketName accepts host names of 3 to 63 characters, but not IPv4 addresses.
 func CheckBucketName(s string) error {
 	if len(s) < minBucketName || len(s) > maxBucketName {
 		return ErrBucketName

@@ -33,7 +33,7 @@ const (
 type NodeService struct {
 	store Nodes
 
-	// removing serializes removals, which would undo each other's state changes.
+	// removing serializes removals, which would undo each other's changes.
 	removing sync.Mutex
 }
 

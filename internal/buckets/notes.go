@@ -57,7 +57,7 @@ func (n *notes) add(b *Bucket, at time.Time) note {
 	return found
 }
 
-// get returns the notice, or nil if the bucket publishes no events or does not exist.
+// get returns nil if the bucket publishes no events or does not exist.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
 	found, ok := n.find(owner, b.Name, now)
@@ -83,5 +83,5 @@ func (s *Service) IsPlain(owner AccountID, name string) bool {
 	return ok && !found.hasPolicy
 }
 
-// Note caches settings, read at the given time, for later writes.
+// Note caches settings, read at the given time, for writes.
 func (s *Service) Note(b *Bucket, at time.Time) { s.notes.add(b, at) }

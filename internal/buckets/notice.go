@@ -29,27 +29,27 @@ func originOf(ctx context.Context) (o Origin) {
 	return o
 }
 
-// WithOrigin attaches the origin of a request's writes. origin is called only if there are events.
+// WithOrigin attaches the origin of writes. It is called only for events.
 func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
 
-// Notice lets a store append events in the write's transaction. Nil means no events.
+// Notice lets a store append events in the write's transaction; nil: no events.
 type Notice struct {
 	Origin
 	Owner   AccountID
 	Bucket  BucketRef
 	Rules   *Notifications
-	Created EventName // event for a new object
-	Expired bool      // deleted by a lifecycle rule
+	Created EventName
+	Expired bool // deleted by a lifecycle rule
 }
 
 // Event is an unpublished object event.
 type Event struct {
 	Destination string
-	Stream      string // UUID derived from the object name; events in a stream stay in order
+	Stream      string // derived from the object name; its events stay in order
 	Key         string // BUCKET/OBJECT
-	Payload     []byte // input for EventRecord
+	Payload     []byte
 	At          Moment
 }
 
@@ -86,7 +86,7 @@ func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	return n.event(notice{Name: n.Created, Key: w.Object.Name, Size: &w.Object.Length, ETag: w.Object.EntityTag(), Version: w.Version}, now)
 }
 
-// OfDeleted returns the events for a deleted object or a new delete marker.
+// OfDeleted returns the events for a deleted object or new delete marker.
 func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	switch {
 	case n == nil:
@@ -151,7 +151,7 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 	return all
 }
 
-// IsTestEvent reports whether an event key is a bucket name only, as in test events.
+// IsTestEvent reports whether an event key names only a bucket.
 func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
 
 func streamOf(text string) string {
@@ -194,7 +194,7 @@ func EventRecord(payload []byte, seq int64, at Moment) (name string, record json
 	return eventPrefix + string(n.Name), record, err
 }
 
-// sequencer pads seq so that text order is numeric order.
+// sequencer keeps numeric order in text.
 func sequencer(seq int64) string {
 	text := strings.ToUpper(strconv.FormatInt(seq, 16))
 	return strings.Repeat("0", 16-len(text)) + text
@@ -215,7 +215,7 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
-// withNotice calls write with the object's notice, which supplies a missing bucket ID.
+// withNotice calls write with the notice and, if missing, the bucket ID.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -254,8 +254,8 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops each destination's events from before a time, then the oldest above most. It counts dropped
-// pending and dead events.
+// DropEvents drops events from before a time, and each destination's oldest above most. It counts pending and dead
+// events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

@@ -26,7 +26,7 @@ type NotificationRule struct {
 	Events  []string     `json:"events"` // e.g. s3:ObjectCreated:*
 	Filters []NameFilter `json:"filters,omitempty"`
 
-	// Filtered records that the client sent a Filter element, even if empty.
+	// Filtered records that the client sent a Filter element.
 	Filtered bool `json:"filtered,omitempty"`
 }
 

@@ -28,7 +28,7 @@ type Object struct {
 	Properties
 }
 
-// Body locates the bytes of an object or part. Without Inline and Sharks it is empty or made of the parts of
+// Body locates the bytes of an object or part. Without Inline and Sharks it is empty or in the parts of
 // Properties.Upload.
 type Body struct {
 	ID     ObjectID
@@ -46,10 +46,10 @@ type Body struct {
 // Frames let readers verify each chunk on storage nodes.
 type Frames struct {
 	ID        uint64 // random; stored in each chunk
-	CRC64NVME uint64 // whole body
+	CRC64NVME uint64
 }
 
-// Properties is the column properties. Other members than "s3" belong to native API clients.
+// Properties is a column. Members other than "s3" belong to native API clients.
 type Properties struct {
 	ETag     string            `json:"etag,omitempty"`   // multipart only; otherwise the MD5 is used
 	Upload   UploadID          `json:"upload,omitempty"` // its parts are the body
@@ -60,10 +60,10 @@ type Properties struct {
 	Lock     Lock              `json:"lock,omitzero"`
 
 	// Imported is the source server's modification time. If it equals Object.Modified, no client has changed the
-	// object since.
+	// object.
 	Imported Moment `json:"imported,omitempty"`
 
-	// ImportedTags is the TagsSum of the imported tags. If it matches Tags, no client has changed them since.
+	// ImportedTags is the TagsSum of the imported tags. If it matches Tags, no client has changed them.
 	ImportedTags string `json:"imported_tags,omitempty"`
 
 	Extra json.RawMessage `json:"-"` // other members as a JSON object
@@ -158,7 +158,7 @@ func decodeAny(text []byte) (p Properties, err error) {
 	return p, err
 }
 
-// CheckExtra rejects client properties unless they are a JSON object without "s3".
+// CheckExtra requires a JSON object without "s3".
 func CheckExtra(text json.RawMessage) error {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &all) != nil || all == nil {
@@ -191,7 +191,7 @@ var (
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
-// BodyPath returns a body's path on storage nodes. Audits derive the row's key from it.
+// BodyPath returns a path from which audits derive the row's key.
 func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
 	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
 	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])

@@ -23,7 +23,7 @@ type Tags struct {
 
 const maxTags = 100
 
-// ParseTags parses If-Match or If-None-Match, with or without quotes.
+// ParseTags parses If-Match or If-None-Match, quoted or not.
 func ParseTags(values []string) (t Tags, err error) {
 	for _, v := range values {
 		for tag := range strings.SplitSeq(v, ",") {
@@ -57,8 +57,8 @@ func (c *Condition) IsSet() bool {
 }
 
 // CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in seconds. As in Manta,
-// conditional writes to a missing object return ErrNoObject, except that If-None-Match: * succeeds and If-Match: *
-// returns ErrPrecondition.
+// conditional writes to a missing object return ErrNoObject, but If-None-Match: * succeeds and If-Match: * returns
+// ErrPrecondition.
 func (c *Condition) CheckWrite(o *Object) error {
 	if o == nil {
 		switch {

@@ -1,7 +1,7 @@
 package buckets
 
-// decodePlain is a fast path for listings, whose time encoding/json dominates. It decodes our member if there are no
-// others and no escaped characters.
+// decodePlain is a fast path for listings, whose time encoding/json dominates. It decodes our member alone, without
+// escaped characters.
 func decodePlain(text []byte) (p Properties, ok bool) {
 	r, seen := plain{text}, false
 	ok = r.object(func(name []byte) bool {
@@ -86,10 +86,10 @@ func algorithm(name []byte) string {
 	return string(name)
 }
 
-// plain reads a subset of JSON. Methods return false outside of it, even for valid JSON.
+// plain reads a subset of JSON. Methods return false outside of it.
 type plain struct{ rest []byte }
 
-// next skips spaces and returns the next byte, or 0 at the end.
+// next skips spaces and returns a byte, 0 at the end.
 func (r *plain) next() byte {
 	for len(r.rest) > 0 {
 		if c := r.rest[0]; c != ' ' {

@@ -128,7 +128,7 @@ func (r *reader) next() error {
 	return nil
 }
 
-// moved rereads a body's nodes and reports whether they changed, e.g. because a node was drained.
+// moved rereads a body's nodes. ok means that they changed, e.g. by a drain.
 func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	if r.upload == "" {
 		o, err := r.s.store.Get(r.ctx, r.owner, r.bucket, r.name)

@@ -21,8 +21,8 @@ type Bodies interface {
 	// write may leave files, which an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset. It verifies each chunk before returning it, and combines good chunks of
-	// several copies. A body without Frames is verified whole first.
+	// Open reads length bytes from offset. It verifies each chunk first, and combines good chunks of several copies.
+	// A body without Frames is verified whole.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
 	// Copies returns the default number of copies.
@@ -38,14 +38,13 @@ type Stored struct {
 	Frames Frames
 }
 
-// Source is a client's body. Read verifies length, checksums and signatures before it returns io.EOF; only then is
-// Sums valid.
+// Source is a client's body. Read verifies length, checksums and signatures before io.EOF; only then is Sums valid.
 type Source interface {
 	io.Reader
 	Sums() Sums
 }
 
-// Summed is a source that may compute the CRC64NVME itself.
+// Summed may compute the CRC64NVME itself.
 type Summed interface {
 	// CRC64NVME covers the bytes read so far.
 	CRC64NVME() (sum uint64, ok bool)
@@ -65,11 +64,11 @@ var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time;
 // Bodies are passed on in chunks.
 const (
 	ChunkSize   = 128 << 10
-	WriteChunks = 6 // per write: one chunk filling, four queued, one being written
-	ReadChunks  = 2 // per read: one returned, one read ahead
+	WriteChunks = 6 // one chunk filling, four queued, one being written
+	ReadChunks  = 2 // one returned, one read ahead
 )
 
-// WriteMemory returns the bytes needed to write a body; size -1 means unknown.
+// WriteMemory returns the bytes needed for a write; size -1 means unknown.
 func (s *Service) WriteMemory(size int64) int64 {
 	switch {
 	case s.IsInline(size):
@@ -172,7 +171,7 @@ type PutRequest struct {
 	Condition Condition
 	Size      int64        // -1: unknown
 	Copies    int          // 0: Limits.Copies
-	Ready     func() error // called after the body is read, before the database is used; may be nil
+	Ready     func() error // called between reading the body and using the database; may be nil
 
 	Event EventName // "": EventPut
 
@@ -232,8 +231,8 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a failed write surely had no effect. If unsure, the body stays, and an audit removes it
-// if it has no row.
+// knownResult reports whether a failed write surely had no effect. If unsure, the body stays; an audit removes it if
+// it has no row.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
@@ -251,14 +250,13 @@ type bodyWrite struct {
 	removed bool
 }
 
-// settle reports that the row is written or never will be.
 func (w *bodyWrite) settle() {
 	if w.settled != nil {
 		w.settled(!w.removed)
 	}
 }
 
-// writeBody stores a body, then calls ready. remove undoes the write; after an error it need not be called.
+// writeBody calls ready after storing a body. remove undoes the write; after an error it need not be called.
 func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remove func(), err error) {
 	counted := &counter{Reader: src, clock: s.clock}
 	remove, err = s.placeBody(ctx, w, src, counted)
@@ -356,7 +354,7 @@ func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	return s.CRC64NVME()
 }
 
-// replay returns bytes already read, then the rest of the body.
+// replay returns bytes already read, then the rest.
 type replay struct {
 	*counter
 	head []byte
@@ -371,7 +369,7 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// CRC64NVME implements Summed. There is no sum until head is read, because counter is ahead.
+// CRC64NVME implements Summed. While head is unread, counter is ahead, and there is no sum.
 func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	if len(r.head) > 0 {
 		return 0, false
@@ -382,8 +380,8 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 // PartRequest describes a part to write.
 type PartRequest struct {
 	Number int
-	Size   int64        // -1: unknown
-	Ready  func() error // as in PutRequest
+	Size   int64 // -1: unknown
+	Ready  func() error
 }
 
 // PutPart writes a part. The caller checks that the upload exists before it accepts a body; the store checks again.

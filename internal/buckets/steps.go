@@ -89,7 +89,7 @@ func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) 
 	return s.store.Namesakes(ctx, name)
 }
 
-// CreateBucket creates a bucket. An existing bucket is returned with ErrBucketExists.
+// CreateBucket returns an existing bucket with ErrBucketExists.
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -113,8 +113,8 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
-// EditLifecycle changes a bucket's lifecycle rules. It calls edit again if they changed meanwhile. Invalid rules
-// return *LifecycleError.
+// EditLifecycle calls edit with a bucket's rules, and again if they changed meanwhile. Invalid rules return
+// *LifecycleError.
 func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
 	for {
 		b, err := s.Bucket(ctx, owner, bucket)

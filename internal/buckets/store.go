@@ -19,7 +19,7 @@ type Store interface {
 	Finder
 
 	// CreateBucket uses b.ID. It returns an existing bucket with ErrBucketExists, or ErrNoAccount if the account was
-	// deleted meanwhile.
+	// deleted.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
 
 	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
@@ -33,7 +33,7 @@ type Store interface {
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
 	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID
-	// may be empty if the body is inline. Created and Modified become w.Now; an imported object's Modified, and the
+	// may be empty for inline bodies. Created and Modified become w.Now; an imported object's Modified, and the
 	// replaced version's Superseded, become Imported. The result may lack the default retention.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
@@ -42,31 +42,31 @@ type Store interface {
 	// Find combines Bucket and Get. If only the object is missing, it returns the bucket with ErrNoObject.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
-	// Segments reads at most limit segments in order, starting with the segment at offset from.
+	// Segments reads at most limit segments, starting with the segment at offset from.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
-	// Update replaces metadata. The result lacks Inline. Delete markers return ErrMarker. A locked version accepts
-	// only tags and allowed lock changes, otherwise *LockedError.
+	// Update replaces metadata. The result lacks Inline. Delete markers return ErrMarker. Locked versions return
+	// *LockedError, except for tags and allowed lock changes.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
 	// Delete creates a delete marker in a versioned bucket, even for a missing object. With d.Version it deletes that
 	// version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes each object like Delete, in any order; as a whole it is not atomic. Each result has its own
-	// error and may lack Object.
+	// DeleteAll deletes each object like Delete, in any order, not atomically. Each result has its own error and may
+	// lack Object.
 	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
 	// List reads a page from one snapshot, in about one row per entry, however large the groups are.
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
 
-	// Ping returns errcode.Unavailable if the database is unreachable or its schema has another version.
+	// Ping returns errcode.Unavailable if the database is unreachable or has another schema version.
 	Ping(ctx context.Context) error
 }
 
 // Finder finds buckets whose account is unknown.
 type Finder interface {
-	// Namesakes returns the buckets with this name from at most two accounts, to see whether it is unambiguous.
+	// Namesakes returns the buckets with this name from at most two accounts: more than one is ambiguous.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
 	// FindBuckets lists at most limit buckets of all accounts by name and owner. prefix must not be empty.
@@ -95,8 +95,7 @@ type Delete struct {
 	Condition Condition
 	Now       Moment
 
-	// Unchanged, if set, is the object as read; if it changed, Delete returns ErrPrecondition. Requires the bucket
-	// ID.
+	// Unchanged, if set, must equal the object; otherwise ErrPrecondition. Requires the bucket ID.
 	Unchanged *Object
 
 	// Noncurrent, with Version, rejects the current version with ErrPrecondition.
@@ -171,7 +170,7 @@ type Update struct {
 	Extra       *json.RawMessage // null removes them
 	Lock        *LockChange
 	Touch       bool // set Modified to Now; not for tags alone
-	Imported    bool // tags are imported
+	Imported    bool
 	Condition   Condition
 	Now         Moment
 }
@@ -198,8 +197,8 @@ type Uploads interface {
 
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError.
-	// It can be retried: if the upload is already the current object, it returns that object.
+	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError. A
+	// retry returns the object that the upload became, while it is current.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
 	Abort(ctx context.Context, u UploadKey, now Moment) error
@@ -219,8 +218,8 @@ type Completion struct {
 	Notice    *Notice
 }
 
-// Collector frees deleted data. A worker claims garbage, removes the bodies, then the rows. Each step is idempotent,
-// so another worker can take over after the claim expires.
+// Collector frees deleted data. A worker claims garbage, removes the bodies, then the rows. Steps are idempotent, so
+// another worker can take over after the claim expires.
 type Collector interface {
 	Holds
 
@@ -265,7 +264,7 @@ type Holds interface {
 
 // References tracks the bodies on storage nodes.
 type References interface {
-	// References calls fn for every object, part and garbage body on storage nodes, from one snapshot.
+	// References calls fn for every object, part and garbage body on nodes, from one snapshot.
 	References(ctx context.Context, fn func(Reference) error) error
 
 	// SetSharks replaces the node list if it still equals r.Sharks. Modified stays. Only garbage may get an empty
@@ -273,7 +272,7 @@ type References interface {
 	// removed returns ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 
-	// SetFrames sets missing frames, which replace the CRC32C, if the row still has body r.ID. Garbage has no frames.
+	// SetFrames replaces the CRC32C by missing frames if the row still has body r.ID. Garbage has no frames.
 	SetFrames(ctx context.Context, r Reference, f Frames) (bool, error)
 }
 
@@ -292,16 +291,16 @@ type Reference struct {
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
-	// Totals reads the counters of at most MaxPage accounts, in the given order, without buckets.
+	// Totals reads at most MaxPage accounts in the given order, without buckets.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
-	// BucketTotals reads the counters of at most MaxPage buckets, in the given order. Missing buckets count 0.
+	// BucketTotals reads at most MaxPage buckets in the given order. Missing buckets count 0.
 	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
 
 	// SetQuota sets a bucket quota, or the account quota if b is zero.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
-	// Audit recounts an account's rows and returns wrong counters. repair corrects them.
+	// Audit recounts an account's rows and returns wrong counters, which repair corrects.
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
@@ -366,7 +365,7 @@ type Lease struct {
 	Left    time.Duration
 }
 
-// ChecksLock reports whether the update needs the database clock and the bucket's object lock.
+// ChecksLock reports whether ApplyLock is needed.
 func (u *Update) ChecksLock(o *Object) bool {
 	return u.Lock != nil || !o.Lock.IsZero() && u.changesMetadata()
 }
@@ -392,7 +391,7 @@ func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	return err
 }
 
-// Apply returns the updated object. ApplyLock has set the lock.
+// Apply returns the updated object. The lock is left to ApplyLock.
 func (u *Update) Apply(o Object) Object {
 	if u.ContentType != nil {
 		o.ContentType = *u.ContentType

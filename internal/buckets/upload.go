@@ -101,7 +101,7 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 	return a, nil
 }
 
-// UploadQuery selects a page of a bucket's uploads, ordered by name and ID.
+// UploadQuery selects a page of a bucket's uploads by name and ID.
 type UploadQuery struct {
 	Prefix    string
 	Delimiter string
@@ -175,7 +175,7 @@ func (l *UploadLister) From() (name string, id UploadID) {
 	return l.q.After, l.q.AfterID
 }
 
-// Add adds a row. skip means: continue after name and id. done means that the page is complete.
+// Add adds a row. skip means: continue after name and id.
 func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool) {
 	if !strings.HasPrefix(u.Name, l.q.Prefix) {
 		return "", "", false, true

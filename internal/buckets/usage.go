@@ -53,7 +53,7 @@ type BucketUsage struct {
 	Quota  Quota
 }
 
-// AccountUsage is the usage of an account and its buckets.
+// AccountUsage is an account's usage.
 type AccountUsage struct {
 	Total   Usage
 	Quota   Quota

@@ -26,10 +26,10 @@ const (
 // jumps.
 type VersionID string
 
-// NullVersion is the version written without versioning. Properties stores it as "".
+// NullVersion is the version written without versioning. Properties stores "".
 const NullVersion VersionID = "null"
 
-// NewVersionID returns an ID for a version written now. newest is the newest existing version, or "".
+// NewVersionID returns an ID for now. newest is the newest existing version, or "".
 func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	if newest != "" {
 		now = max(now, newest.moment()+1)
@@ -37,7 +37,7 @@ func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	return VersionOf(math.MaxInt64-int64(now), id)
 }
 
-// VersionOf encodes number in the first 16 digits; the rest comes from the body ID.
+// VersionOf encodes number in the first 16 digits; the rest comes from id.
 func VersionOf(number int64, id ObjectID) VersionID {
 	digits := fmt.Sprintf("%016x", uint64(number))
 	return VersionID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:] + string(id[len(id)-18:]))
@@ -99,7 +99,7 @@ type Versions interface {
 	// not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
-	// ListVersions reads a page from one snapshot, ordered by name, newest first.
+	// ListVersions reads a page from one snapshot, by name, newest first.
 	ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error)
 }
 

@@ -29,7 +29,7 @@ type VersionPage struct {
 	AfterVersion VersionID
 }
 
-// VersionPosition is where rows begin, ordered by name, then version with the current object first.
+// VersionPosition is where rows begin, by name, then version with the current object first.
 type VersionPosition struct {
 	Name      string
 	Inclusive bool
@@ -42,7 +42,7 @@ const (
 	LastVersion  VersionID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
-// Noncurrent returns the version after which the name's noncurrent versions begin.
+// Noncurrent returns the position before the name's noncurrent versions.
 func (p VersionPosition) Noncurrent() VersionID {
 	switch {
 	case p.Inclusive:
@@ -82,7 +82,7 @@ func (l *VersionLister) skip(objects Query, group string) {
 	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
 }
 
-// smallBatch is read first and after each group, when the next row is usually in another group.
+// smallBatch is read first and after each group: usually the next row is in another group.
 const smallBatch = 8
 
 // Fill builds the page. read passes at most limit rows to add until it returns false, and returns their number. key
@@ -113,7 +113,7 @@ func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func
 	}
 }
 
-// add adds a row. skipped means that the following rows are in the same group; done, that the page is complete.
+// add is like Lister.Add.
 func (l *VersionLister) add(v Version, key VersionID) (skipped, done bool) {
 	switch {
 	case !strings.HasPrefix(v.Name, l.q.Prefix):

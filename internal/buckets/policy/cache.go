@@ -21,7 +21,7 @@ type cached struct {
 
 const (
 	cachedPolicies    = 1000
-	cachedPolicyBytes = 1 << 20 // of documents
+	cachedPolicyBytes = 1 << 20 // total document size
 )
 
 // Of returns a bucket's policy, or nil.

@@ -10,7 +10,7 @@ import (
 
 type condition struct {
 	key  key
-	name string // after the slash of the key
+	name string // after the key's slash
 	operator
 	values []value
 }

@@ -8,7 +8,7 @@ import (
 // Key is a condition key without the part after a slash, e.g. aws:SourceIp.
 type Key string
 
-// Condition keys that do not come from a header or parameter of the same name.
+// Condition keys without an equally named header or parameter.
 const (
 	SourceIP          Key = "aws:SourceIp"
 	SecureTransport   Key = "aws:SecureTransport"

@@ -26,7 +26,7 @@ const (
 // variable is a policy variable, e.g. ${aws:PrincipalAccount} or ${s3:prefix, 'none'}.
 type variable struct {
 	key    key
-	name   string // after the slash of the key
+	name   string // after the key's slash
 	absent string // default value
 	hasDef bool
 }
@@ -155,7 +155,7 @@ func (g glob) match(s string, values func(variable) (string, bool)) bool {
 		g = concrete
 	}
 	i, at := 0, 0
-	star, mark := -1, 0 // the last *, and the end of its text so far
+	star, mark := -1, 0 // the last *, and where its text ends so far
 	for {
 		switch {
 		case i < len(g) && g[i].kind == anyText:

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// onePath writes to one path concurrently. One write wins, and readers see only whole bodies.
+// onePath writes to a path concurrently. Readers see only whole bodies.
 func onePath(t *testing.T, d blobs.Driver) {
 	const writers, rounds = 8, 10
 	bodies := map[string]bool{}

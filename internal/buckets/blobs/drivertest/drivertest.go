@@ -1,4 +1,4 @@
-// Package drivertest is the conformance suite of blobs.Driver.
+// Package drivertest tests that a driver implements blobs.Driver.
 package drivertest
 
 import (
@@ -188,7 +188,7 @@ func replace(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", "v2/x")
 }
 
-// brokenSizes are the sizes of bodies that fail.
+// brokenSizes are the lengths at which bodies fail.
 var brokenSizes = []int{0, 1, 5000, 700 << 10, 3 << 20}
 
 func wrongSize(t *testing.T, d blobs.Driver) {

@@ -17,9 +17,9 @@ import (
 // About 200 bytes per folder: 64 buckets with 256 folders.
 const durableFolders = 16 << 10
 
-// folders creates and syncs folders, and removes empty ones. A folder is durable once its parent is synced. The cache
-// holds durable folders. A folder is removed only while no goroutine is between finding it in the cache and adding a
-// file.
+// folders creates and syncs folders, and removes empty folders. A folder is durable once its parent is synced. The
+// cache holds durable folders. A folder is removed only while no goroutine is between finding it in the cache and
+// adding a file.
 type folders struct {
 	root     *os.Root
 	prefix   string
@@ -143,7 +143,7 @@ type syncBatch struct {
 	err   error
 }
 
-// One fsync serves all callers that arrived before it began.
+// sync shares an fsync among all callers that arrived before it began.
 func (f *folders) sync(folder string, opened *os.Root) error {
 	return f.group(folder, func() error { return durable.SyncIn(opened, ".") })
 }

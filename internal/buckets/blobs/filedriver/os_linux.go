@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeBack starts to store the window that ends at end, and waits for the one before. It returns disk errors,
+// writeBack starts to store the window that ends at end, and waits for the previous window. It returns disk errors,
 // because Linux reports each only once: the sync at the end would not. File systems without the call are no error.
 func writeBack(f *os.File, end, window int64) error {
 	conn, err := f.SyscallConn()

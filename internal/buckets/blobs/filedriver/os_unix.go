@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// EFBIG is a limit for one file, of the file system or the process.
+// EFBIG is a file size limit of the file system or process.
 func isFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
