@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// startTimeout limits initdb and a server start on a busy machine.
 const startTimeout = 5 * time.Minute
 
 // daemon is a server started by this process, with its own folder.

@@ -69,7 +69,6 @@ func absent(t testing.TB, engine, remedy string) {
 	t.Skipf("no %s: %s", engine, remedy)
 }
 
-// needsServer skips tests that need a server under -short, which starts none.
 func needsServer(t testing.TB, engine string) {
 	t.Helper()
 	if testing.Short() {

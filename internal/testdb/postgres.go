@@ -72,7 +72,6 @@ func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	return server
 }
 
-// execute runs a statement that cannot run in a transaction.
 func execute(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	if err := try(url, sql, args...); err != nil {

@@ -62,7 +62,6 @@ func moveAlone(t testing.TB, base string) {
 	command(t, connect(t, base), `SELECT pg_advisory_lock(hashtext('rebalance'))`)
 }
 
-// writing calls write from several goroutines until stop, which returns the number of writes.
 func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// archiving makes a server archive its WAL next to its data.
 var archiving = []string{"wal_level=replica", "archive_mode=on", "archive_command=mkdir -p ../archive && cp %p ../archive/%f"}
 
 // ArchivingPostgres starts a durable server for a test. BackUp and Recover restore it to a point in time.

@@ -207,7 +207,6 @@ func findPostgres() (string, error) {
 	return found, nil
 }
 
-// version returns a folder's major server version, or 0 without initdb.
 func version(dir string) int {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0

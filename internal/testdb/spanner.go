@@ -96,7 +96,6 @@ const serving = "Server address: "
 
 // Start starts the emulator and waits until it is ready.
 func (s *SpannerServer) Start() error {
-	// Remove the previous run's log.
 	if err := os.RemoveAll(s.log()); err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package bearer signs and verifies JSON Web Tokens (RFC 7519) sent as "Authorization: Bearer TOKEN" (RFC 6750).
 //
-// Each key has one algorithm. A token's kid selects the key, and its alg must match. Only the header is read before
-// the signature is verified. JSON names are case-sensitive and unique.
+// A token's kid selects the key, and its alg must match the key's. Only the header is read before the signature is
+// verified. JSON names are case-sensitive and unique.
 package bearer
 
 import "holdfast/internal/errcode"

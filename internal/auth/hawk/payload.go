@@ -59,7 +59,6 @@ func newPayload(contentType string) payload {
 	return p
 }
 
-// sum finishes the hash; nothing may be written after it.
 func (p payload) sum() [44]byte {
 	io.WriteString(p, "\n")
 	return digest(p.Sum(nil))

@@ -197,7 +197,6 @@ func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	return n, err == io.EOF, nil
 }
 
-// drain reads the final chunk and the trailer.
 func (b *Body) drain() error {
 	var more [1]byte
 	switch _, err := io.ReadFull(b.source, more[:]); err {
@@ -210,7 +209,6 @@ func (b *Body) drain() error {
 	}
 }
 
-// readError turns a connection error into a request error: the body ends early.
 func readError(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours is never wrapped
 		return e

@@ -24,8 +24,8 @@ const (
 )
 
 // chunkReader removes chunk framing: length in hexadecimal, signature if signed, CRLF, data, CRLF; the last chunk is
-// empty. A signature is verified when the data ends, because a chunk may not fit in memory. A chunk's last bytes are
-// only returned if it is right.
+// empty. A signature is verified when the data ends, because a chunk may not fit in memory. Only then are a chunk's
+// last bytes returned.
 type chunkReader struct {
 	r        *bufio.Reader
 	declared declared

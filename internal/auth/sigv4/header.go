@@ -90,7 +90,6 @@ func parseFields(text string) (f fields, err error) {
 	return f, nil
 }
 
-// parseSignedHeaders reads sorted lower-case names separated by semicolons.
 func parseSignedHeaders(text string) (names []string, wrong string) {
 	if strings.Count(text, ";") >= maxSignedHeaders {
 		return nil, "SignedHeaders lists too many headers"

@@ -16,7 +16,6 @@ const (
 	dateFormat  = "20060102"
 )
 
-// credential is KEY/DATE/REGION/s3/aws4_request.
 type credential struct {
 	keyID, date, region string
 }

@@ -56,7 +56,6 @@ func parsePayload(value string) (payload, error) {
 	return payload{mode: modeHash, hash: value}, nil
 }
 
-// declared is the client's description of the body.
 type declared struct {
 	payload
 	size     int64 // object size, or -1

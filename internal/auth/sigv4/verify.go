@@ -135,7 +135,6 @@ func (v *Verifier) checkScope(c claim) error {
 	return &Error{Kind: kind, Message: "the region of the credential is wrong: expected " + v.region, Region: v.region}
 }
 
-// checkTime checks the client's clock and a presigned URL's lifetime.
 func (v *Verifier) checkTime(c claim) error {
 	now := v.now().UTC()
 	switch ahead := c.time.Sub(now); {
@@ -199,7 +198,6 @@ func mismatched(c claim, text string) *Error {
 	}
 }
 
-// chain signs a body's chunks in sequence.
 type chain struct {
 	claim    claim
 	key      [32]byte

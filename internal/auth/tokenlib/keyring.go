@@ -42,7 +42,6 @@ type opened struct {
 	key    string
 }
 
-// maxOpened limits the cached tokens, about a kilobyte each.
 const maxOpened = 4096
 
 type secret struct {
@@ -131,7 +130,6 @@ func (k *Keyring) open(token string) (o opened, err error) {
 	return o, err
 }
 
-// verify returns the token's signed part and the secret that signed it.
 func (k *Keyring) verify(token string) ([]byte, secret, error) {
 	// The decoder skips line breaks, which would give a token a second spelling.
 	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {

@@ -28,7 +28,6 @@ type Signer struct {
 	AccessKeyID, Secret, Region string
 }
 
-// unsigned headers change after signing.
 var unsigned = []string{"authorization", "expect", "user-agent", "transfer-encoding", "connection"}
 
 // Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or a

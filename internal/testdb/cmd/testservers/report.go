@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// report prints a line per engine.
 func report(w io.Writer, log string) error {
 	tests, remedies, err := readLog(log)
 	if err != nil {
