@@ -49,7 +49,7 @@ type Database struct {
 	conn connection
 	file *sqlitedb.DB // nil for a database server
 
-	rounds sweepRounds // nil if only one process sweeps
+	rounds sweepRounds // nil if only a single process sweeps
 
 	verify func(context.Context) (problems []string, how string, err error) // nil if unsupported
 	advice string                                                           // for errors without a Remedy
@@ -131,7 +131,7 @@ func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
-// Unmigrated reports whether the service has no tables yet.
+// Unmigrated reports whether the service still lacks tables.
 func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
 	own := d.sets[len(d.sets)-1]
 	pending, err := d.conn.Pending(ctx, own)
@@ -170,7 +170,7 @@ func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string)
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// BeginRound implements sweep.Rounds. Only one process uses a SQLite file.
+// BeginRound implements sweep.Rounds. A SQLite file serves a single process.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil

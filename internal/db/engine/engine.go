@@ -34,11 +34,11 @@ func (k Kind) Title() string {
 	return strings.ToUpper(string(k[:1])) + string(k[1:])
 }
 
-// Traits describe an engine for copying rows. The zero value has no limits, numbers owners, and stores all rows and
-// counters.
+// Traits describe an engine for copying rows. The zero value means: no limits, numbered owners, all rows and counters
+// stored.
 type Traits struct {
 	// NamesOwners: two texts identify an owner (rows.Spanner), so replaced owners lose their rows. The engine stores
-	// no counters, may expire rows, and reads one owner at a time.
+	// no counters, may expire rows, and reads owners singly.
 	NamesOwners bool
 
 	// RowsOfUpdate limits a transaction's rows, which are sent at commit and may be repeated. 0: rows are written as
@@ -59,7 +59,7 @@ func (k Kind) Traits() Traits {
 		return Traits{IsRaw: true}
 	case Spanner:
 		return Traits{
-			NamesOwners: true, RowsOfUpdate: 5000, // commits have a limited number of values
+			NamesOwners: true, RowsOfUpdate: 5000, // limited number of values per commit
 			NoImport: "Spanner cannot be the target of an import: its tables are those of Mozilla's server",
 		}
 	}
@@ -130,5 +130,5 @@ func examples(kinds []Kind) string {
 	return strings.Join(all, " or ")
 }
 
-// Instance IDs have 2 to 64 characters, database IDs 2 to 30. A domain-scoped project ID contains a colon.
+// Instance IDs take 2 to 64 characters, database IDs 2 to 30. A domain-scoped project ID contains a colon.
 var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)

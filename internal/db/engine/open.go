@@ -49,11 +49,11 @@ func (b Backends[S]) supported() (kinds []Kind) {
 	return kinds
 }
 
-// Opener opens one process's databases.
+// Opener opens a process's databases.
 type Opener struct {
 	Data   string // for SQLite files without a database_url
 	Create bool
-	// Replace a missing SQLite file with an empty one in a temporary folder, which Close removes.
+	// Replace a missing SQLite file with an empty file in a temporary folder, which Close removes.
 	Temporary bool
 	Lock      bool // lock SQLite files against other servers
 	Copies    bool // the process only copies databases

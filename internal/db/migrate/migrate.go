@@ -44,7 +44,7 @@ type Applied struct {
 // ErrDevelopment means that an unreleased version wrote schema_migrations in another form.
 var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
 
-// Set lists a service's migrations for one engine in order.
+// Set lists a service's migrations for an engine in order.
 type Set struct {
 	Service    string
 	Migrations []Migration
@@ -52,7 +52,7 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed returns the newest migration a release must know; 0 if this one only adds.
+// needed returns the newest migration a release must know; 0 if this migration only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/work"
 )
 
-// Call runs a function that returns one bigint[] without NULLs. It takes half as long as the driver's QueryRow: it
-// encodes arguments into one buffer and looks up no types. Values are binary even in simple protocol mode.
+// Call runs a function that returns a bigint[] without NULLs. It takes half as long as the driver's QueryRow: it
+// encodes arguments into a single buffer and looks up no types. Values are binary even in simple protocol mode.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)

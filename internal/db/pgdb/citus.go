@@ -41,8 +41,7 @@ func isCitus(ctx context.Context, tx pgx.Tx) (citus bool, err error) {
 	return citus, err
 }
 
-// onWorkers runs a statement in its own transaction on each Citus worker, and returns values or command tags. Plain
-// PostgreSQL has no workers.
+// onWorkers runs a statement in its own transaction on each Citus worker, if any, and returns values or command tags.
 func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results []string, err error) {
 	if citus, err := isCitus(ctx, tx); err != nil || !citus {
 		return nil, err
@@ -75,7 +74,6 @@ func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err 
 	return many, err
 }
 
-// everywhere runs a statement on the coordinator (or PostgreSQL), then on each worker.
 func (tx *Tx) everywhere(s Statement, args ...any) error {
 	if _, err := tx.Exec(s, args...); err != nil {
 		return err
@@ -96,7 +94,6 @@ func (tx *Tx) prepareWorkers() error {
 	return err
 }
 
-// workersOf is the copy_state key for the workers that log changes.
 func workersOf(service string) string { return "workers of " + service }
 
 func (tx *Tx) rememberWorkers(service string) error {
@@ -134,8 +131,8 @@ const (
 	settlePause    = 100 * time.Millisecond
 )
 
-// Settle waits until each worker has committed the coordinator's transactions: a worker that crashed between PREPARE
-// and COMMIT PREPARED hides rows.
+// Settle waits until each worker committed the coordinator's transactions: a worker that crashed between PREPARE and
+// COMMIT PREPARED hides rows.
 func (d tables) Settle(ctx context.Context) error {
 	var first map[string]bool
 	for tries := 0; ; tries++ {

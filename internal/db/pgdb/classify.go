@@ -22,7 +22,7 @@ const (
 	LockNotAvailable = "55P03"
 )
 
-// IsState reports whether err has one of the SQLSTATEs.
+// IsState reports whether err carries any of the SQLSTATEs.
 func IsState(err error, states ...string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains(states, pg.Code)
@@ -71,7 +71,7 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// nodeFailed reports whether a Citus server lost another. There is no SQLSTATE: libpq's errors have XX000, like a
+// nodeFailed reports whether a Citus server lost another. There is no SQLSTATE: libpq's errors use XX000, like a
 // server shutting down.
 func nodeFailed(pg *pgconn.PgError) bool {
 	return pg.Code == "XX000" && (strings.Contains(pg.Where, "while executing command on ") ||
@@ -79,7 +79,7 @@ func nodeFailed(pg *pgconn.PgError) bool {
 		strings.HasPrefix(pg.Message, "postmaster was shut down"))
 }
 
-// connectError prints one line instead of the driver's line per address, with and without TLS.
+// connectError replaces the driver's lines, per address with and without TLS, by a single line.
 type connectError struct{ err error }
 
 func (e *connectError) Unwrap() error { return e.err }

@@ -37,7 +37,7 @@ type Options struct {
 	// row; default 30 s. It cancels the statement on the server: a pooler would lose a session setting.
 	StatementTimeout time.Duration
 
-	// For pg_stat_activity, unless the URL sets one.
+	// For pg_stat_activity, unless the URL sets it.
 	ApplicationName string
 
 	// Observe, if set, gets the name, duration (including the wait for a connection) and error of every statement and
@@ -180,7 +180,6 @@ func (db *DB) Waits() (n int64, total time.Duration) {
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
 }
 
-// session is a connection in use, with its place on a Citus node.
 type session struct {
 	*pgx.Conn
 	place place

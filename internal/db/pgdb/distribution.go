@@ -32,7 +32,6 @@ var (
 	distributesFunction = regexp.MustCompile(`create_distributed_function\(\s*'(\w+)(\([^']*\))',\s*'(\w+)'`)
 )
 
-// distributed lists the objects that migrations distribute.
 type distributed struct {
 	tables, columns              []string // the first table starts a colocation group
 	functions, names, parameters []string // with parameter types, and the parameter that selects the node

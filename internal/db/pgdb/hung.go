@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// pulse tells a hung server from a busy one, which also makes requests wait but finishes statements and answers a
+// pulse tells a hung server from a busy server, which also makes requests wait but finishes statements and answers a
 // probe.
 type pulse struct {
 	life  context.Context

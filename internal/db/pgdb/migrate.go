@@ -29,7 +29,6 @@ const (
 	lockTries = 100
 )
 
-// explained is the SQLSTATE of migration errors for the operator.
 const explained = "HF001"
 
 const oldest = 15
@@ -148,7 +147,6 @@ func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	return ledger, development(err)
 }
 
-// development returns migrate.ErrDevelopment if the ledger lacks the column service.
 func development(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42703" {
 		return migrate.ErrDevelopment
@@ -180,7 +178,8 @@ func (tx *Tx) apply(service string, m migrate.Migration) error {
 	return err
 }
 
-// script runs statements one by one: Citus forwards a change's whole text to its workers, which accept one statement.
+// script runs statements separately: Citus forwards a change's whole text to its workers, which accept a single
+// statement.
 func (tx *Tx) script(sql string) error {
 	for _, statement := range splitStatements(sql) {
 		if _, err := tx.tx.Conn().PgConn().Exec(tx.ctx, statement).ReadAll(); err != nil {

@@ -14,8 +14,8 @@ type Arg struct {
 	Value any
 }
 
-// Named is a statement with named parameters. In its SQL, f(...) passes f all arguments by name, and @name is one
-// argument.
+// Named is a statement with named parameters. In its SQL, f(...) passes f all arguments by name, and @name is a
+// single argument.
 type Named[A any] struct {
 	Statement
 	args   func(A) []Arg

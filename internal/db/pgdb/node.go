@@ -31,7 +31,7 @@ var (
 // Silent reports that a statement's node does not answer.
 func Silent(err error) bool { return errors.Is(err, errSilent) }
 
-// node limits the statements running on one Citus node, or on all nodes at once.
+// node limits the statements running on a Citus node, or on all nodes at once.
 type node struct {
 	places chan struct{}
 	life   context.Context
@@ -214,8 +214,8 @@ func (l *place) wait(on *node) error {
 	return l.enter(on, false)
 }
 
-// take is wait for a session with a connection: it returns a fullError instead of waiting, and keeps a place the
-// session already has.
+// take is wait for a session with a connection: it returns a fullError instead of waiting, and keeps a place already
+// taken.
 func (l *place) take(on *node) error {
 	if on == nil || l.node != nil {
 		return nil
@@ -249,7 +249,7 @@ func (l *place) leave() {
 	}
 }
 
-// fullError asks for the transaction to restart when the node has a place.
+// fullError asks for a restart of the transaction when the node has a free place.
 type fullError struct{ node *node }
 
 func (*fullError) Error() string { return errBusy.Error() }

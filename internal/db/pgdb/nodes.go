@@ -16,7 +16,6 @@ const (
 )
 
 var (
-	// Two hashes computed by Citus, and a table's distribution.
 	sqlHashes = Statement{Name: "citus.hashes", SQL: `
 		SELECT worker_hash(-1234567890123::bigint), worker_hash('0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5'::uuid)`}
 	sqlShards = Statement{Name: "citus.shards", SQL: `
@@ -222,7 +221,7 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 // probeTime limits the coordinator's attempt to connect to a node.
 const probeTime = 2 * time.Second
 
-// probe reports whether the coordinator can connect to a node. It uses a new connection: the pooled ones may all be
+// probe reports whether the coordinator can connect to a node. It uses a new connection: the whole pool may be
 // waiting.
 func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)

@@ -94,7 +94,6 @@ func moment(micros int64, c rows.Column) (int64, error) {
 	return millis, nil
 }
 
-// copyReader encodes rows in binary COPY format.
 type copyReader struct {
 	columns []rows.Column
 	oids    []uint32

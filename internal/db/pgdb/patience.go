@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience applies a timeout to each step of a series, with one context and one timer.
+// patience applies a timeout to each step of a series, with a single context and timer.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -25,7 +25,6 @@ func newPatience(ctx context.Context, d time.Duration) *patience {
 // renew starts the next step. Not safe for concurrent use.
 func (p *patience) renew(d time.Duration) { p.timer.Reset(d) }
 
-// pause ends a step without starting the next.
 func (p *patience) pause() { p.timer.Stop() }
 
 func (p *patience) end() {

@@ -44,7 +44,7 @@ func (v *view) Sum(t *rows.Table, owner int, span rows.Span) (d rows.Digest, err
 	for i, c := range t.Columns {
 		all[i] = c.Name
 		switch c.Kind {
-		case rows.JSON, rows.RawJSON, rows.Map: // equal numbers may differ in digits; the others have no hash
+		case rows.JSON, rows.RawJSON, rows.Map: // equal numbers may differ in digits; the other kinds are not hashed
 			all[i] += `::text`
 		case rows.Integer, rows.Text, rows.Bytes, rows.UUID, rows.Millis, rows.MillisUTC, rows.Micros,
 			rows.Texts, rows.UUIDs, rows.Bool, rows.Date, rows.Real:

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// eachTable uses one transaction per table: a trigger waits for its table's writers, who may wait for each other's
+// eachTable uses a transaction per table: a trigger waits for its table's writers, who may wait for each other's
 // tables.
 func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, statements func(t *rows.Table) []string) error {
 	for _, g := range groups {
@@ -92,7 +92,7 @@ var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHER
 // trigger's queries then look so expensive that PostgreSQL compiles them for each row, taking 1,000 times as long.
 const withoutJIT = `SET jit = off`
 
-// logged are a table's statement triggers, and one for rows whose key changes, which no service does.
+// logged are a table's statement triggers, and a trigger for rows whose key changes, which no service does.
 func logged(t *rows.Table) map[string]string {
 	key := t.KeyNames()
 	return map[string]string{
@@ -114,7 +114,7 @@ func logging(service string, t *rows.Table) []string {
 	}
 	slow := ""
 	if !t.Process {
-		// Decided at the transaction's start: a running one continues.
+		// Decided at the transaction's start: a running transaction continues.
 		slow = `
 			IF EXISTS (SELECT FROM copy_state WHERE service = '` + rows.SlowOf(service) + `' AND log_until > clock_timestamp()
 				AND (extract(epoch FROM transaction_timestamp()) * 1000)::bigint % ` + slowPeriod + ` < state::bigint) THEN
@@ -250,8 +250,8 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	if err != nil {
 		return err
 	}
-	// The trigger's lock is granted once all transactions that wrote the table have ended; later ones see the service
-	// as read-only.
+	// The trigger's lock is granted once all transactions that wrote the table ended; later transactions see the
+	// service as read-only.
 	return d.eachTable(ctx, "read_only.close", groups, func(t *rows.Table) []string {
 		return []string{`CREATE OR REPLACE TRIGGER read_only BEFORE ` + events + ` ON ` + relation(t) + `
 			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`}

@@ -20,7 +20,6 @@ import (
 // Rows accesses the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
-// longestCopy limits a copy's transaction, which may read a whole table.
 const longestCopy = 6 * time.Hour
 
 type tables struct {
@@ -48,8 +47,8 @@ func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 
 func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.Tx(ctx, "copy.update", func(tx *Tx) error {
-		// On Citus, one connection per node lets statements see each other. INSERT … SELECT opens one per shard and
-		// keeps it: opening all takes 0.4 s.
+		// On Citus, a single connection per node lets statements see each other. INSERT … SELECT opens a connection
+		// per shard and keeps it: opening all takes 0.4 s.
 		if err := tx.script(`SET LOCAL statement_timeout = 0; SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
 			SET LOCAL citus.max_cached_conns_per_worker TO 32`); err != nil {
 			return err
@@ -65,13 +64,13 @@ type view struct {
 	citus bool
 }
 
-// On Citus each node has its own snapshot, so a transaction that wrote to several may be seen in part. An owner's
-// rows are on one node.
+// On Citus each node takes its own snapshot, so a transaction that wrote to several may be seen in part. A single
+// node stores an owner's rows.
 func (v *view) begin() (err error) {
 	// Spans are large enough to be compiled, which takes longer than reading them.
 	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off`
 	if v.citus {
-		// One connection per node: each has a different snapshot.
+		// A single connection per node, because each sees another snapshot.
 		begin += `; SET LOCAL citus.max_adaptive_executor_pool_size TO 1`
 	}
 	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{BeginQuery: begin})
@@ -144,7 +143,6 @@ func selected(t *rows.Table) string {
 	return strings.Join(all, ", ")
 }
 
-// newTarget returns a scan target for columns without a faster path.
 func newTarget(kind rows.Kind) any {
 	switch kind {
 	case rows.Integer, rows.Bool:

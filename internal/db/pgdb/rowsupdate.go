@@ -116,7 +116,6 @@ func (u update) registerHstore() error {
 	return nil
 }
 
-// arguments converts a row's first columns for the driver. COPY needs column types, statements parameter types.
 func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) {
 	args := make([]any, len(row))
 	for i, v := range row {
@@ -183,7 +182,6 @@ const (
 	bytesOfRepeat      = 1 << 20
 )
 
-// withTemporary runs a statement that uses a temporary table, filled with the rows' first columns.
 func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Batch, statement func(name string) string) error {
 	part := rows.Table{Name: t.Name, PostgresName: t.PostgresName, Columns: columns}
 	temporary := rows.Table{Name: "copied_" + t.Name, Columns: columns}
@@ -203,7 +201,6 @@ func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Ba
 	return u.exec(`DROP TABLE ` + temporary.Name)
 }
 
-// deleteAmong uses a temporary table for the same reason as Put.
 func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	var all rows.Batch
 	for _, one := range among {

@@ -16,8 +16,8 @@ type Statement struct {
 	Name string
 	SQL  string
 
-	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus the statement runs
-	// on one node. 0: none.
+	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus it selects the node
+	// that runs the statement. 0: none.
 	Key int
 
 	// Uses every Citus node.

@@ -15,7 +15,7 @@ var (
 	abortRound = Statement{Name: "sweep.abort", SQL: `UPDATE sweep_rounds SET begun_at = '-infinity' WHERE job = $1::text`}
 )
 
-// BeginRound begins a sweep round unless a process began one within the interval, by the server's clock.
+// BeginRound begins a sweep round unless a process began a round within the interval, by the server's clock.
 func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	n, err := db.Exec(ctx, beginRound, job, every.Microseconds())
 	return n > 0, err

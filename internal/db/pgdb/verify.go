@@ -139,7 +139,6 @@ func (v *verification) list(sql string) ([]verified, error) {
 	})
 }
 
-// note returns errors that are not damage.
 func (v *verification) note(name string, err error) error {
 	damage, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" {

@@ -59,7 +59,6 @@ const (
 
 	maxFailures = 5
 
-	// dialTimeout limits a connection attempt, and a connection's silence.
 	dialTimeout = time.Second
 
 	probeEvery = time.Second
@@ -210,7 +209,6 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// judge abandons a connection after too many failures.
 func (db *DB) judge(c rueidis.Client, err error) {
 	away := errcode.Is(err, errcode.Unavailable) && !outOfMemory(err)
 	db.mu.Lock()
@@ -262,7 +260,7 @@ func classify(err error) error {
 // A full server refuses writes but still serves reads.
 func outOfMemory(err error) bool { return hasReply(err, "OOM ") }
 
-// readOnly means that the server became a replica: the new primary may have the same name, so only a new connection
+// readOnly means that the server became a replica: the new primary may use the same name, so only a new connection
 // reaches it.
 func readOnly(err error) bool { return hasReply(err, "READONLY ") }
 

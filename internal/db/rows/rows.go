@@ -78,8 +78,8 @@ type Table struct {
 	// No index begins with the owner columns.
 	Unindexed bool
 
-	// Replace replaces all of an owner's rows when one changes, because another constraint forbids replacing one, or
-	// the key is not unique.
+	// Replace replaces all of an owner's rows when a row changes, because another constraint forbids replacing a
+	// single row, or the key is not unique.
 	Replace bool
 
 	// Expressions for SQLite-only columns; {name} is another column's value.
@@ -136,7 +136,7 @@ type Group struct {
 // Row is the values of all or the first columns.
 type Row []any
 
-// Span selects one owner, some owners (not on Spanner), or a range of owners without its start. nil is unbounded.
+// Span selects an owner, some owners (not on Spanner), or a range of owners without its start. nil is unbounded.
 type Span struct {
 	Only         Row
 	Among        []Row
@@ -161,7 +161,7 @@ type LogLimit struct {
 
 // Database accesses a service's tables.
 type Database interface {
-	// View passes fn one snapshot.
+	// View passes fn a snapshot.
 	View(ctx context.Context, fn func(View) error) error
 	// Update passes fn a transaction. fn may run twice and must be idempotent.
 	Update(ctx context.Context, fn func(Update) error) error
@@ -193,7 +193,7 @@ type Database interface {
 
 // View is a database snapshot.
 type View interface {
-	// Each calls fn for a span's rows in key order, for some owners one after the other. fn must not keep the row.
+	// Each calls fn for a span's rows in key order, for some owners in turn. fn must not keep the row.
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
@@ -286,8 +286,8 @@ var ErrLapsed = errors.New("the lease of the copy has ended")
 // Forever ends a permanent lease.
 var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// For Database.Slow. PostgreSQL refuses transactions that begin in the refused part, so long ones are not refused
-// more often.
+// For Database.Slow. PostgreSQL refuses transactions that begin in the refused part, so long transactions are not
+// refused more often.
 const (
 	SlowPeriod = 4 * time.Second
 	SlowLease  = 30 * time.Second
@@ -297,7 +297,7 @@ const (
 func SlowOf(service string) string { return "slow writes of " + service }
 
 // A log also ends this many entries after the last KeepLog, so that an abandoned copy does not fill the disk. KeepLog
-// returns ErrLapsed LogMargin entries earlier, because PostgreSQL writers may add some while it commits. Spanner has
+// returns ErrLapsed LogMargin entries earlier, because PostgreSQL writers may add some while it commits. Spanner sets
 // no limit.
 const (
 	LogAhead  = 5_000_000

@@ -1,7 +1,7 @@
 // Package secrethash makes salted hashes by which a database detects a lost or replaced secret.
 //
-// Generated secrets have 256 bits and get a fast hash. Others get a slow hash, which protects weak secrets from
-// readers of a database or backup.
+// Generated secrets (256 bits) get a fast hash. Others get a slow hash, which protects weak secrets from readers of a
+// database or backup.
 package secrethash
 
 import (

@@ -58,7 +58,6 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// mysqlConn bypasses database/sql.
 type mysqlConn struct {
 	driver.Conn
 	query driver.QueryerContext

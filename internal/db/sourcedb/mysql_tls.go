@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// parameters of a mysql:// URL have the names and values of MySQL's client library, as in Mozilla's server.
+// Parameters of a mysql:// URL are named like the options in MySQL's client library, as in Mozilla's server.
 var parameters = []string{"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"}
 
 var errMode = errors.New("ssl_mode: expected DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
@@ -68,7 +68,6 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	return nil
 }
 
-// verifyChain verifies a certificate except its name.
 func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, c := range s.PeerCertificates[1:] {

@@ -132,7 +132,6 @@ func (db *DB) denied() error {
 
 func (db *DB) hasCertificate() bool { return db.tls != nil && len(db.tls.Certificates) > 0 }
 
-// connectReason is reason for a failed connection attempt.
 func (db *DB) connectReason(err error) error {
 	switch why := db.reason(err); {
 	case errors.Is(err, context.Canceled):
@@ -163,13 +162,11 @@ func isDial(err error) bool {
 	return ok && e.Op == "dial"
 }
 
-// isAlert means that the server aborted the TLS handshake.
 func isAlert(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "remote error"
 }
 
-// isReset means that the server closed the connection while the client was sending.
 func isReset(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && (e.Op == "read" || e.Op == "write") && !e.Timeout()
@@ -182,7 +179,6 @@ func (db *DB) otherServer() error {
 	return errors.New("the server does not respond as PostgreSQL: check the host and the port; use mysql:// for MySQL or MariaDB, and sslmode=disable if it does not offer TLS")
 }
 
-// certificateReason explains a rejected server certificate; "" for other errors.
 func (db *DB) certificateReason(err error) string {
 	w := db.words()
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

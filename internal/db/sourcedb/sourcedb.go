@@ -25,7 +25,6 @@ type DB struct {
 	connect func(context.Context) (connection, error)
 }
 
-// connection runs one transaction with one snapshot.
 type connection interface {
 	// each calls fn for each row. Values are nil, int64 or []byte, valid until fn returns.
 	each(ctx context.Context, sql string, fn func([]any) error) error
@@ -79,7 +78,6 @@ func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
 	return s.each(s.db.Where, sql, fn)
 }
 
-// each begins its errors with what.
 func (s *Snapshot) each(what, sql string, fn func(values []any) error) error {
 	var stopped error
 	err := s.conn.each(s.ctx, sql, func(values []any) error {
@@ -100,7 +98,7 @@ func (s *Snapshot) Check(table string, columns ...string) error {
 	return s.each(s.db.Where+", table "+table, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" LIMIT 0", func([]any) error { return nil })
 }
 
-// Int returns the integer from a one-row query; 0 for NULL or no row.
+// Int returns a query's single integer; 0 for NULL or no row.
 func (s *Snapshot) Int(sql string) (n int64, err error) {
 	err = s.Each(sql, func(v []any) error {
 		n, _ = v[0].(int64)
@@ -109,7 +107,7 @@ func (s *Snapshot) Int(sql string) (n int64, err error) {
 	return n, err
 }
 
-// Text returns the text from a one-row query; "" for NULL or no row.
+// Text returns a query's single text; "" for NULL or no row.
 func (s *Snapshot) Text(sql string) (text string, err error) {
 	err = s.Each(sql, func(v []any) error {
 		b, _ := v[0].([]byte)
@@ -135,7 +133,7 @@ func (s *Snapshot) Last(table, column string) (int64, error) {
 	return max(greatest, last), err
 }
 
-// Raw reports whether a text column has bytes that may not be UTF-8.
+// Raw reports whether a text column may contain bytes that are not UTF-8.
 func (s *Snapshot) Raw(table, column string) (bool, error) {
 	if !s.db.MySQL {
 		encoding, err := s.Text(`SELECT convert_to(getdatabaseencoding()::text, 'UTF8')`)

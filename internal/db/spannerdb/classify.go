@@ -67,7 +67,7 @@ func tooLarge(err error) bool {
 	return false
 }
 
-// linksToLimits searches the details of the error and its causes, because the driver's status has none.
+// linksToLimits searches the details of the error and its causes, because the driver's status lacks them.
 func linksToLimits(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if slices.ContainsFunc(status.Convert(err).Details(), isLinkToLimits) {

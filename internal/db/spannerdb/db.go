@@ -21,8 +21,8 @@ type Options struct {
 	// Projects/P/instances/I/databases/D.
 	Database string
 
-	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. It allows one
-	// read-write transaction at a time, so they are serialized.
+	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. It allows a
+	// single read-write transaction at a time, so they are serialized.
 	EmulatorHost string
 
 	// Open transactions, including reads; default 10.

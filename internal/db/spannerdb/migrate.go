@@ -22,7 +22,7 @@ import (
 // longestMigration includes the wait for other schema changes.
 const longestMigration = 6 * time.Hour
 
-// A database runs one schema change at a time. Some engines reject a concurrent one, which is retried.
+// A database runs its schema changes in sequence. Some engines reject a concurrent change, which is retried.
 const (
 	schemaPause = time.Second
 	schemaTries = 300
@@ -65,8 +65,8 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 
 // Migrate applies and returns the pending migrations. On an emulator it first creates the instance and database.
 //
-// Spanner has no transactional schema changes: an interrupted migration is applied again, so its statements must be
-// idempotent (IF NOT EXISTS). Processes may migrate concurrently.
+// Spanner's schema changes are not transactional: an interrupted migration is applied again, so its statements must
+// be idempotent (IF NOT EXISTS). Processes may migrate concurrently.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 )
 
 // writeShards is a service's number of rows in write_control, a table in each copyable service's migrations. Spanner
-// has no triggers, so each write reads one row in its transaction, which says whether the service is read-only and
-// whether to log. Changing all rows conflicts with every running write, and later ones see the change.
+// lacks triggers, so each write reads a row in its transaction, which says whether the service is read-only and
+// whether to log. Changing all rows conflicts with every running write, and later writes see the change.
 const writeShards = 512
 
 // Shard returns the write_control row for an owner's writes.
@@ -45,7 +45,6 @@ func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	return tx.Buffer(spanner.Insert("copy_log", []string{"id", "service", "changes"}, []any{rand.Int64(), service, string(text)}))
 }
 
-// setControl updates all of a service's rows, and inserts missing rows.
 func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	all := make([]*spanner.Mutation, writeShards)
 	for i := range all {
@@ -112,7 +111,7 @@ func (d tables) clearLog(ctx context.Context, service string) error {
 	return d.deleteAll(ctx, `copy_log WHERE service = @service`, Params{"service": service})
 }
 
-// deleteAll uses as many transactions as needed. On an emulator, this process must have no other transaction.
+// deleteAll uses as many transactions as needed. On an emulator, no other transaction of this process may be open.
 func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)

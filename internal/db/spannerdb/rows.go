@@ -57,7 +57,6 @@ type view struct {
 	tx  *spanner.ReadOnlyTransaction
 }
 
-// wanted is an owner parameter with the rest of a key.
 type wanted struct {
 	N   int64  `spanner:"n"`
 	UID string `spanner:"uid"`
@@ -100,7 +99,6 @@ func of(t *rows.Table) (keys []string, replaced int) {
 	return t.Spanner.Keys, 1
 }
 
-// query selects the rows whose keys begin with n given columns.
 func query(t *rows.Table, n int) string {
 	keys, replaced := of(t)
 	columns := make([]string, 0, len(t.Columns))

@@ -79,7 +79,7 @@ func isLostByEmulator(err error) bool {
 	}
 }
 
-// enterAlone waits on an emulator until this process has no other multi-statement transaction: a read-write
+// enterAlone waits on an emulator until no other multi-statement transaction of this process is open: a read-write
 // transaction ends its session's others.
 func (db *DB) enterAlone(ctx context.Context) error {
 	if db.alone == nil {
@@ -155,7 +155,7 @@ func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 // Predicted returns the commit's predicted mutations.
 func (tx *Tx) Predicted() int { return tx.predicted }
 
-// Buffer adds mutations, sent with the commit in one message. The transaction's own statements do not see them.
+// Buffer adds mutations, sent with the commit in a single message. The transaction's own statements do not see them.
 func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }
 
 // Change is a statement that writes.
@@ -165,7 +165,7 @@ type Change struct {
 	Rows   int // number that must change; -1: any
 }
 
-// Exec runs writing statements in order, in one message.
+// Exec runs writing statements in order, in a single message.
 func (tx *Tx) Exec(changes ...Change) error {
 	statements := make([]spanner.Statement, len(changes))
 	for i, c := range changes {

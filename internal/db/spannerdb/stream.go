@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/work"
 )
 
-// Rows is a query result read row by row from one snapshot. It counts as an open transaction until Close.
+// Rows is a query result read row by row from a snapshot. It counts as an open transaction until Close.
 type Rows struct {
 	db       *DB
 	ctx      context.Context

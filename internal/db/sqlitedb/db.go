@@ -152,7 +152,6 @@ func (db *DB) CacheBytes() int64 {
 	return writerCache*perPage + perConn + readers*(readerCache*perPage+perConn)
 }
 
-// patience limits the wait for another process.
 const patience = 5 * time.Second
 
 // keepLog switches a file to WAL. When two processes switch a new file at once, each waits for the other's lock, so

@@ -15,7 +15,7 @@ import (
 
 // Follower lets a replica read a file's write-ahead log (WAL). Its read transaction keeps SQLite from overwriting
 // unread frames, and it checkpoints instead of the writer. It is not safe for concurrent use. Callers compare the
-// WAL's salts: another process may have checkpointed all frames just before the read transaction.
+// WAL's salts: another process may checkpoint all frames just before the read transaction.
 type Follower struct {
 	db      *DB
 	held    *sqlite.Conn
@@ -56,7 +56,7 @@ func (f *Follower) Close() error {
 		return sqlitex.ExecuteTransient(w, autoCheckpoint, nil)
 	})
 	if errors.Is(again, errClosed) {
-		again = nil // the writer has checkpointed everything
+		again = nil // the writer checkpointed everything
 	}
 	return errors.Join(err, again)
 }
@@ -155,7 +155,7 @@ func (f *Follower) Paused(ctx context.Context, fn func() error) error {
 	return f.db.between(ctx, func(*sqlite.Conn) error { return fn() })
 }
 
-// Touch changes page 1's change counter, so that the WAL has a frame that is not in the database file.
+// Touch changes page 1's change counter, so that the WAL contains a frame that is not in the database file.
 func (f *Follower) Touch(ctx context.Context) error {
 	return f.db.between(ctx, func(w *sqlite.Conn) error {
 		if err := sqlitex.Execute(w, `BEGIN IMMEDIATE`, nil); err != nil {
@@ -166,7 +166,7 @@ func (f *Follower) Touch(ctx context.Context) error {
 }
 
 // Restart makes SQLite restart the WAL at its first frame, unless a reader needs the WAL or another process wrote. If
-// it returns true and the WAL's first salt grew by one, no frame was lost.
+// it returns true and the WAL's first salt grew by 1, no frame was lost.
 //
 // captured reads the WAL to its end and returns its frame count. intact reports whether the WAL is unchanged.
 func (f *Follower) Restart(ctx context.Context, captured func() (int, error), intact func() bool) (done bool, err error) {
@@ -231,7 +231,6 @@ func touch(w *sqlite.Conn) error {
 	return err
 }
 
-// between runs fn on the writer's connection between two groups.
 func (db *DB) between(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	done := make(chan error, 1)
 	call := func(w *sqlite.Conn) { done <- classify(fn(w)) }

@@ -16,7 +16,7 @@ import (
 // Lock keeps other servers, but not commands, away from a SQLite file.
 //
 // A kernel lock ends with its process. It is on a separate file, because closing any descriptor of the database file
-// drops SQLite's locks. Release keeps the lock file; otherwise two servers could lock two files with one name.
+// drops SQLite's locks. Release keeps the lock file; otherwise two servers could lock two files with the same name.
 type Lock struct{ f *os.File }
 
 // Locks reports whether the lock protects the SQLite file at path.
@@ -27,7 +27,7 @@ const lockSuffix = ".lock"
 // lockPatience limits AcquireLock's wait for a server that is shutting down, or for InUse, which locks briefly.
 const lockPatience = time.Second
 
-// InUseError means that another server has locked the SQLite file.
+// InUseError means that another server locked the SQLite file.
 type InUseError struct {
 	Path   string
 	Holder string // e.g. "process 4711"; "" if unknown
@@ -44,7 +44,7 @@ func (e *InUseError) Error() string {
 var errLocked = errors.New("locked")
 
 // AcquireLock locks the SQLite file at path, whose folder must exist. It returns an *InUseError if any process, even
-// this one, has the lock.
+// this one, holds the lock.
 func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	name := lockFile(path)
 	for deadline := time.Now().Add(lockPatience); ; {
@@ -61,7 +61,7 @@ func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
-// InUse returns an *InUseError if a server has locked the SQLite file, or another error if the lock file is unusable.
+// InUse returns an *InUseError if a server locked the SQLite file, or another error if the lock file is unusable.
 func InUse(path string) error {
 	name := lockFile(path)
 	f, err := os.Open(name)
@@ -81,7 +81,7 @@ func InUse(path string) error {
 // Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// tryLock fails if the lock file was removed or replaced before it was locked: such a lock has no effect.
+// tryLock fails if the lock file was removed or replaced before it was locked: such a lock is ineffective.
 func tryLock(name string) (*Lock, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -104,7 +104,7 @@ func tryLock(name string) (*Lock, error) {
 	}
 }
 
-// lockFile resolves the file's different names to one lock.
+// lockFile resolves the file's different names to a single lock.
 func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
 // describe writes the holder into the lock file, only for messages, so errors such as a full disk are ignored.

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 	PRIMARY KEY (service, version)
 ) WITHOUT ROWID`
 
-// Migrate applies and returns the pending migrations in one transaction. The write lock serializes concurrent
+// Migrate applies and returns the pending migrations in a transaction. The write lock serializes concurrent
 // processes; the second finds nothing pending.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var pending []migrate.Migration

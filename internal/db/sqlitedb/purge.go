@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	// purgeWait limits Purge's wait for readers of earlier states.
 	purgeWait = 30 * time.Second
 
 	// purgePatience limits how long an attempt blocks writers; purgePause separates attempts.

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/work"
 )
 
-// Read runs fn on one snapshot. fn must not write.
+// Read runs fn on a snapshot. fn must not write.
 func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.read(ctx, name, false, fn)
 }
@@ -50,7 +50,7 @@ type Snapshot struct {
 	readers *readers
 	working bool
 	one     bool
-	broken  bool // fn has not returned: after a panic, a statement and its snapshot may be open
+	broken  bool // fn did not return: after a panic, a statement and its snapshot may be open
 }
 
 // Snapshot begins a read transaction. Release it soon: until then the WAL grows and a reader is taken.
@@ -79,7 +79,7 @@ func (s *Snapshot) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Stream releases the read slot for another read: from now on this one mostly waits for its client.
+// Stream releases the read slot for another read: from now on mostly the client determines the pace.
 func (s *Snapshot) Stream() {
 	if s.working {
 		s.working = false

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// now is SQL for the current Unix milliseconds.
 const now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 
 var operations = []string{"INSERT", "UPDATE", "DELETE"}

@@ -69,7 +69,6 @@ func verify(ctx context.Context, conn *sqlite.Conn) (problems []string, err erro
 	return problems, classify(cmp.Or(ctx.Err(), err))
 }
 
-// damage describes an error caused by a damaged file; "" for others.
 func damage(err error) string {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt:

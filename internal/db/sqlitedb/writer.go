@@ -94,7 +94,7 @@ func (db *DB) enqueue(s *step) error {
 		return nil
 	case <-db.stopped:
 	}
-	// The writer has stopped. This write may have been its last.
+	// The writer stopped. This write may have been its last.
 	select {
 	case <-s.done:
 		return nil
@@ -103,7 +103,6 @@ func (db *DB) enqueue(s *step) error {
 	}
 }
 
-// writer owns the only connection that writes.
 type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
@@ -157,7 +156,7 @@ func (w *writer) serveAll(s *step) {
 	}
 }
 
-// serve runs first and all other waiting writes in one transaction.
+// serve runs first and all other waiting writes in a transaction.
 func (w *writer) serve(first *step) {
 	w.group = w.group[:0]
 	observed := Group{Wait: time.Since(first.queued)}
@@ -205,7 +204,6 @@ func (w *writer) serve(first *step) {
 	clear(w.group)
 }
 
-// another returns the group's next write, or nil to commit.
 func (w *writer) another(deadline time.Time) *step {
 	if len(w.group) >= maxGroup || w.group[0].alone || time.Now().After(deadline) {
 		return nil
@@ -335,7 +333,7 @@ func (w *writer) whole(s *step) error {
 	return w.protect(s, s.fn)
 }
 
-// check also fails if the caller has given up.
+// check also fails if the caller gave up.
 func (w *writer) check(s *step) error {
 	if err := s.ctx.Err(); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", err)
