@@ -105,6 +105,7 @@ func (c *installCache) add(o Owner, in seenInstall) {
 	}
 }
 
+// Call remove even after an error: the change may be committed.
 func (c *installCache) remove(o Owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,6 +145,7 @@ func (s *seenSchemas) add(at namespaceOf, sc Schema) {
 	}
 }
 
+// Call remove even after an error: the change may be committed.
 func (s *seenSchemas) remove(at namespaceOf) {
 	s.schemas.Remove(at)
 	s.free.Remove(at)

@@ -165,7 +165,7 @@ func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progr
 
 func (s *Service) close(ctx context.Context, o Owner) (Deletion, error) {
 	defer s.signals.notify(o)
-	defer s.installs.remove(o) // even on error: the change may be committed
+	defer s.installs.remove(o)
 	return s.opts.Deletions.Close(ctx, o, s.moment())
 }
 

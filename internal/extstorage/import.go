@@ -197,7 +197,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		return false, err
 	}
 	changed, err = s.opts.Registry.Restore(ctx, p.Owner, sc, s.quota(&p.install, now), now)
-	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // even on error: the change may be committed
+	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace})
 	if err == nil && sc.Status == Active {
 		if im.activated == nil {
 			im.activated = map[Namespace]SchemaVersion{}

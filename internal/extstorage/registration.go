@@ -15,7 +15,7 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 	if err := s.checkRegistration(&r, now); err != nil {
 		return Install{}, false, err
 	}
-	defer s.installs.remove(o) // even on error: the change may be committed
+	defer s.installs.remove(o)
 	return s.opts.Installs.SetInstall(ctx, o, r, restore, now)
 }
 
@@ -68,7 +68,7 @@ func (c *QuotaChange) of(r Registration, now Moment) Registration {
 // ChangeQuota changes an install's tier and overrides, keeping concurrent changes. It returns ErrNoInstall or
 // ErrInstallDeleted.
 func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
-	defer s.installs.remove(o) // even on error: the change may be committed
+	defer s.installs.remove(o)
 	const attempts = 10        // each fails only if another change succeeds
 	for range attempts {
 		in, err := s.opts.Installs.Install(ctx, o)
@@ -104,7 +104,7 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 
 // RestoreInstall is Installs.RestoreInstall.
 func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
-	defer s.installs.remove(o) // even on error: the change may be committed
+	defer s.installs.remove(o)
 	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())
 }
 
@@ -112,6 +112,6 @@ func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 // stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o)  // wake waiting clients, which then lose access
-	defer s.installs.remove(o) // even on error: the change may be committed
+	defer s.installs.remove(o)
 	return s.opts.Installs.RevokeInstall(ctx, o, s.moment())
 }

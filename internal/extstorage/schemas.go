@@ -140,7 +140,7 @@ func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v Sc
 		return 0, err
 	}
 	n, err := s.opts.Registry.DropSchemas(ctx, p.Owner, ns, v, s.moment())
-	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may be committed
+	s.schemas.remove(namespaceOf{p.Owner, ns})
 	return n, err
 }
 
@@ -220,7 +220,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 		}
 	}
 	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, SchemaID{Namespace: ns, Version: v}, status, s.moment())
-	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may be committed
+	s.schemas.remove(namespaceOf{p.Owner, ns})
 	return sc, err
 }
 

@@ -76,7 +76,7 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 	}
 	t := RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: now}
 	defer s.signals.notify(o)  // wake clients waiting for changes with this token
-	defer s.installs.remove(o) // even on error: the change may be committed
+	defer s.installs.remove(o)
 	return t, s.opts.Tokens.RevokeToken(ctx, o, t)
 }
 

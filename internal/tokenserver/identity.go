@@ -55,6 +55,6 @@ var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 // String returns the name for logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
-// generation returns the minimum generation after the event: just below its time, the change's own generation. A
-// future time counts as now; otherwise no token would be accepted until then.
+// The event's time is the change's own generation, so generation returns a minimum just below it. A future time
+// counts as now; otherwise no token would be accepted until then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

@@ -22,7 +22,6 @@ const (
 
 	rowBytes = 256
 
-	// exportBytes is the maximum memory of an export page with its buffer.
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
 	// importBytes is an import without its records; a line exceeding the buffer adds longLineBytes.

@@ -26,8 +26,8 @@ type Store interface {
 	// SearchedNamespaces namespaces.
 	FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int, now extstorage.Moment) ([]extstorage.Position, error)
 
-	// Uncounted returns at most limit installs with records or namespace counters but no install counters, i.e.
-	// damaged data missed by ListUsage. It reads all record keys, so limit the span to a page of ListUsage.
+	// Uncounted returns at most limit installs with records or namespace counters but no install counters: damaged
+	// data that ListUsage misses. It reads all record keys, so limit the span to a page of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
 	// Filled calls fn for installs at NoticePercent or more of least, and installs with overrides: all near a quota,

@@ -18,7 +18,6 @@ const (
 		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + mine
-	// Records that expire between two times, counted at the first.
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
@@ -164,7 +163,6 @@ const (
 		`AND (namespace, schema_version) > (?3, ?4) ORDER BY namespace, schema_version LIMIT ?5 + 0`
 	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
 	sqlFloor       = `SELECT schema_floor FROM ext_storage_usage` + mine
-	// Namespaces with a schema but no key.
 	sqlOnlySchemas = `SELECT count(DISTINCT namespace) FROM ext_storage_schemas` + mine +
 		`AND namespace NOT IN (SELECT namespace FROM ext_storage_namespaces` + mine + `)`
 	sqlHasSchema    = `SELECT 1 FROM ext_storage_schemas` + mine + `AND namespace = ?3`

@@ -73,7 +73,6 @@ func sameKeyTwice(t *testing.T, u *user) {
 	u.state()
 }
 
-// failureAtEveryPlace: an error carries the failing operation's index, and nothing is written.
 func failureAtEveryPlace(t *testing.T, u *user) {
 	u.apply(put("s", "there", `1`), expiring("s", "expired", `1`, u.now+minute))
 	u.now += minute

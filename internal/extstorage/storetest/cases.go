@@ -57,7 +57,6 @@ func caseWrite(value, metadata canonjson.Value, expires ext.Moment, g ext.Precon
 	return op
 }
 
-// one puts 3 bytes.
 func one(g ext.Precondition) ext.Op { return caseWrite(`1`, `{}`, 0, g) }
 
 func keeping(op ext.Op) ext.Op { op.Keep = true; return op }
@@ -251,7 +250,6 @@ func decideCase(t *testing.T, u *user, c *DecideCase) {
 		equal(t, "keys", after.Keys, int64(0))
 		return
 	}
-	// At an earlier time the expired record is still visible.
 	r := u.at(CaseFirst).get("settings", "a")
 	equal(t, "record", Row{r.Value, r.Metadata, r.Revision, r.Seq, r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, *c.Row)
 	equal(t, "bytes of the record", r.Bytes(), after.Bytes)

@@ -66,7 +66,6 @@ func changePages(t *testing.T, u *user) {
 	equal(t, "pages", got, u.changes(0))
 }
 
-// changesBehind: from the last number on there are no changes, also in a new install.
 func changesBehind(t *testing.T, u *user) {
 	equal(t, "a new install", u.feed(0, 10), ext.Feed{})
 	equal(t, "a new install, from a greater number", u.feed(5, 10), ext.Feed{})

@@ -79,7 +79,6 @@ func (u *user) deleteSome(rows int64) ext.Deletion {
 	return d
 }
 
-// deleteAll closes the owner and deletes everything, checking the counters after each step.
 func (u *user) deleteAll(rows int64) ext.Deletion {
 	u.t.Helper()
 	u.close()
@@ -163,7 +162,6 @@ func deleteNothing(t *testing.T, u *user) {
 	wantError(t, "a write", err, ext.ErrInstallDeleted)
 }
 
-// deleteByBytes: a step stops at its byte limit, but deletes at least one record.
 func deleteByBytes(t *testing.T, u *user) {
 	for i := range 6 {
 		u.apply(put("s", fmt.Sprint(i), `"12345678"`)) // 12 bytes with metadata
@@ -361,7 +359,6 @@ func deleteTenantUnderWriters(t *testing.T, u *user) {
 	equal(t, "left", u.whole().holdings(), ext.Holdings{})
 }
 
-// reopenInstall: a reopened install is empty, and change and schema numbers are not reused.
 func reopenInstall(t *testing.T, u *user) {
 	u.fillAll()
 	last := u.state().last

@@ -68,7 +68,6 @@ type method struct {
 	call   func(ctx context.Context, u *user) error
 }
 
-// methods returns all operations on an owner, repeatable with record s/a and deprecated schema 1 of s.
 func methods() []method {
 	return slices.Concat(tokenMethods(), readMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {

@@ -165,7 +165,6 @@ func more(t *testing.T, u *user) {
 	equal(t, "more after the last", u.list(ext.Query{Namespace: "s", After: "c"}).More, false)
 }
 
-// afterGone: After need not exist.
 func afterGone(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "ba", "c")
 	u.apply(del("s", "b"))
@@ -175,7 +174,6 @@ func afterGone(t *testing.T, u *user) {
 	u.wantKeys("after a key that is a prefix of others", u.list(ext.Query{Namespace: "s", After: "a"}), "ba", "c")
 }
 
-// afterOutside: an After outside the prefix does not extend the range.
 func afterOutside(t *testing.T, u *user) {
 	u.fill("s", "a", "ab", "b", "ba", "bb", "c")
 	q := ext.Query{Namespace: "s", Prefix: "b"}

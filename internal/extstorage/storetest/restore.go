@@ -101,7 +101,6 @@ func restoreRefused(t *testing.T, u *user) {
 	equal(t, "the next number", u.do(put("s", "c", `1`)).Seq, ext.Seq(2))
 }
 
-// restoreAfter: change numbers continue after the other server's, once. Changes since an earlier number are gone.
 func restoreAfter(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))
 	u.now += second

@@ -95,7 +95,6 @@ func reviseInABatch(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseRefused: the first failing operation is reported, its precondition first. Nothing is written.
 func reviseRefused(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "text", `"x"`))
 	before, events := u.state(), u.events()

@@ -209,7 +209,6 @@ func spanUnderWriters(t *testing.T, u *user) {
 	must(t, "writers", <-written)
 }
 
-// spanUncounted: installs with lost or zeroed counters are found, and audits report a difference.
 func spanUncounted(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var all []ext.Owner

@@ -70,7 +70,6 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 // Names returns all test names, as "Group/Test".
 func Names() []string { return suite.Names(groups()) }
 
-// Short names for package suite.
 type tb = suite.TB
 
 var (

@@ -169,7 +169,6 @@ func sweepOnlyDue(t *testing.T, u *user) {
 	u.state()
 }
 
-// sweepCounters: removed records are subtracted once, whether or not a write subtracted them before.
 func sweepCounters(t *testing.T, u *user) {
 	u.clean()
 	u.quota.Keys = 3

@@ -115,7 +115,6 @@ func totals(t *testing.T, u *user) {
 	want("with an install that has deleted everything", 100, inspection.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
 }
 
-// filledInstalls: installs near a quota, or with their own, in a separate database.
 func filledInstalls(t *testing.T, u *user) {
 	u.faulty(t)
 	least := ext.Quota{Bytes: 100, Namespaces: 5, Keys: 10}

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	// t0 is the time at which tests begin.
 	t0 ext.Moment = 1_700_000_000_123
 	// early is when sweeping tests begin, decades before t0, so that they do not find other tests' records.
 	early ext.Moment = 200_000_000_123
@@ -101,8 +100,6 @@ func (u *user) write(ops ...ext.Op) ext.Write {
 func (u *user) try(ops ...ext.Op) (ext.Applied, error) {
 	return u.h.Store.Apply(u.t.Context(), u.owner, u.write(ops...))
 }
-
-// The operations below must succeed.
 
 func (u *user) apply(ops ...ext.Op) ext.Applied {
 	u.t.Helper()

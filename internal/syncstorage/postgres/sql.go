@@ -36,7 +36,6 @@ var (
 		ON CONFLICT (user_id, collection_id) DO UPDATE SET quota = EXCLUDED.quota`}
 	sqlDropQuota = pgdb.Statement{Name: "sync.drop_quota", Key: 1, SQL: `
 		UPDATE user_collections SET quota = NULL WHERE user_id = $1::bigint AND collection_id = 0`}
-	// A single statement and snapshot.
 	sqlExport = pgdb.Statement{Name: "sync.export", Key: 1, SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c

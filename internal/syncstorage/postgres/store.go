@@ -45,7 +45,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// unknown is an unknown collection's ID, which no row has.
 const unknown int32 = -1
 
 func (s *Store) lookup(ctx context.Context, name string) (int32, error) {

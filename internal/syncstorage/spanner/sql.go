@@ -143,13 +143,11 @@ var (
 )
 
 var (
-	// Reads rows by user key.
 	sqlTotals = spannerdb.Statement{Name: "sync.totals", SQL: `
 		SELECT named.n, MAX(u.modified), SUM(IF(u.collection_id > 0, u.count, 0)), SUM(IF(u.collection_id > 0, u.total_bytes, 0)),
 			LOGICAL_OR(u.collection_id > 0 AND u.modified > @epoch AND (u.count IS NULL OR u.total_bytes IS NULL)), MAX(u.quota)
 		FROM UNNEST(@owners) AS named ` + seek + ` user_collections u ON u.fxa_uid = named.uid AND u.fxa_kid = named.kid
 		GROUP BY named.n`}
-	// A single query and snapshot.
 	sqlExport = spannerdb.Statement{Name: "sync.export", SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c

@@ -83,7 +83,6 @@ func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	return p
 }
 
-// unknown is an unknown collection's ID, which no row has.
 const unknown int64 = -1
 
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {

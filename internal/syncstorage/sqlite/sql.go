@@ -57,8 +57,7 @@ const (
 	// For a JSON list of IDs; j.key is the index.
 	sqlStagedSizes = `SELECT j.key, length(s.payload) FROM json_each(?) j CROSS JOIN batch_bsos s
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.batch_bso_id = j.value`
-	sqlStage = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	// Unset fields keep their staged value.
+	sqlStage     = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlStageOver = `UPDATE batch_bsos SET sortindex = coalesce(?, sortindex), ttl = coalesce(?, ttl), payload = coalesce(?, payload)
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos

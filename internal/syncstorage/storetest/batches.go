@@ -146,7 +146,6 @@ func batchTTL(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
-// batchLifetime: a batch expires two hours after its creation; appends do not extend it.
 func batchLifetime(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		age  ss.Timestamp

@@ -21,13 +21,12 @@ type MergeCase struct {
 // MergeCases returns the table. All records use the ID "a".
 func MergeCases() []MergeCase {
 	var (
-		none   ss.Optional[int64]
-		five   = ss.Some[int64](5)
-		nine   = ss.Some[int64](-9)
-		long   = ss.Some[int64](3600)
-		minute = ss.Some[int64](60)
-		zero   = ss.Some[int64](0)
-		// Most cases begin with this record.
+		none    ss.Optional[int64]
+		five    = ss.Some[int64](5)
+		nine    = ss.Some[int64](-9)
+		long    = ss.Some[int64](3600)
+		minute  = ss.Some[int64](60)
+		zero    = ss.Some[int64](0)
 		full    = &ss.Update{ID: "a", SortIndex: five, Payload: text("old"), TTL: long}
 		expires = CaseFirst + 3_600_000
 		renewed = CaseSecond + 3_600_000

@@ -48,7 +48,6 @@ func (s *stamped) add(what string, w ss.Written, err error) error {
 	return nil
 }
 
-// writers: a user's concurrent writes all succeed, with unique stamps greater than any seen before.
 func writers(t *testing.T, u *user) {
 	var all stamped
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -241,7 +240,6 @@ func concurrentBatches(t *testing.T, u *user) {
 	equal(t, "records", len(u.state().collections["bookmarks"].list), parallel+1)
 }
 
-// deleteAgainstWrite: concurrent deletes and writes all succeed, and stamp order determines the remaining records.
 func deleteAgainstWrite(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {

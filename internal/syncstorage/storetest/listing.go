@@ -228,7 +228,6 @@ func optional[T any](rt *rapid.T, label string, g *rapid.Generator[T]) ss.Option
 	return ss.Some(g.Draw(rt, label))
 }
 
-// largeListing: a collection too large for memory is listed completely, at once and in pages.
 func largeListing(t *testing.T, u *user) {
 	const n, size = 24, 1 << 19
 	for i := 0; i < n; i += 4 {

@@ -109,7 +109,6 @@ func ownQuotaBesideTheCollections(t *testing.T, u *user) {
 	equal(t, "what is left", got.Quota.Remaining(got.Used), ss.Some[int64](0))
 }
 
-// ownQuotaOutlivesAWipe: a client cannot remove the quota by deleting everything.
 func ownQuotaOutlivesAWipe(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](30))
 	u.put("bookmarks", bso("a", "x"))

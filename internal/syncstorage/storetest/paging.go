@@ -77,7 +77,6 @@ func pagesUnderWrites(t *testing.T, u *user) {
 			if !p.more || turns > 2*n {
 				break
 			}
-			// Odd records change: one deleted, one updated, one new.
 			u.deleteBSOs("bookmarks", fmt.Sprintf("%02d", (turns*4+1)%n))
 			u.put("bookmarks", ss.Update{ID: fmt.Sprintf("%02d", (turns*4+3)%n), Payload: text("y"), SortIndex: ss.Some(int64(turns % 5))})
 			u.put("bookmarks", ss.Update{ID: fmt.Sprintf("new%d", turns), SortIndex: ss.Some(int64(turns%7 - 1))})

@@ -57,7 +57,6 @@ func preconditionTable(t *testing.T, u *user) {
 	}
 }
 
-// preconditionResource: record, collection and user have different stamps; each method checks its own.
 func preconditionResource(t *testing.T, u *user) {
 	for _, m := range methods() {
 		u := u.other()

@@ -125,7 +125,6 @@ func transferOneSnapshot(t *testing.T, u *user) {
 	equal(t, "records", records, 2)
 }
 
-// transferGivenUp: stopping an export early releases its resources.
 func transferGivenUp(t *testing.T, u *user) {
 	for i := range 5 {
 		u.put("bookmarks", bso(string(rune('a'+i)), xs(1000)))

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	// t0 is the time at which tests begin.
 	t0 ss.Timestamp = 1_700_000_000_120
 	// early is when sweeping tests begin, decades before t0, so that they do not find other tests' records.
 	early ss.Timestamp = 200_000_000_120
@@ -95,8 +94,6 @@ func expiring(id, payload string, ttl int64) ss.Update {
 	u.TTL = ss.Some(ttl)
 	return u
 }
-
-// The operations below must succeed.
 
 func (u *user) put(collection string, up ss.Update) ss.Written {
 	u.t.Helper()
