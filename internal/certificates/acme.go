@@ -122,7 +122,7 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// TLS implements Source. Until there is a certificate, clients get an untrusted one whose name says why.
+// TLS implements Source. Without a certificate, clients get an untrusted certificate whose name says why.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)
@@ -180,7 +180,8 @@ func (a *ACME) Run(ctx context.Context) {
 	}
 }
 
-// begin loads the stored certificate, or obtains one if missing or expiring. certmagic retries, and renews later.
+// begin loads the stored certificate, or obtains a certificate if it is missing or expiring. certmagic retries, and
+// renews later.
 func (a *ACME) begin(ctx context.Context) error {
 	_, err := readStored(ctx, a.store, a.Directory, a.Domain)
 	_, isFile := errors.AsType[*fs.PathError](err)
@@ -244,7 +245,6 @@ func (a *ACME) save(err error) {
 	a.warned = err
 }
 
-// reason returns the CA's message, or why it was unreachable.
 func reason(err error) string {
 	if problem, ok := errors.AsType[acme.Problem](err); ok && problem.Detail != "" {
 		return "the certificate authority refuses: " + problem.Detail

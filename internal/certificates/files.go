@@ -90,7 +90,7 @@ func (f *Files) Run(ctx context.Context) {
 	}
 }
 
-// look uses a new, valid certificate. While only one file has been replaced they do not match, so a bad pair is
+// look uses a new, valid certificate. While only the first file is replaced they do not match, so a bad pair is
 // reported only if it is unchanged the next time.
 func (f *Files) look() {
 	f.mu.Lock()
@@ -132,7 +132,6 @@ func (f *Files) replace() (content pair, err error) {
 
 func (f *Files) settle() { f.refused, f.failure, f.warned = pair{}, nil, false }
 
-// refuse reports an unusable pair once.
 func (f *Files) refuse(content pair, err error) {
 	again := f.failure != nil && f.refused.equal(content) && f.failure.Error() == err.Error()
 	if f.warned = f.warned && again; again && !f.warned {

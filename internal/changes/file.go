@@ -24,7 +24,6 @@ const (
 	maxWhat  = 10
 )
 
-// shorten limits an entry's size; the log line is complete.
 func (e *Entry) shorten() {
 	what := e.What
 	e.What = nil

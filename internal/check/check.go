@@ -177,7 +177,6 @@ func concerning(name string, found []service.Finding) []service.Finding {
 	return found
 }
 
-// outside checks the public URL, replica, backups, and the services' other needs.
 func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	if s := c.Replication.State(); s != nil {
 		found = append(found, s.Finding())
@@ -205,7 +204,6 @@ type remediable interface {
 	Remedy() string
 }
 
-// service opens a service without changing anything, and checks its databases.
 func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
 	if !s.Config.IsEnabled() {

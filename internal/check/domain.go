@@ -49,7 +49,6 @@ func (c *check) obtained(ctx context.Context) service.Finding {
 	return f
 }
 
-// domain checks the route from the certificate authority, as far as this machine can.
 func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	if listen.PortOf(c.Listen) != "443" && listen.PortOf(c.HTTPListen) != "80" {
 		found = append(found, service.Finding{

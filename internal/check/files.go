@@ -45,7 +45,6 @@ func (c *check) checkFolders() []service.Finding {
 	return found
 }
 
-// secrets checks the secrets file, and the lengths of master secret and admin token.
 func (c *check) secrets() (found []service.Finding) {
 	const what = "secrets"
 	path := filepath.Join(c.Data, secrets.File)
@@ -84,7 +83,6 @@ func (c *check) secrets() (found []service.Finding) {
 	return found
 }
 
-// missingSecrets replaces the finding that the secrets file will be created if one was lost.
 func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	path := filepath.Join(c.Data, secrets.File)
 	if _, err := secrets.Read(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {

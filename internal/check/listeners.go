@@ -75,7 +75,6 @@ func (c *check) instance() *listen.Instance {
 	return i
 }
 
-// sharedWith returns another listener's setting with the same address, or "".
 func sharedWith(ctx context.Context, address string, by map[string]string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -101,7 +101,6 @@ var polynomials = map[Algorithm]polynomial{
 	CRC64NVME: {crc64nvme.NVME, 1 << 63},
 }
 
-// powerOfX8 returns x^(8n) by repeated squaring.
 func (p polynomial) powerOfX8(n int64) uint64 {
 	result, square := p.one, p.one>>8
 	for ; n > 0; n >>= 1 {

@@ -101,7 +101,6 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 	return true
 }
 
-// overriding returns the HOLDFAST_ variable that sets the same setting, directly or by file.
 func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	name := envName(path)
 	if n.kind == secretFile {

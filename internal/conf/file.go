@@ -38,7 +38,6 @@ func (l *loader) readTOML(name string, data []byte) {
 	slices.SortStableFunc(l.report.Warnings, byLine)
 }
 
-// reason drops operation and file name from a file system error.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err

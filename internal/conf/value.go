@@ -149,7 +149,6 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
-// standard returns a setting's default as TOML, including non-empty secrets.
 func (n *node) standard(field reflect.Value) string {
 	if n.secret && field.Len() == 0 {
 		return ""

@@ -21,12 +21,11 @@ const (
 	entriesOfDelete   = 5000 // per transaction
 	duplicatesOfQuery = 100_000
 
-	// A compaction reads the whole log, so it waits until the log has doubled and grown by this many entries.
+	// A compaction reads the whole log, so it waits until the log doubled and grew by this many entries.
 	compactAfter = 10_000
 	compactEvery = 5 * time.Second // minimum interval, except before a pass
 )
 
-// whileLogged calls fn while compacting and prolonging the log.
 func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := every(c.CompactEvery, cancel, func() error {
@@ -64,7 +63,6 @@ func every(interval time.Duration, ended func(), fn func() error) (stop func() e
 	}
 }
 
-// compact deletes superseded entries if there may be many.
 func (c *Copy) compact(ctx context.Context) error {
 	n, err := c.compactFrom(ctx, func(n int64) bool {
 		return n >= 2*c.compacted+c.CompactAfter || n >= c.MaxChanges

@@ -230,8 +230,8 @@ func (c *Copy) compareTable(ctx context.Context, g *rows.Group, t *rows.Table, s
 	return total, both.Wait()
 }
 
-// isReplaced reports whether the target, which names owners by texts, lacks the rows because another owner has the
-// texts now.
+// isReplaced reports whether the target, which names owners by texts, lacks the rows because the texts now belong to
+// another owner.
 func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 	if !c.to.NamesOwners || d.Target.Rows > 0 || len(d.Owner) == 0 {
 		return false, nil

@@ -68,7 +68,7 @@ type Copy struct {
 	compacted      int64                 // entries left by the last compaction
 }
 
-// State is a copy's progress, in both databases. The source has only the ID.
+// State is a copy's progress, in both databases. The source stores only the ID.
 type State struct {
 	ID     string `json:"id"`
 	Target bool   `json:"target,omitempty"`
@@ -82,7 +82,7 @@ type State struct {
 // DefaultMaxChanges is Copy.MaxChanges' default. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
-// ShortPass: after a shorter pass, the last pass may begin.
+// ShortPass is how short a pass must be for the last pass to begin.
 const ShortPass = time.Second
 
 const (
@@ -137,7 +137,7 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 		return err
 	}
 	if c.withNames() {
-		// An owner's number may have changed, and the engine may have expired rows, both without a log entry.
+		// An owner's number may change, and the engine may expire rows, both without a log entry.
 		if err := c.copyAgain(ctx, dirty); err != nil {
 			return err
 		}
@@ -238,7 +238,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 			return false, err
 		}
 	}
-	// Before the source has this copy's ID: another copy may be complete.
+	// First, while the source lacks this copy's ID: another copy may be complete.
 	if err := cmp.Or(c.writable(ctx), c.checkOwners(ctx)); err != nil {
 		return false, err
 	}
@@ -262,7 +262,6 @@ func (c *Copy) endAgain(ctx context.Context, source State) error {
 
 func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 
-// writable fails if the source is permanently read-only.
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
@@ -278,7 +277,6 @@ func (c *Copy) unlog(ctx context.Context) {
 	}
 }
 
-// checkOwners fails if the source names unknown owners.
 func (c *Copy) checkOwners(ctx context.Context) error {
 	return c.source.View(ctx, func(v rows.View) error {
 		s, ok := v.(interface {
@@ -336,7 +334,6 @@ func ReadState(from stateReader, service string) (state State, err error) {
 	return state, err
 }
 
-// empty fails if the target has data other than an incomplete copy.
 func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
 		if state, err := ReadState(v, c.Service); err != nil || state.IsPart() {
@@ -434,8 +431,8 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	return nil
 }
 
-// reopen ends read-only after a failure. It retries until a lease has ended: the source may be restarting, and
-// read-only may be permanent.
+// reopen ends read-only after a failure. It retries until the lease ends: the source may be restarting, and read-only
+// may be permanent.
 func (c *Copy) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
 	defer cancel()
@@ -465,7 +462,7 @@ func (c *Copy) whileClosed(ctx context.Context) error {
 	return c.source.Prolong(ctx, c.Service, c.holder(), 0)
 }
 
-// hold prolongs the lease until release, which fails if the lease has ended. held ends with the lease.
+// hold prolongs the lease until release, which fails if the lease ended. held ends with the lease.
 func (c *Copy) hold(ctx context.Context) (held context.Context, release func() error) {
 	held, cancel := context.WithCancel(ctx)
 	release = every(c.Lease/6, cancel, func() error { return c.source.Prolong(ctx, c.Service, c.holder(), c.Lease) })

@@ -85,7 +85,7 @@ func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 // IsComplete reports whether everything is filled and verified.
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
 
-// CheckEmpty fails if the target has data other than an incomplete copy.
+// CheckEmpty accepts no data but an incomplete copy's.
 func (f *Fill) CheckEmpty(ctx context.Context) error { return f.copy.empty(ctx) }
 
 // Begin deletes rows that a server or an incomplete copy left in the target.
@@ -103,8 +103,8 @@ func (f *Fill) Begin(ctx context.Context) error {
 	})
 }
 
-// Continue resumes a fill, even a complete one, and returns its rows: other fills in the import are incomplete, so no
-// server has started since.
+// Continue resumes even a complete fill, and returns its rows: other fills in the import are incomplete, so no server
+// was started since.
 func (f *Fill) Continue(ctx context.Context) (copied int64, err error) {
 	f.copy.state.Done = false
 	return f.copy.countTarget(ctx)

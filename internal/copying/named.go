@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// namedDatabase names itself in errors.
 type namedDatabase struct {
 	rows.Database
 	where string
@@ -36,7 +35,7 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// Unavailable adds advice to an unusable database's error. Errors from an import's source have no code.
+// Unavailable adds advice to an unusable database's error. Errors from an import's source carry no code.
 func Unavailable(where string, err error) error {
 	if _, named := errors.AsType[*unavailableError](err); named || !errcode.Is(err, errcode.Unavailable) || errors.Is(err, context.Canceled) {
 		return err

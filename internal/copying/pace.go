@@ -63,7 +63,6 @@ const (
 	lateAfter = 0.8
 )
 
-// seconds returns 0 for values that are not positive or too long.
 func seconds(n float64) time.Duration {
 	if math.IsNaN(n) || n <= 0 || n > longestEstimate.Seconds() {
 		return 0
@@ -71,7 +70,6 @@ func seconds(n float64) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// isLate reports whether the rest must be copied read-only.
 func (e Estimate) isLate() bool {
 	return e.Within != 0 && e.alone() >= time.Duration(lateAfter*float64(e.Within))
 }
@@ -149,7 +147,6 @@ func (p *pace) report(e Estimate, isLate bool) {
 	}
 }
 
-// within returns the rest of FinishWithin, at least a nanosecond; 0 if unlimited.
 func (c *Copy) within() time.Duration {
 	if c.FinishWithin == 0 {
 		return 0
@@ -159,7 +156,6 @@ func (c *Copy) within() time.Duration {
 
 func (c *Copy) isOver() bool { return c.FinishWithin != 0 && time.Since(c.begun) >= c.FinishWithin }
 
-// refusal is the refused share of writes.
 type refusal struct {
 	mu     sync.Mutex
 	bySize float64
@@ -173,7 +169,6 @@ func (r *refusal) of() float64 {
 	return r.set
 }
 
-// slow changes and prolongs the refused share.
 func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 	r := &c.refused
 	r.mu.Lock()

@@ -45,7 +45,6 @@ func newPipe(ctx context.Context) *pipe {
 	}
 }
 
-// close ends the pipe; err means that rows are missing.
 func (p *pipe) close(err error) {
 	p.err = err
 	close(p.pieces)
@@ -53,7 +52,6 @@ func (p *pipe) close(err error) {
 
 func weight(x piece) int64 { return int64(min(cap(x.data), bytesOfPipe)) }
 
-// send waits for memory.
 func (p *pipe) send(x piece) error {
 	if err := p.bytes.Acquire(p.ctx, weight(x)); err != nil {
 		return err

@@ -98,7 +98,6 @@ func rowsOfNextSpan(before int, bytes int64) int {
 	return min(2*before, rowsOfSpan)
 }
 
-// readSpan sends the next owners from one snapshot, up to the given rows per table.
 func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g
@@ -132,7 +131,6 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	return p.send(piece{ends: s})
 }
 
-// readTable sends a span's rows in a table and returns their digest.
 func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d rows.Digest, err error) {
 	out := sender{pipe: p, table: t}
 	if c.isRaw(t) {
@@ -165,7 +163,7 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// endSpan ends a span so that no table has many more rows than most.
+// endSpan ends a span before a table far exceeds most rows.
 func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil

@@ -69,7 +69,6 @@ func (c *Copy) newWriter(ctx context.Context) *writer {
 	}
 }
 
-// delete deletes rows before later additions.
 func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
 	w.parts = append(w.parts, &part{table: t, owner: owner, delete: &span})
 }

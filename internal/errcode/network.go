@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// NetworkReason explains in one line why a network client got no answer: the innermost reason, without addresses and
+// NetworkReason explains in a line why a network client got no answer: the innermost reason, without addresses and
 // URL contents.
 func NetworkReason(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && timeout.Timeout() {

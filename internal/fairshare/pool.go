@@ -33,7 +33,7 @@ type Options struct {
 	HungWait time.Duration
 }
 
-// Reserve returns the default reserve: an eighth of the capacity, at least one unit if the capacity is two or more.
+// Reserve returns the default reserve: an eighth of the capacity, at least 1 for a capacity of 2 or more.
 func Reserve(capacity int64) int64 { return min(capacity-1, (capacity+7)/8) }
 
 // Pool is a bounded resource. It is safe for concurrent use.
@@ -73,8 +73,8 @@ type waiter struct {
 	timer   *time.Timer
 }
 
-// New returns a pool of at least one unit with the default reserve. At most waiting acquisitions wait, each up to
-// wait.
+// New returns a pool with the default reserve and a capacity of at least 1. At most waiting acquisitions wait, each
+// up to wait.
 func New(capacity int64, waiting int, wait time.Duration) *Pool {
 	capacity = max(capacity, 1)
 	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
@@ -205,7 +205,6 @@ func (p *Pool) giveBack(name string, n int64) {
 	p.grant()
 }
 
-// enter takes units, or returns a waiter, maybe refused, with its maximum wait.
 func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -271,7 +270,6 @@ func (p *Pool) waiter() *waiter {
 	return w
 }
 
-// leave removes a waiter unless it was granted or refused.
 func (p *Pool) leave(name string, w *waiter) (granted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

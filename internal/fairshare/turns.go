@@ -10,7 +10,7 @@ import (
 )
 
 // Turns limits the requests using a database and their expected work there, and thus other clients' waits. A request
-// takes one unit, or more if similar requests were expensive, so a client's expensive requests delay its own and not
+// takes a unit, or more if similar requests were expensive, so a client's expensive requests delay its own and not
 // its neighbours'. It is safe for concurrent use.
 type Turns struct {
 	pool *Pool
@@ -34,7 +34,7 @@ const (
 	// workInFlight is the expected work per processor for requests with a turn: the wait of another client's request.
 	workInFlight = 40 * time.Millisecond
 
-	// inFlight is the number of expensive requests per processor with a turn: one works, the other is ready when it
+	// inFlight is the number of expensive requests with a turn per processor: one works, the other is ready when it
 	// ends.
 	inFlight = 2
 
@@ -110,8 +110,8 @@ func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
 // expect returns the client's cost for a kind, and its next request's units.
 //
-// A client's first request takes the usual units, and the next requests the maximum until the first has ended:
-// otherwise a new client with many concurrent requests would be cheap.
+// Until a client's first request ends, it takes the usual units and the next requests the maximum: otherwise a new
+// client with many concurrent requests would be cheap.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,6 +156,6 @@ func (c *cost) add(now time.Time, worked time.Duration) {
 	c.sum, c.squares, c.at = c.sum*weight+s, c.squares*weight+s*s, now
 }
 
-// expected returns the expected work of the request seen at a random moment: the mean weighted by work. Clients
-// cannot hide expensive requests among cheap ones, and rare outliers change little.
+// expected returns the expected work of a request seen at a random moment: the mean weighted by work. Clients cannot
+// hide expensive requests among cheap ones, and rare outliers change little.
 func (c *cost) expected() float64 { return c.squares / c.sum }

@@ -41,7 +41,6 @@ type Part struct {
 	seen stamps
 }
 
-// stamps maps ownerIDs to owner digests.
 type stamps map[string]rows.Digest
 
 func (m *Import) reportf(format string, args ...any) {
@@ -193,7 +192,6 @@ func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	return copied, nil
 }
 
-// finish verifies owners that differed or changed since, sets the next numbers, and returns the differences.
 func (m *Import) finish(ctx context.Context) (different []string, err error) {
 	for _, p := range m.Parts {
 		if err := p.setLast(ctx, m.greatestOwner(p)); err != nil {

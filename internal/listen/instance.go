@@ -116,7 +116,7 @@ var (
 )
 
 // Ask returns the identity of the server on a local address: ErrOtherSecrets for a Holdfast server with other master
-// secrets, and ErrNotHoldfast for other programs and proxies in front of this server.
+// secrets, ErrNotHoldfast for other programs and proxies in front of this server.
 func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id Identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()

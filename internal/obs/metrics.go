@@ -33,13 +33,10 @@ type Metrics struct {
 	traffic     traffic
 }
 
-// requestBuckets range from a response in memory to a large download.
 var requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 
-// statementBuckets range from a point read to a lock wait.
 var statementBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
 
-// engineBuckets range from one write to an unresponsive disk.
 var engineBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 
 // NewMetrics returns metrics with their own registry.

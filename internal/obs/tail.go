@@ -138,7 +138,6 @@ func eachText(text string, fn func(name, value, raw string)) {
 	}
 }
 
-// eachJSON is eachText for json.
 func eachJSON(text string, fn func(name, value, raw string)) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	if _, err := d.Token(); err != nil {

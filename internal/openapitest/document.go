@@ -37,7 +37,6 @@ type Route struct {
 	ID     string
 }
 
-// base is the document's URL for the schema compiler.
 const base = "openapi:///openapi.json"
 
 // Load parses a document and compiles its schemas.
@@ -58,7 +57,6 @@ func Load(text []byte) (*Document, error) {
 	return d, d.compile("", root)
 }
 
-// compile compiles every schema below a pointer and validates its examples and references.
 func (d *Document) compile(at string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -143,7 +141,6 @@ func (p place) child(name string) place {
 
 func (p place) names() []string { return slices.Sorted(maps.Keys(p.members)) }
 
-// there follows references.
 func (d *Document) there(p place, name string) place {
 	found, err := d.follow(p.child(name))
 	if err != nil {

@@ -173,7 +173,6 @@ func (b *bodies) push(e *entry, first bool) {
 	b.tell()
 }
 
-// owe leaves a body to a reconciliation.
 func (b *bodies) owe(e *entry) {
 	b.owed.add(debt{isOpen: true, from: e.number, count: 1, bytes: e.body.Size})
 	b.end(e)
@@ -236,7 +235,6 @@ func (b *bodies) lastNumber() uint64 {
 	return b.last
 }
 
-// has reports whether the target has all bodies up to number.
 func (b *bodies) has(number uint64) bool {
 	for _, d := range []debt{b.owed, b.owing} {
 		if d.isOpen && d.from <= number {

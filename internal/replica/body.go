@@ -166,7 +166,7 @@ func (g *guarded) failed() error {
 }
 
 // OpenBody opens a body in the target. Read returns io.EOF only if the content is intact. Errors: errcode.NotFound
-// for a missing body, errcode.Internal for a damaged body or one encrypted for others, errcode.Invalid without
+// for a missing body, errcode.Internal for a body damaged or encrypted for others, errcode.Invalid without
 // identities.
 func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadCloser, error) {
 	plain := bodyName(service, name)

@@ -87,7 +87,6 @@ func (f ltxFile) path(spool string) string {
 	return filepath.Join(spool, f.run+"-"+rangeName(f.from, f.to)+".ltx")
 }
 
-// capture writes newly committed transactions into the spool.
 func (s *source) capture(ctx context.Context) error {
 	if s.once {
 		return s.captureOnce(ctx)
@@ -180,7 +179,6 @@ func (s *source) release() error {
 	return s.stop()
 }
 
-// begin follows the database and captures all pages.
 func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	if err := durable.MakeFolder(s.spool); err != nil {
 		return err
@@ -206,7 +204,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool except for one file. The target has the old files, or this process starts with all pages.
+// clear empties the spool except for a file. The target stores the old files, or this process starts with all pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +230,6 @@ func (s *source) stop() error {
 	return err
 }
 
-// advance captures the WAL after the position.
 func (s *source) advance(asOf time.Time) error {
 	if err := s.follow.Hold(); err != nil {
 		return err
@@ -321,7 +318,6 @@ func (s *source) isIntact() bool {
 // pinTries limits retries after other processes' writes.
 const pinTries = 20
 
-// pin begins a read transaction and returns its WAL position.
 func (s *source) pin(ctx context.Context) (at position, err error) {
 	for range pinTries {
 		if err := s.follow.Touch(ctx); err != nil {

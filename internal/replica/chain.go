@@ -24,7 +24,6 @@ type pageSum struct {
 	sum  ltx.Checksum
 }
 
-// next computes the state after another file.
 type next struct {
 	of      chain
 	size    uint32

@@ -35,8 +35,8 @@ type period struct {
 	of    func(time.Time) int // a time's period number, increasing
 }
 
-// Until returns when no kept point needs data deleted at a time, if points are made at an interval. Periods without a
-// point do not count. A point needs files from up to snapshotEvery before it.
+// Until returns when data deleted at a time is gone from all kept points, if a point is made every interval. Periods
+// without a point do not count. A point needs files from up to snapshotEvery before it.
 func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	last := at
 	for _, p := range []struct {

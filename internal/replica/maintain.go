@@ -73,7 +73,7 @@ func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 	return r.opts.Fault("sent snapshot")
 }
 
-// Files may have been dropped from the spool.
+// The spool may have dropped files.
 func ignoreDropped(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -164,7 +164,6 @@ func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	return lost
 }
 
-// current returns the objects that the next point may need.
 func (r *Replica) current() current {
 	now := current{runs: map[string]string{}, also: r.currentAlso(), proposed: r.proposedPoint()}
 	for _, s := range r.sources {
@@ -316,7 +315,6 @@ type object struct {
 	from, to ltx.TXID
 }
 
-// objects are a run's LTX files, ordered by first and last TXID.
 type objects []object
 
 // Keys are database and run, e.g. "sync.db/RUN".
@@ -383,7 +381,6 @@ func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	return chosen, nil
 }
 
-// missingError means that no object begins with txid.
 type missingError struct{ txid ltx.TXID }
 
 func (e missingError) Error() string { return "no file begins with " + e.txid.String() }

@@ -15,7 +15,6 @@ import (
 // maxSeries limits a backup series' files, all of which a restore reads.
 const maxSeries = 500
 
-// listTimeout limits steps that only list, read and delete small objects.
 const listTimeout = 10 * time.Minute
 
 // continueSeries claims the target and decides which databases continue the previous backup's series: those whose
@@ -58,7 +57,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	return nil
 }
 
-// cutSeries deletes a series' files after its last point, and reports whether the target has all others.
+// cutSeries deletes a series' files after its last point, and reports whether the target is otherwise complete.
 func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whole bool, err error) {
 	names, err := r.opts.Target.List(ctx, filesPrefix(database, c.run))
 	if err != nil {

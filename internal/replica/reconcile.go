@@ -53,7 +53,6 @@ type noted struct {
 	number uint64
 }
 
-// published notes that a point was captured in round.
 func (b *bodies) published(number, round uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +61,6 @@ func (b *bodies) published(number, round uint64) {
 	}
 }
 
-// reconcileIfDue reconciles if a point needs it, or periodically.
 func (b *bodies) reconcileIfDue(ctx context.Context) error {
 	b.mu.Lock()
 	since := b.r.opts.Clock().Sub(b.reconciled)
@@ -282,7 +280,6 @@ func (r *reconciliation) report() {
 	}
 }
 
-// each calls fn concurrently until a call fails.
 func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -334,7 +331,6 @@ func (r *reconciliation) clean(ctx context.Context) error {
 	}, next)
 }
 
-// note returns the next record, and the newly unreferenced bodies.
 func (r *reconciliation) note() (next record, fresh []nameHash) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()

@@ -108,14 +108,14 @@ type Replica struct {
 	mu        sync.Mutex
 	status    Status
 	published Point
-	proposed  *proposal // next point; the target has its databases
+	proposed  *proposal // next point; its databases are in the target
 	rounds    uint64
 	also      map[string]alsoState
 }
 
 // Status is a replica's progress.
 type Status struct {
-	// The last restore point has all writes acknowledged before Since; zero before the first.
+	// The last restore point includes all writes acknowledged before Since; zero before the first.
 	Since time.Time
 	// Bytes of captured files not in the target.
 	WaitingBytes int64
@@ -124,7 +124,7 @@ type Status struct {
 	Bodies                  BodyStatus
 }
 
-// Lag returns how long acknowledged writes may have been missing from the last restore point.
+// Lag returns how long acknowledged writes may be missing from the last restore point.
 func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
 
 // New returns an idle replica; see Start and Sync.
@@ -332,14 +332,14 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
-// A proposal is published once the target has its bodies.
+// A proposal is published once its bodies are in the target.
 type proposal struct {
 	Point
 	bodies uint64 // needs bodies up to this number
 	round  uint64
 }
 
-// since: the target has all writes acknowledged before; zero: unknown.
+// since: all writes acknowledged before are in the target; zero: unknown.
 func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
 	err = r.prepare(ctx)
 	r.bodies.open(err == nil)
@@ -419,7 +419,6 @@ func (r *Replica) propose(p *proposal) *proposal {
 // checkEvery is how often ship checks that this process still owns the target.
 const checkEvery = time.Minute
 
-// prepare claims or checks the target, and wakes databases waiting for it.
 func (r *Replica) prepare(ctx context.Context) error {
 	away := false
 	for _, s := range r.sources {
@@ -520,7 +519,6 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// size returns a backup's size before its point is added.
 func (r *Replica) size(p Point) *BackupSize {
 	b := &BackupSize{Sent: r.sent.Load(), Took: max(0, r.opts.Clock().Sub(p.Time))}
 	for _, s := range r.sources {

@@ -307,7 +307,6 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 	return nil
 }
 
-// matches fails unless an LTX file matches its name.
 func matches(file io.ReadSeeker, name string) error {
 	h, _, err := ltx.DecodeHeader(file)
 	if err != nil {

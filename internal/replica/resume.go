@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/durable"
 )
 
-// chainName is the spool file with a stopped server's chain.
 const chainName = "chain"
 
 type saved struct {
@@ -29,7 +28,7 @@ type saved struct {
 	SnapshotAt          time.Time
 }
 
-// save stores the chain if the target has all of it, so that the next start sends only differing pages.
+// save stores the chain if all of it is in the target, so that the next start sends only differing pages.
 func (s *source) save() error {
 	s.mu.Lock()
 	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
@@ -85,8 +84,8 @@ func (s *source) saved() (c chain, last snapshot, err error) {
 	return c, snapshot{size: of.SnapshotSize, since: of.Since, at: of.SnapshotAt}, nil
 }
 
-// confirm checks that the target has the resumed chain and nothing after it. If the data folder is an older copy, the
-// target has other files with the same numbers: a new series begins.
+// confirm checks that the target contains the resumed chain and nothing after it. If the data folder is an older
+// copy, the target contains other files with the same numbers: a new series begins.
 func (r *Replica) confirm(ctx context.Context, s *source) error {
 	run, resumed := s.unconfirmed()
 	if resumed == 0 {

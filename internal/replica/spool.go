@@ -37,7 +37,6 @@ func (s *source) drop() {
 	s.state.run = ""
 }
 
-// replace starts a new series for a run with lost objects.
 func (s *source) replace(run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +54,6 @@ func (s *source) forget(files []ltxFile) {
 	s.kept = s.kept[min(len(files), len(s.kept)):]
 }
 
-// pushSnapshot replaces the snapshot waiting for the target.
 func (s *source) pushSnapshot(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +73,6 @@ const (
 	snapshotLeast = 16 << 20
 )
 
-// needsSnapshot reports whether a restore would read many files after the last snapshot.
 func (s *source) needsSnapshot(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +138,6 @@ func (s *source) isBroken() bool {
 	return s.broken
 }
 
-// pending returns the captured state and the files missing in the target.
 func (s *source) pending() (state, []ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,6 @@ func isGap(err error) bool {
 	return ok
 }
 
-// walSum is the WAL's checksum up to a frame.
 type walSum [2]uint32
 
 // Each restart of the WAL increments the header's first salt and randomizes the second.
@@ -109,7 +108,6 @@ func (h walHeader) readFrame(r io.ReaderAt, n int) (frame, error) {
 	return parseFrame(b), nil
 }
 
-// positionAt returns the position after a number of committed frames.
 func positionAt(r io.ReaderAt, frames int) (position, error) {
 	h, err := readHeader(r)
 	if err != nil || frames == 0 {

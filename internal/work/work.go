@@ -88,7 +88,7 @@ func (m *Meter) Add(d time.Duration) {
 	m.worked += d
 }
 
-// measured costs one allocation, unlike context.WithValue with a value that is not a pointer.
+// measured costs a single allocation, unlike context.WithValue with a value that is not a pointer.
 type measured struct {
 	context.Context //nolint:containedctx // it is one
 	meter           *Meter
