@@ -69,7 +69,7 @@ func (c *QuotaChange) of(r Registration, now Moment) Registration {
 // ErrInstallDeleted.
 func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
 	defer s.installs.remove(o)
-	const attempts = 10        // each fails only if another change succeeds
+	const attempts = 10 // each fails only if another change succeeds
 	for range attempts {
 		in, err := s.opts.Installs.Install(ctx, o)
 		if err != nil {
@@ -111,7 +111,7 @@ func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 // RevokeInstall revokes an install, registered or not: in this process at once, in others within a second. The data
 // stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
-	defer s.signals.notify(o)  // wake waiting clients, which then lose access
+	defer s.signals.notify(o) // wake waiting clients, which then lose access
 	defer s.installs.remove(o)
 	return s.opts.Installs.RevokeInstall(ctx, o, s.moment())
 }

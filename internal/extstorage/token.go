@@ -75,7 +75,7 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 		return RevokedToken{}, errcode.Newf(errcode.Quota, "%d revoked tokens have not expired yet, which is the limit: revoke the install, or rotate the signing key", len(have))
 	}
 	t := RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: now}
-	defer s.signals.notify(o)  // wake clients waiting for changes with this token
+	defer s.signals.notify(o) // wake clients waiting for changes with this token
 	defer s.installs.remove(o)
 	return t, s.opts.Tokens.RevokeToken(ctx, o, t)
 }

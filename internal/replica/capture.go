@@ -204,7 +204,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool except for a file. The target stores the old files, or this process starts with all pages.
+// clear empties the spool except for the named file. The target stores the old files, or this process starts with all pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
