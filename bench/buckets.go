@@ -85,7 +85,6 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 	return nil
 }
 
-// memoryGoal excludes an idle server's memory.
 const memoryGoal = 64 << 20
 
 func bucketsMemoryHead(_ *options, out io.Writer) {

@@ -144,7 +144,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	return err
 }
 
-// deadline is patience plus 1 s per 4 MiB, because a busy disk may be that slow.
+// deadline allows for a busy disk.
 func deadline(n int64) time.Time {
 	return time.Now().Add(patience + time.Duration(max(n, 0)>>22)*time.Second)
 }

@@ -142,7 +142,6 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	return nil
 }
 
-// memory is empty for a remote server.
 func (s *side) memory() string {
 	if s.peak == 0 {
 		return "–"

@@ -33,7 +33,6 @@ type diskWork struct {
 	content func(i int) string
 }
 
-// diskTables are a service's PostgreSQL tables and SQLite file. The last extension table is the change feed.
 var diskTables = map[string]struct {
 	tables []string
 	file   func(data string) string

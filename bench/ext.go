@@ -22,7 +22,6 @@ type extLoad struct{ secret string }
 
 func newExt() *extLoad { return &extLoad{secret: ownSecret} }
 
-// settings disable the rate limits.
 func (w *extLoad) settings(e *engine) []string {
 	return append(e.url("EXTSTORAGE"), "HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+w.secret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 }

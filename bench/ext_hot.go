@@ -13,7 +13,6 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// hotGoal is the minimum ratio of increments and patches to puts on a hot record.
 const hotGoal = 0.50
 
 type hotWork struct {

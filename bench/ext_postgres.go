@@ -13,7 +13,6 @@ import (
 	store "holdfast/internal/extstorage/postgres"
 )
 
-// extApply calls the server's write function with its arguments. The keys are inserted.
 const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
 	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
 	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// extKeysBytes is the value size in measureKeys.
 const extKeysBytes = 500
 
 func extKeysHead(o *options, out io.Writer) {

@@ -20,8 +20,8 @@ const (
 	guestBareRedis  = "HOLDFAST_BENCH_BARE_REDIS"
 )
 
-// serveBare serves a handler that only sends a session read's Redis commands, in its own process like the server. It
-// does not verify cookies, log or count.
+// serveBare only sends a session read's Redis commands, in its own process like the server. It does not verify
+// cookies, log or count.
 func serveBare(ctx context.Context) error {
 	db, err := redisdb.Open(ctx, redisdb.Options{URL: os.Getenv(guestBareRedis)})
 	if err != nil {

@@ -134,7 +134,6 @@ func (b *guestBroker) drain() {
 	}
 }
 
-// relay measures the time from commit to arrival at guestRate, and the relay's rate for pending events.
 func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSample, error) {
 	if g.broker.client == nil {
 		return nil, nil

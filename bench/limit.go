@@ -83,7 +83,6 @@ func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error 
 	}
 }
 
-// pgDatabase is a database on the server's PostgreSQL, with an equally large pool.
 type pgDatabase struct {
 	url  string
 	pool *pgxpool.Pool

@@ -131,7 +131,6 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 	return errors.Join(errs...)
 }
 
-// floodCallers exceeds slots and queue.
 const floodCallers = 300
 
 func flood(name string, do func(ctx context.Context, c *caller, i int) error) attack {
@@ -216,7 +215,6 @@ func ended(ctx context.Context, err error) error {
 	}
 }
 
-// syncNeighbours attacks with a user's lists, POSTs and held bodies, while another writes single records.
 func syncNeighbours(of service) neighbours {
 	ops := of.operations()
 	return neighbours{service: of, title: "sync", works: ops[0], attacks: []attack{
@@ -226,7 +224,6 @@ func syncNeighbours(of service) neighbours {
 	}}
 }
 
-// extNeighbours attacks with an install's lists, bulk puts and held bodies, while another puts single records.
 func extNeighbours(of service) neighbours {
 	ops := of.operations()
 	return neighbours{service: of, title: "extension storage", works: ops[0], attacks: []attack{

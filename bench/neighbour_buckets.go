@@ -60,7 +60,6 @@ func (w neighbourBuckets) fill(ctx context.Context, _ *engine, owners []credenti
 	return neighbour.exchange(ctx, http.MethodPut, s3Neighbour+"/small", w.body(s3Small), "", io.Discard)
 }
 
-// bucketsNeighbours attacks with an account's lists of long keys, while another reads an object.
 func bucketsNeighbours(of service) neighbours {
 	if e, ok := of.(*entry); ok {
 		of = e.service

@@ -12,7 +12,6 @@ import (
 
 type neighbourGuest struct{ on *engine }
 
-// guestSearch returns all built-in hotels in the largest page.
 const guestSearch = `{"country":"AT","pageSize":50}`
 
 // Only enable enables guests.
@@ -46,10 +45,8 @@ func (neighbourGuest) operations() []operation { return nil }
 // The catalogue is built in, and sessions begin empty.
 func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
 
-// Without a limit.
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }
 
-// guestNeighbours attacks with a guest's searches, while another reads the wishlist.
 func guestNeighbours(e *engine) neighbours {
 	works := operation{name: "wishlist", do: func(ctx context.Context, c *caller, _ int) error {
 		return c.exchange(ctx, http.MethodGet, load.API+"/wishlist", nil, "", io.Discard)

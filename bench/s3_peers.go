@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// s3Peer is another S3 server with an account and a folder on the same disk.
 type s3Peer struct {
 	*s3Load
 

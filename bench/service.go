@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// service is a measured service. Everything else is shared: servers, connections, alternating windows, CPU times and
-// tables.
+// service is a measured service.
 type service interface {
 	settings(e *engine) []string
 
@@ -43,7 +42,6 @@ type entry struct {
 	parts   []part
 }
 
-// services returns all measured services. A new service is a new entry.
 func services(n *size) []entry {
 	sync, ext, buckets := newSync(), newExt(), newBuckets(n)
 	return []entry{

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// Goals for an idle process.
 const (
 	readyGoal = 300 * time.Millisecond
 	idleGoal  = 60 << 20

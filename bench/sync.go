@@ -189,7 +189,6 @@ func syncFile(data string) string { return filepath.Join(data, "syncstorage.db")
 // commitGoal is the throughput ratio if a commit takes 1.3 times as long as plain SQL.
 const commitGoal = 1 / 1.3
 
-// spannerGoal applies to every operation measured on Spanner.
 const spannerGoal = 0.7
 
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }

@@ -79,7 +79,6 @@ func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at p
 	})
 }
 
-// rounds uploads batches to the server for a window, and as many to the limit.
 func (w *syncLoad) rounds(ctx context.Context, o *options, s *server, b batchLimit, callers int, bodies [][]byte, user *int64) (served, bare phases, err error) {
 	rounds := 0
 	for begun := time.Now(); time.Since(begun) < o.window; rounds++ {

@@ -35,8 +35,6 @@ func (w *syncLoad) rows() *rows {
 	}
 }
 
-// measureRows measures PUTs for growing tables: first to any user's records, then including a user with many more
-// records.
 func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		r := w.rows()

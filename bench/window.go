@@ -40,7 +40,6 @@ func drive(ctx context.Context, callers int, more more, step step) (took []time.
 	return slices.Concat(each...), time.Since(start), err
 }
 
-// rate is drive for a limit, which measures only throughput.
 func rate(ctx context.Context, callers int, more more, step step) (float64, error) {
 	took, all, err := drive(ctx, callers, more, step)
 	return perSecond(len(took), all), err

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// patience limits a step on a slow machine.
 const patience = 2 * time.Minute
 
 // conn is safe for concurrent use.

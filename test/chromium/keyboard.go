@@ -45,7 +45,6 @@ func (p *Page) TabThrough(t *testing.T, closed string) (problems []string) {
 	return append(problems, "the Tab key does not leave the page")
 }
 
-// mouseOnly returns elements that react to a mouse but not to a keyboard.
 func (p *Page) mouseOnly(t *testing.T) []string {
 	t.Helper()
 	type object struct{ Result struct{ ObjectID string } }

@@ -18,7 +18,6 @@ const sector = 512
 // journal does not cover.
 const superblock = 8
 
-// version is an unflushed sector.
 type version struct {
 	write int64
 	data  [sector]byte
@@ -142,12 +141,10 @@ func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Err
 	return &handle{n.disk}, fuse.FOPEN_DIRECT_IO, 0
 }
 
-// handle is a file opened by the loop device or a program.
 type handle struct{ disk *Disk }
 
 var _ fs.FileReleaser = (*handle)(nil)
 
-// Release runs when the loop device is detached.
 func (h *handle) Release(context.Context) syscall.Errno {
 	h.disk.opened.Done()
 	return 0

@@ -292,7 +292,6 @@ func (d *Disk) unmount() error {
 	return nil
 }
 
-// check checks the unmounted file system, which needs no journal replay.
 func (d *Disk) check() error { return d.run("e2fsck", "-f", "-n", d.file) }
 
 func (d *Disk) run(name string, args ...string) error {

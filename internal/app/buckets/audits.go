@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// shown limits the printed findings per kind.
 const shown = 20
 
 func (s *Buckets) auditOperations() []operate.Operation {
@@ -59,7 +58,6 @@ func (in auditInput) Check() error {
 	return nil
 }
 
-// findingState says whether a finding was repaired.
 type findingState string
 
 func (f findingState) Cell() service.Cell {

@@ -85,7 +85,6 @@ func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.Fi
 	})
 }
 
-// copied calls fn with every file node's folder in dir.
 func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
 	all, err := s.where(ctx)
 	if err != nil {
@@ -118,7 +117,6 @@ func missing(elsewhere map[string]int64, urls map[string]string) (lines []string
 	return lines
 }
 
-// eachBody calls fn with every referenced body on a file node.
 func (s *Buckets) eachBody(ctx context.Context, fn func(replica.Body) error) (omitted []string, err error) {
 	if err := s.nodes.ensure(ctx); err != nil {
 		return nil, err

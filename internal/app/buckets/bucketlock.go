@@ -64,7 +64,6 @@ func lockText(l buckets.BucketLock) string {
 	return fmt.Sprintf("enabled, new objects %s for %d years", strings.ToLower(string(l.Mode)), l.Years)
 }
 
-// scannedVersions limits the search for locked versions.
 const scannedVersions = 10 * buckets.MaxPage
 
 // nameLocked adds the locked versions to the error about a bucket that is not empty.

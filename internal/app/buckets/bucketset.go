@@ -147,7 +147,6 @@ func (in corsInput) Check() error {
 	return nil
 }
 
-// noOrigins removes a bucket's CORS rules.
 const noOrigins = "none"
 
 var corsInputs = map[string]string{"AllowedOrigin": "origins", "AllowedMethod": "methods", "AllowedHeader": "headers", "ExposeHeader": "expose", "MaxAgeSeconds": "max-age"}

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	// shownLost limits the lost objects that a check names.
 	shownLost = 20
 	// lateRepair is the age at which an unrepaired copy causes a warning.
 	lateRepair = time.Hour

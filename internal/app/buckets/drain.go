@@ -61,7 +61,6 @@ func (d drainOutput) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
-// Note says why bodies are left, and what to do.
 func (d drainOutput) Note() string {
 	if d.Failed == 0 {
 		return ""

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// garbageLeft says why deleted objects remain on storage nodes after a sweep.
 func (s *Buckets) garbageLeft(ctx context.Context, now time.Time) (string, error) {
 	w, err := s.opened.Waiting(ctx, now.Add(-s.live.Load().GarbageAfter), now)
 	if err != nil || w.Rows == 0 {

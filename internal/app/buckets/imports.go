@@ -166,7 +166,6 @@ func (o importOutput) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
-// Note says why objects are missing.
 func (o importOutput) Note() string {
 	var lines []string
 	for _, p := range o.problems {

@@ -41,7 +41,6 @@ func (in termsInput) Check() error {
 	return nil
 }
 
-// apply overrides the given terms.
 func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyTerms, error) {
 	if in.Name != "" {
 		t.Name = given(in.Name)

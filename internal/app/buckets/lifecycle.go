@@ -101,7 +101,6 @@ type lifecycleOutput struct {
 	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules."`
 }
 
-// lifecycleRule describes a rule and the last run's deletions.
 type lifecycleRule struct {
 	ID      string        `json:"id" title:"Rule" subject:"rule" example:"logs"`
 	Status  string        `json:"status" title:"Status" enum:"enabled,disabled"`

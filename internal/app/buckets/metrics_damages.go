@@ -44,7 +44,6 @@ func (c *cached[T]) forget() {
 	c.asked = time.Time{}
 }
 
-// know starts the node counters at 0.
 func (m *metrics) know(nodes []blobs.Status) {
 	for i := range nodes {
 		for _, counter := range []*prometheus.CounterVec{m.repaired, m.scrubbedCopies, m.scrubbedBytes} {

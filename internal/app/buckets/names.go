@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-// names caches account and bucket names.
 type names struct {
 	service  *buckets.Service
 	accounts map[buckets.AccountID]*accountNames

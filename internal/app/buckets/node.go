@@ -149,7 +149,6 @@ func (s shownState) Cell() service.Cell {
 	return c
 }
 
-// nodeProblem is why a node does not work, or "".
 type nodeProblem string
 
 func (p nodeProblem) Cell() service.Cell {
@@ -179,7 +178,6 @@ type scrubPass struct {
 	bytes, total int64
 }
 
-// String returns the exact numbers.
 func (p scrubPass) String() string {
 	if p.isComplete {
 		return "complete"

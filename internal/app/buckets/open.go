@@ -168,7 +168,6 @@ func limits(c *buckets.Config) buckets.Limits {
 	return buckets.Limits{Inline: c.Inline, Copies: c.Copies, GarbageAfter: c.GarbageAfter}
 }
 
-// reload applies the settings that may change at runtime.
 func (s *Buckets) reload(next service.Config, _ time.Duration) {
 	c := next.(*buckets.Config)
 	s.live.Store(c)

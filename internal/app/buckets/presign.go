@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// presigner uses AWS Signature Version 4.
 type presigner struct {
 	endpoint, region string
 	key              newKey

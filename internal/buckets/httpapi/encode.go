@@ -128,7 +128,6 @@ func propertiesOf(o *buckets.Object) json.RawMessage {
 	return o.Extra
 }
 
-// metadataBytes is the size of metadataJSON.
 func metadataBytes(o *buckets.Object) (n int) {
 	for name, value := range o.Headers {
 		n += len(name) + len(value)
@@ -166,7 +165,6 @@ func (x *exchange) send(status int, body []byte) error {
 	return nil
 }
 
-// answer writes v as JSON.
 func (x *exchange) answer(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -51,7 +51,6 @@ func methodNotAllowed(w http.ResponseWriter, methods []string) error {
 	return web.Refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "method not allowed: this path supports "+allowed)
 }
 
-// known maps errors from package buckets.
 var known = []struct {
 	err    error
 	status int

@@ -11,7 +11,7 @@ import (
 )
 
 type batchJSON struct {
-	ID      *string       `json:"batch_id"`          // null without garbage
+	ID      *string       `json:"batch_id"`          // null: none
 	Expires string        `json:"expires,omitempty"` // set for a new batch
 	Garbage []garbageJSON `json:"garbage"`
 }

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// maxUpdate limits an update in canonical JSON, in bytes.
 const maxUpdate = 4*maxHeaders + buckets.MaxExtra
 
 func (x *exchange) getMetadata() error {

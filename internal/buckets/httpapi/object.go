@@ -29,7 +29,6 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// input is a request body with API errors.
 type input struct{ io.Reader }
 
 func (b input) Read(p []byte) (int, error) { return bodyErrors.Read(b.Reader, p) }

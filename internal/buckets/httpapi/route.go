@@ -113,7 +113,6 @@ const getVersion policy.Action = "s3:GetObjectVersion"
 
 var ofVersions = []string{"version"}
 
-// actions maps each resource to its methods.
 var actions = [...]map[string]*action{
 	nothing: {},
 	document: {

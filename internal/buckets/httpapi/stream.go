@@ -15,7 +15,6 @@ type listStream struct {
 	count  int
 }
 
-// newList begins a response with the text before its list.
 func (x *exchange) newList(status int, before string) *listStream {
 	s := &listStream{blocks: web.NewBlocks(x.out, x.in, status, "application/json"), b: make([]byte, 0, web.FirstBlock)}
 	s.b = append(s.b, before...)

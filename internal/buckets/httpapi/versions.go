@@ -78,7 +78,6 @@ func (x *exchange) read() (o buckets.Object, err error) {
 	return v.Object, err
 }
 
-// versionOf returns "" for a bucket without versions.
 func (x *exchange) versionOf(o *buckets.Object) buckets.VersionID {
 	if x.bucket.Versioning == buckets.VersioningOff {
 		return ""

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// longestScan limits a full table scan.
 const longestScan = 6 * time.Hour
 
 // Nodes implements buckets.Nodes.

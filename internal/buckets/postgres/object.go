@@ -25,7 +25,6 @@ func scanObject(columns []*string) (buckets.Object, error) {
 	return o, r.err
 }
 
-// Condition flags for the functions.
 const (
 	conditionSet = 1 << iota
 	matchAny

@@ -210,7 +210,6 @@ func (r *row) fail(err error) {
 	}
 }
 
-// text maps NULL to "".
 func (r *row) text(i int) string {
 	if r.columns[i] == nil {
 		return ""
@@ -218,7 +217,6 @@ func (r *row) text(i int) string {
 	return *r.columns[i]
 }
 
-// number maps NULL to 0.
 func (r *row) number(i int) int64 {
 	if r.columns[i] == nil {
 		return 0

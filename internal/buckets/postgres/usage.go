@@ -134,7 +134,6 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 	return wrong, err
 }
 
-// compare returns the account's counters that differ from its rows.
 func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets.Miscount, error) {
 	var t tally
 	dest := t.dest()

@@ -72,7 +72,6 @@ func (r *versionRow) version() (v buckets.Version, key buckets.VersionID, err er
 	return v, key, err
 }
 
-// nullOr maps the null version to NULL.
 func nullOr(v buckets.VersionID) *string {
 	if v == buckets.NullVersion {
 		return nil

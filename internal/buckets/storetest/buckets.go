@@ -75,7 +75,6 @@ func createBucket(t *testing.T, u *user) {
 	wantError(t, "another name", err, buckets.ErrNoBucket)
 }
 
-// createBucketRace: all callers get the same bucket.
 func createBucketRace(t *testing.T, u *user) {
 	got := make([]buckets.Bucket, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -182,7 +181,6 @@ func settingsAtOnce(t *testing.T, u *user) {
 	}
 }
 
-// changeSettingsRace: concurrent changes to different settings are all stored.
 func changeSettingsRace(t *testing.T, u *user) {
 	for i := range 5 {
 		want := u.bucket

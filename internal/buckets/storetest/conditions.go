@@ -211,7 +211,6 @@ func deleteUnchanged(t *testing.T, u *user) {
 	wantError(t, "of another bucket", err, buckets.ErrNoBucket)
 }
 
-// deleteWhileChanged: a concurrent delete or tag change fails.
 func deleteWhileChanged(t *testing.T, u *user) {
 	for range 20 {
 		was := u.putObject(fullObject("a"))

@@ -108,7 +108,6 @@ func noEventsOfFailures(t *testing.T, u *user) {
 	u.get("a.jpg")
 }
 
-// eventsOfVersions: events name the version or delete marker that was created or deleted.
 func eventsOfVersions(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	w, err := u.noticedPut(object("a.jpg"), buckets.Condition{})
@@ -126,7 +125,6 @@ func eventsOfVersions(t *testing.T, u *user) {
 	})
 }
 
-// eventsOfUploads: completing an upload twice makes a single event.
 func eventsOfUploads(t *testing.T, u *user) {
 	id := buckets.NewUploadID(u.now)
 	up := buckets.Upload{ID: id, Name: "a.jpg", Created: u.now}

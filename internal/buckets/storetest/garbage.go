@@ -141,7 +141,6 @@ func claimExpires(t *testing.T, u *user) {
 	equal(t, "removed by the second", u.remove(second, all), 1)
 }
 
-// unclaim: released garbage can be claimed at once. Other claims stay.
 func unclaim(t *testing.T, u *user) {
 	for _, name := range []string{"a", "b", "c"} {
 		u.put(name)

@@ -13,7 +13,6 @@ func leaseChecks() []check {
 	return []check{{"Lease", lease}, {"Expired", expiredLease}, {"Race", leaseRace}}
 }
 
-// lease requests a lease that no other case uses.
 func (u *user) lease(holder string, length time.Duration) buckets.Lease {
 	u.t.Helper()
 	l, err := u.h.Leases.Lease(u.t.Context(), buckets.Lease{Name: string(u.owner), Holder: holder, Process: "process of " + holder, Left: length})

@@ -144,7 +144,6 @@ func (u *user) expire(all ...*buckets.Object) []bool {
 	return deleted
 }
 
-// expire: expired objects become garbage like deleted objects, and the counters stay right.
 func expire(t *testing.T, u *user) {
 	equal(t, "nothing", len(u.expire()), 0)
 	u.put("a")

@@ -198,7 +198,6 @@ var readers = []string{
 	"ListAccounts", "Key", "Keys", "ListKeys", "Nodes", "CheckUnused", "Marked", "DueMarks", "CountMarks", "Scrubs", "DueLifecycles", "LifecycleRun", "Clock", "Backlogs",
 }
 
-// attack is a bucket with a locked version in every possible place.
 type attack struct {
 	*user
 	locked []buckets.Version

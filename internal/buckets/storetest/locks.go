@@ -34,7 +34,6 @@ func (u *user) locking() {
 	u.lockBucket(buckets.BucketLock{})
 }
 
-// clock returns the database time, which ends retention.
 func (u *user) clock() buckets.Moment {
 	u.t.Helper()
 	now, err := u.h.Lifecycles.Clock(u.t.Context())
@@ -246,7 +245,6 @@ func defaultRetention(t *testing.T, u *user) {
 	u.wantLock(before, buckets.Lock{})
 }
 
-// lockedMetadata: a lock protects metadata but not tags.
 func lockedMetadata(t *testing.T, u *user) {
 	u.locking()
 	lock := buckets.Lock{Mode: buckets.Governance, Until: u.clock() + day}

@@ -73,7 +73,6 @@ func oldBody(letter, n byte, length int64, md5 byte) buckets.Body {
 	return buckets.Body{ID: old(letter, n)[0], Length: length, MD5: append(make([]byte, 15), md5), Sharks: []string{"east:1"}}
 }
 
-// migratedAccount checks data outside buckets.
 func migratedAccount(u *user, then buckets.Moment) {
 	u.t.Helper()
 	ctx := u.t.Context()

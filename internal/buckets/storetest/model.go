@@ -93,7 +93,6 @@ func (m *machine) drawCondition(rt *rapid.T, name string) buckets.Condition {
 	return buckets.Condition{}
 }
 
-// wanted is the expected error when a write changes usage by delta.
 func (m *machine) wanted(name string, c buckets.Condition, delta buckets.Usage) error {
 	old, found := m.objects[name]
 	current := &old

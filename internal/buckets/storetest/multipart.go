@@ -58,7 +58,6 @@ func uploadValues(t *testing.T, u *user) {
 	wantObject(t, "read", u.get("a"), o)
 }
 
-// uploadParts: parts are paged in number order, not in write order.
 func uploadParts(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	parts := map[int]buckets.Part{}
@@ -103,7 +102,6 @@ func replacedPart(t *testing.T, u *user) {
 	u.wantUsage(1, 20)
 }
 
-// unlistedParts: a part that is not listed becomes garbage.
 func unlistedParts(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	var refs []buckets.PartRef
@@ -286,7 +284,6 @@ func abortUpload(t *testing.T, u *user) {
 	equal(t, "the part's body is known until it is collected", len(u.references()), 1)
 }
 
-// noUpload: an upload's name and bucket are fixed.
 func noUpload(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	ref := u.putPart("a", id, part(1, 10, u.now))
@@ -308,7 +305,6 @@ func noUpload(t *testing.T, u *user) {
 	u.complete("a", id, ref)
 }
 
-// listUploads: uploads are sorted by name and ID; groups count as entries.
 func listUploads(t *testing.T, u *user) {
 	all := map[buckets.UploadID]string{}
 	for i, name := range []string{"b", "a/2", "a/1", "b", "a0", "b", "é%"} {

@@ -93,7 +93,6 @@ func objectValues(t *testing.T, u *user) {
 	}
 }
 
-// importObjects: an imported object keeps its source time; the replaced object is deleted now.
 func importObjects(t *testing.T, u *user) {
 	imported := func(at buckets.Moment) buckets.Object {
 		o := full("a")
@@ -121,7 +120,6 @@ func importObjects(t *testing.T, u *user) {
 	equal(t, "overwritten by a client", u.put("a").Imported, 0)
 }
 
-// hostileNames are easily confused.
 func hostileNames() []string {
 	names := []string{
 		"a", "A", "á", "a\u0301", "日本語", "\U0010ffff", "\U0001f600", "\uffff", "\ue000", "\ud7ff",
@@ -195,7 +193,6 @@ func findObject(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// objectFrames: frames survive metadata changes, but not a new body.
 func objectFrames(t *testing.T, u *user) {
 	for _, f := range []buckets.Frames{{}, {ID: 1, CRC64NVME: 1<<63 - 1}, {ID: 1 << 63, CRC64NVME: 1}, {ID: 1<<64 - 1, CRC64NVME: 1<<64 - 1}} {
 		body := stored(10)
@@ -394,7 +391,6 @@ func deleteMany(t *testing.T, u *user) {
 	u.wantUsage(0, 0)
 }
 
-// deleteAllRace: objects deleted during writes become garbage once.
 func deleteAllRace(t *testing.T, u *user) {
 	names := []string{"a", "b", "c"}
 	objects := make([]buckets.Object, parallel)
@@ -429,7 +425,6 @@ func deleteAllRace(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// noBucket: the bucket is missing, or its ID belongs to another name.
 func noBucket(t *testing.T, u *user) {
 	u.createBucket("other")
 	for _, ref := range []buckets.BucketRef{newRef("none"), newRef("bucket"), {Name: "other", ID: u.bucket.ID}} {

@@ -78,7 +78,6 @@ func noLostGarbage(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// noLostGarbageOnDelete is the same for overwrites and deletions.
 func noLostGarbageOnDelete(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel/2)
 	for i := range objects {

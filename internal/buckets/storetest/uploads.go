@@ -19,7 +19,6 @@ func part(number int, length int64, created buckets.Moment) buckets.Part {
 
 func hexTag(p buckets.Part) string { return hex.EncodeToString(p.MD5) }
 
-// putPart stores a part and returns it as a client lists it.
 func (u *user) putPart(name string, id buckets.UploadID, p buckets.Part) buckets.PartRef {
 	u.t.Helper()
 	must(u.t, "PutPart", u.h.Uploads.PutPart(u.t.Context(), u.key(name, id), p))

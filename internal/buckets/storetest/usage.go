@@ -156,7 +156,6 @@ func quotaOfParts(t *testing.T, u *user) {
 	u.wantUsage(1, 20)
 }
 
-// loweredQuota: writes that reduce usage are allowed above the quota.
 func loweredQuota(t *testing.T, u *user) {
 	u.put("a")
 	u.put("b")

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// versionMachine takes random steps on a store and a model with versions.
 type versionMachine struct {
 	*user
 	state   buckets.Versioning

@@ -116,7 +116,6 @@ func history(t *testing.T, u *user) {
 	must(t, "DeleteBucket", u.h.Store.DeleteBucket(t.Context(), u.owner, u.ref(), u.now))
 }
 
-// suspended: new objects replace the null version and nothing else.
 func suspended(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	kept := u.put("a")
@@ -286,7 +285,6 @@ func versionRace(t *testing.T, u *user) {
 	}
 }
 
-// expireVersions: an expired object gets a delete marker, if it is unchanged and the quota allows the marker.
 func expireVersions(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	a, b, c := u.put("a"), u.put("b"), u.put("c")

@@ -35,7 +35,6 @@ func (b *Workload) openVersions(h *harness.Harness) {
 	b.modes[locking] = "Enabled"
 }
 
-// setRules sets the lifecycle rules, which makes them due again.
 func (b *Workload) setRules(h *harness.Harness) {
 	h.T.Helper()
 	for _, bucket := range ruled {
@@ -62,7 +61,6 @@ func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness
 	return all
 }
 
-// applyRules keeps setting lifecycle rules, so that the server applies them during writes.
 func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	ask := b.asker(h, l, 0)
 	h.Drive(l, func() (harness.Result, error) {
@@ -422,7 +420,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	}
 }
 
-// deleteVersions deletes all versions, and counts the bodies that cannot be deleted.
+// deleteVersions counts the bodies that cannot be deleted.
 func (b *Workload) deleteVersions(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	for _, w := range b.keepers {

@@ -42,7 +42,6 @@ const (
 	gone  = "/gone/" // current objects expire at once
 )
 
-// newerKept is how many noncurrent versions a rule keeps.
 const newerKept = 2
 
 type kept struct {
@@ -56,7 +55,6 @@ type kept struct {
 	mayGo bool // may be deleted by the rule
 }
 
-// unknownID is a version's ID after a lost answer.
 const unknownID = "?"
 
 type versionWriter struct {
@@ -225,7 +223,6 @@ func passed(path string, state []kept) []kept {
 	return state
 }
 
-// done records a change that happened before now.
 func (w *versionWriter) done(c *change, version string, now int64) {
 	if i := indexOf(c.after, unknownID); i >= 0 && version != "" {
 		c.after[i].id = version
@@ -335,7 +332,6 @@ func explain(path string, want, got []kept) (now []kept, ok bool) {
 	return passed(path, now), true
 }
 
-// is reports whether the server's version g is v.
 func (v kept) is(g kept) bool {
 	return v.marker == g.marker && (v.id == g.id || v.id == unknownID && g.id != "null") && (g.md5 == "" || v.md5 == g.md5) &&
 		(g.lock == "" || g.lock == cmp.Or(v.lock, noLock))

@@ -167,7 +167,6 @@ func (b *Workload) Check(h *harness.Harness) {
 	}
 }
 
-// storesBodies expects that the server uses all storage nodes right after a fault.
 func (b *Workload) storesBodies(h *harness.Harness) {
 	h.T.Helper()
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/space", strings.Repeat("x", buckets.Inline+1))

@@ -45,7 +45,6 @@ func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.
 	}
 }
 
-// lookExt reads a record after a lost operation: it is in the state before or after.
 func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	if len(w.State) == 0 {
 		return nil
@@ -62,7 +61,6 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	return nil
 }
 
-// checkInstall compares an install's data with its writers' model, and updates the model.
 func checkInstall(h *harness.Harness, in *ext.Install) {
 	h.T.Helper()
 	for _, w := range in.Writers {

@@ -64,7 +64,6 @@ func siteOn(postgres bool) *guest.Profile {
 	return guest.HotelSearch
 }
 
-// settings returns a test's settings. Events are not on the disk that fills up.
 func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 	t.Helper()
 	w.events = filepath.Join(t.TempDir(), "events")

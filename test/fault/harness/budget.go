@@ -99,7 +99,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold sends a request and reads only the status, until the attack ends or the request is refused.
+// hold reads only the status, until the attack ends or the request is refused.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {

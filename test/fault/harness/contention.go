@@ -78,7 +78,7 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	clients.Wait()
 }
 
-// spread sends requests to several servers in turn. Signature and Host header use the last address.
+// Signature and Host header use the last address.
 type spread struct {
 	next  *http.Transport
 	hosts []string

@@ -13,7 +13,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// checkUser compares a user's data with the writers' model, and updates the model.
 func checkUser(h *harness.Harness, u *syncload.User) {
 	h.T.Helper()
 	stamps, there := readUser(h, u)
@@ -108,7 +107,6 @@ func getSync(h *harness.Harness, u *syncload.User, path string, into any) {
 	}
 }
 
-// stampIn parses a timestamp; 0 if missing.
 func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 	h.T.Helper()
 	if n == "" {

@@ -38,7 +38,6 @@ func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *ran
 	}
 }
 
-// lookSync reads a record after a lost write: it is in the state before or after.
 func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	keys := w.State.Keys()
 	if len(keys) == 0 {

@@ -163,7 +163,6 @@ func (b *browser) run(h *harness.Harness, l *harness.Load) {
 	})
 }
 
-// next chooses a sign-in: as before, with new keys, another password, or outdated credentials.
 func (b *browser) next() progress {
 	p := b.state
 	switch n := b.choose.IntN(8); {

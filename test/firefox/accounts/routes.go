@@ -64,7 +64,6 @@ func refuse(w http.ResponseWriter, f refusal) { write(w, f.Code, f) }
 
 func answer(w http.ResponseWriter, body any) { write(w, http.StatusOK, body) }
 
-// write ignores disconnected browsers.
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
