@@ -170,7 +170,7 @@ func express(t *testing.T, c *typescript) {
 	checkout.want(http.StatusConflict, http.MethodGet, paid, "", "the handoff was consumed before")
 	checkout.want(http.StatusBadRequest, http.MethodGet, "/paid?token=x", "")
 	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "") // an empty cart
-	silent := newVisitor(t, site) // without a language, for which Node sends *
+	silent := newVisitor(t, site)                                                              // without a language, for which Node sends *
 	silent.language = ""
 	silent.want(http.StatusOK, http.MethodGet, "/", "")
 	silent.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"fig"}`)

@@ -15,16 +15,19 @@ import (
 // handoff cannot be consumed.
 func TestErase(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	inProfiles(t, eraseSession)
+}
+
+func eraseSession(t *testing.T, s *server) {
 	_, err := s.guests.Erase(t.Context(), "gms_x")
 	suite.WantCode(t, "no session", err, errcode.Invalid)
 	b, other := s.begin(), s.begin()
 	for _, b := range []*browser{b, other} {
 		b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de-AT"}`)
-		b.want(201, http.MethodPost, "/session/recently-viewed", `{"tenantId":"`+tenant+`","propertyId":"`+property+`"}`)
-		b.want(201, http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+property+`","source":"list"}`)
-		b.want(200, http.MethodGet, "/wishlist", "", property) // fills the mirror
-		b.want(201, http.MethodPost, "/handoff/"+tenant+"/"+property, stay)
+		b.want(201, http.MethodPost, "/session/recently-viewed", s.view(s.item()))
+		b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
+		b.want(200, http.MethodGet, "/wishlist", "", s.item()) // fills the mirror
+		b.want(201, http.MethodPost, s.mintPath(), s.mintBody())
 	}
 	session := func(b *browser) guest.ID { id, _, _ := strings.Cut(b.cookie, "."); return guest.ID(id) }
 	search, err := s.guests.BeginSearch(t.Context(), session(b), "vienna", json.RawMessage(`{}`))
@@ -39,7 +42,7 @@ func TestErase(t *testing.T) {
 	for path, want := range map[string]string{"/wishlist": `"items":[]`, "/session/recently-viewed": `"items":[]`, "/handoff": `"items":[]`, "/session": `"preferences":{}`} {
 		b.want(200, http.MethodGet, path, "", want)
 	}
-	other.want(200, http.MethodGet, "/session/recently-viewed", "", property)
-	other.want(200, http.MethodGet, "/wishlist", "", property)
+	other.want(200, http.MethodGet, "/session/recently-viewed", "", s.item())
+	other.want(200, http.MethodGet, "/wishlist", "", s.item())
 	other.want(200, http.MethodGet, "/session", "", "de-AT")
 }

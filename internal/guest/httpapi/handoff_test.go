@@ -86,7 +86,7 @@ type minted struct {
 
 func (b *browser) mint() (m minted) {
 	b.t.Helper()
-	a := b.want(201, http.MethodPost, "/handoff/"+tenant+"/"+property, stay)
+	a := b.want(201, http.MethodPost, b.mintPath(), b.mintBody())
 	if err := json.Unmarshal([]byte(a.body), &m); err != nil {
 		b.t.Fatal(err)
 	}
@@ -151,9 +151,12 @@ func TestHandoff(t *testing.T) {
 // TestBindings: another browser is refused, and another address is marked.
 func TestBindings(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	inProfiles(t, bindings)
+}
+
+func bindings(t *testing.T, s *server) {
 	b, r := s.begin(), newReceiver(t, s)
-	a := b.send(http.MethodPost, "/handoff/"+tenant+"/"+property, stay, "User-Agent: browser", "Accept-Language: de")
+	a := b.send(http.MethodPost, s.mintPath(), s.mintBody(), "User-Agent: browser", "Accept-Language: de")
 	var m minted
 	if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 201 {
 		t.Fatal(a)
@@ -170,7 +173,7 @@ func TestBindings(t *testing.T) {
 
 	// A browser without a language is the same if Node adds a header on the way.
 	for _, sent := range []string{"Accept-Language", "Accept-Language: *"} {
-		a := b.send(http.MethodPost, "/handoff/"+tenant+"/"+property, stay, "User-Agent: browser", sent)
+		a := b.send(http.MethodPost, s.mintPath(), s.mintBody(), "User-Agent: browser", sent)
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 201 {
 			t.Fatal(a)
 		}

@@ -15,17 +15,17 @@ import (
 
 func TestRecentlyViewed(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	inProfiles(t, recentlyViewed)
+}
+
+func recentlyViewed(t *testing.T, s *server) {
 	b := s.begin()
 	b.want(200, http.MethodGet, "/session/recently-viewed", "", `"items":[]`)
-	view := func(n int) string {
-		return fmt.Sprintf(`{"tenantId":"%s","propertyId":"%08d-2222-4333-8444-555555555555"}`, tenant, n)
-	}
 	for _, n := range []int{1, 2, 1} {
-		b.want(201, http.MethodPost, "/session/recently-viewed", view(n), "viewedAt")
+		b.want(201, http.MethodPost, "/session/recently-viewed", s.view(s.nth(n)), "viewedAt")
 	}
 	a := b.send(http.MethodGet, "/session/recently-viewed", "")
-	if first, second := strings.Index(a.body, "00000001-"), strings.Index(a.body, "00000002-"); first < 0 || second < first || strings.Count(a.body, "propertyId") != 2 {
+	if first, second := strings.Index(a.body, s.nth(1)), strings.Index(a.body, s.nth(2)); first < 0 || second < first || strings.Count(a.body, s.profile.Member()) != 2 {
 		t.Errorf("the list is %s", a.body)
 	}
 	for _, body := range []string{`{}`, `{"tenantId":"x","propertyId":"y"}`, `{"tenantId":"` + tenant + `"}`, `{"more":1}`, `[]`} {

@@ -15,7 +15,10 @@ import (
 // TestRefusedAttempts: the attempts to consume a handoff again are counted in one row, with one event.
 func TestRefusedAttempts(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	inProfiles(t, refusedAttempts)
+}
+
+func refusedAttempts(t *testing.T, s *server) {
 	b, r := s.begin(), newReceiver(t, s)
 	m := b.mint()
 	path, body := "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`

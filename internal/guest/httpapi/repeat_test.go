@@ -14,22 +14,24 @@ import (
 // the hot state, from the database, and if an earlier release has stored it as an HTTP response.
 func TestRepeatedAnswers(t *testing.T) {
 	t.Parallel()
-	s := withUsers(t)
+	inProfiles(t, repeatedAnswers)
+}
+
+func repeatedAnswers(t *testing.T, s *server) {
 	b := s.begin()
 	id, _, _ := strings.Cut(b.cookie, ".")
-	mint := "/handoff/" + tenant + "/" + property
 	seen := map[string]bool{}
 	for i, c := range []struct {
 		route, path, body string
 		status            int
 	}{
-		{"POST /wishlist", "/wishlist", wish(property), 201},
-		{"POST /wishlist", "/wishlist", wish(property), 200},
-		{"POST /wishlist", "/wishlist", strings.Replace(wish(property), tenant, property, 1), 409},
-		{"PATCH /wishlist/{propertyId}", "/wishlist/" + property, `{"note":"<ü>"}`, 200},
-		{"DELETE /wishlist/{propertyId}", "/wishlist/" + property, "", 204},
-		{"DELETE /wishlist/{propertyId}", "/wishlist/" + property, "", 204},
-		{"POST /handoff/{tenantId}/{propertyId}", mint, stay, 201},
+		{"POST /wishlist", "/wishlist", s.wish(s.item()), 201},
+		{"POST /wishlist", "/wishlist", s.wish(s.item()), 200},
+		{"POST /wishlist", "/wishlist", strings.Replace(s.wish(s.item()), tenant, property, 1), 409},
+		{"PATCH /wishlist/{propertyId}", "/wishlist/" + s.item(), `{"note":"<ü>"}`, 200},
+		{"DELETE /wishlist/{propertyId}", "/wishlist/" + s.item(), "", 204},
+		{"DELETE /wishlist/{propertyId}", "/wishlist/" + s.item(), "", 204},
+		{"POST /handoff/{tenantId}/{propertyId}", s.mintPath(), s.mintBody(), 201},
 		{"POST /telemetry/page-view", "/telemetry/page-view", `{"items":[{"page":"home"},{"page":"list"}]}`, 202},
 		{"POST /telemetry/funnel", "/telemetry/funnel", `{"items":[{"step":"search"}]}`, 202},
 		{"POST /session/clear", "/session/clear", "", 204},

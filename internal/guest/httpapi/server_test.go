@@ -187,27 +187,34 @@ func TestDay(t *testing.T) {
 // with its wishlist.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	inProfiles(t, lostSession)
+}
+
+func lostSession(t *testing.T, s *server) {
 	b := s.begin()
 	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de"}`)
-	b.want(201, http.MethodPost, "/wishlist", wish(property))
+	b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
 	id, _, _ := strings.Cut(b.cookie, ".")
 	if err := s.hot.DropSession(t.Context(), guest.ID(id), nil); err != nil {
 		t.Fatal(err)
 	}
 	b.want(200, http.MethodGet, "/session", "", `"preferences":{}`)
-	b.want(200, http.MethodGet, "/wishlist", "", property)
+	b.want(200, http.MethodGet, "/wishlist", "", s.item())
 }
 
 // TestIdempotency: a repeated request has the same answer, byte for byte, and is not done
 // again.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
-	b := newServer(t).begin()
-	first := b.send(http.MethodPost, "/wishlist", wish(property), `Idempotency-Key: "a"`)
+	inProfiles(t, idempotency)
+}
+
+func idempotency(t *testing.T, s *server) {
+	b := s.begin()
+	first := b.send(http.MethodPost, "/wishlist", s.wish(s.item()), `Idempotency-Key: "a"`)
 	b.check(first, 201)
-	b.want(204, http.MethodDelete, "/wishlist/"+property, "")
-	spaced := strings.ReplaceAll(wish(property), ",", " ,\n ")
+	b.want(204, http.MethodDelete, "/wishlist/"+s.item(), "")
+	spaced := strings.ReplaceAll(s.wish(s.item()), ",", " ,\n ")
 	for _, headers := range [][]string{
 		{`Idempotency-Key: "a"`}, {"Idempotency-Key: a"}, {"Idempotency-Key", "X-Idempotency-Key: a"}, {`Idempotency-Key: "a"`, "X-Idempotency-Key: a"},
 	} {
@@ -219,46 +226,50 @@ func TestIdempotency(t *testing.T) {
 	}
 	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
 
-	other := strings.Replace(wish(property), "list", "map", 1)
+	other := strings.Replace(s.wish(s.item()), "list", "map", 1)
 	b.check(b.send(http.MethodPost, "/wishlist", other, "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
-	b.check(b.send(http.MethodPost, "/wishlist?a=b", wish(property), "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
+	b.check(b.send(http.MethodPost, "/wishlist?a=b", s.wish(s.item()), "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
 	for _, headers := range [][]string{{"Idempotency-Key"}, {"Idempotency-Key:  "}, {`Idempotency-Key: ""`}, {"Idempotency-Key: ä"}, {"X-Idempotency-Key: b"}, {"Idempotency-Key: " + strings.Repeat("a", 256)}} {
-		b.check(b.send(http.MethodPost, "/wishlist", wish(property), headers...), 400, `"code":"idempotency-key-`)
+		b.check(b.send(http.MethodPost, "/wishlist", s.wish(s.item()), headers...), 400, `"code":"idempotency-key-`)
 	}
 	// A full list is an answer, too: it is stored.
 	for n := range guest.MaxWishes {
-		b.want(201, http.MethodPost, "/wishlist", wish(fmt.Sprintf("%08d%s", n, property[8:])))
+		b.want(201, http.MethodPost, "/wishlist", s.wish(s.nth(n)))
 	}
-	full := b.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: full")
+	full := b.send(http.MethodPost, "/wishlist", s.wish(s.item()), "Idempotency-Key: full")
 	b.check(full, 409, `"code":"wishlist-full"`, `"retriable":false`, `"instance":"`+api+`/wishlist"`)
 	if strings.Contains(full.body, "requestId") {
 		t.Errorf("an answer that is stored names a request: %s", full.body)
 	}
-	b.want(204, http.MethodDelete, "/wishlist/00000000"+property[8:], "")
-	if a := b.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: full"); a.status != 409 || a.body != full.body {
+	b.want(204, http.MethodDelete, "/wishlist/"+s.nth(0), "")
+	if a := b.send(http.MethodPost, "/wishlist", s.wish(s.item()), "Idempotency-Key: full"); a.status != 409 || a.body != full.body {
 		t.Errorf("repeated: %d %s", a.status, a.body)
 	}
-	b.want(201, http.MethodPost, "/wishlist", wish(property))
+	b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
 }
 
 // TestRemoveWithoutKey: to remove a property needs no idempotency key, and may have one.
 func TestRemoveWithoutKey(t *testing.T) {
 	t.Parallel()
-	b := newServer(t).begin()
+	inProfiles(t, removeWithoutKey)
+}
+
+func removeWithoutKey(t *testing.T, s *server) {
+	b := s.begin()
 	for range 2 {
-		b.want(201, http.MethodPost, "/wishlist", wish(property))
-		b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key"), 204)
+		b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
+		b.check(b.send(http.MethodDelete, "/wishlist/"+s.item(), "", "Idempotency-Key"), 204)
 		b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
-		b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key"), 204)
+		b.check(b.send(http.MethodDelete, "/wishlist/"+s.item(), "", "Idempotency-Key"), 204)
 	}
-	b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", `Idempotency-Key: ""`), 400, `"code":"idempotency-key-invalid"`)
-	b.check(b.send(http.MethodPatch, "/wishlist/"+property, `{"note":""}`, "Idempotency-Key"), 400, `"code":"idempotency-key-missing"`)
-	b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key: a"), 204)
-	b.want(201, http.MethodPost, "/wishlist", wish(property))
-	if a := b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key: a"); a.status != 204 || a.header.Get("Idempotency-Replayed") != "true" {
+	b.check(b.send(http.MethodDelete, "/wishlist/"+s.item(), "", `Idempotency-Key: ""`), 400, `"code":"idempotency-key-invalid"`)
+	b.check(b.send(http.MethodPatch, "/wishlist/"+s.item(), `{"note":""}`, "Idempotency-Key"), 400, `"code":"idempotency-key-missing"`)
+	b.check(b.send(http.MethodDelete, "/wishlist/"+s.item(), "", "Idempotency-Key: a"), 204)
+	b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
+	if a := b.send(http.MethodDelete, "/wishlist/"+s.item(), "", "Idempotency-Key: a"); a.status != 204 || a.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("repeated: %d %v", a.status, a.header)
 	}
-	b.want(200, http.MethodGet, "/wishlist", "", property) // it was not done again
+	b.want(200, http.MethodGet, "/wishlist", "", s.item()) // it was not done again
 }
 
 // TestTenantSpelling: a tenant that a request spells as tnt_ and a ULID is spelled so in its
@@ -295,14 +306,18 @@ func TestTenantSpelling(t *testing.T) {
 // TestStorm: requests with one key at once have one effect.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	b := newServer(t).begin()
+	inProfiles(t, storm)
+}
+
+func storm(t *testing.T, s *server) {
+	b := s.begin()
 	bodies := map[string]int{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range 50 {
 		racer := *b
 		all.Go(func() {
-			a := racer.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: storm")
+			a := racer.send(http.MethodPost, "/wishlist", s.wish(s.item()), "Idempotency-Key: storm")
 			if a.status == 201 {
 				mu.Lock()
 				defer mu.Unlock()
@@ -320,15 +335,19 @@ func TestStorm(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	b := newServer(t).begin()
+	inProfiles(t, pages)
+}
+
+func pages(t *testing.T, s *server) {
+	b := s.begin()
 	for n := range 25 {
-		b.want(201, http.MethodPost, "/wishlist", wish(fmt.Sprintf("%08d%s", n, property[8:])))
+		b.want(201, http.MethodPost, "/wishlist", s.wish(s.nth(n)))
 	}
 	for _, limit := range []int{1, 7, 25, 100} {
 		seen := map[string]bool{}
 		for cursor := ""; ; {
 			var page struct {
-				Items      []struct{ PropertyID string }
+				Items      []struct{ ID string }
 				NextCursor *string
 			}
 			a := b.want(200, http.MethodGet, fmt.Sprintf("/wishlist?limit=%d%s", limit, cursor), "")
@@ -336,10 +355,10 @@ func TestPages(t *testing.T) {
 				t.Fatal(a.body, err)
 			}
 			for _, w := range page.Items {
-				if seen[w.PropertyID] {
-					t.Errorf("%s twice", w.PropertyID)
+				if seen[w.ID] {
+					t.Errorf("%s twice", w.ID)
 				}
-				seen[w.PropertyID] = true
+				seen[w.ID] = true
 			}
 			if page.NextCursor == nil {
 				break

@@ -16,23 +16,25 @@ import (
 // with an empty wishlist, and nothing of it reaches the new session.
 func TestTwoTabs(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	inProfiles(t, twoTabs)
+}
+
+func twoTabs(t *testing.T, s *server) {
 	first := s.begin()
 	tabs := []*browser{first, {server: s.at(func(*parts) {}), cookie: first.cookie}}
-	at := func(n int) string { return fmt.Sprintf("%08d%s", n, property[8:]) }
 	var all sync.WaitGroup
 	for i, tab := range tabs {
 		all.Go(func() {
 			for n := range 20 {
 				key := fmt.Sprintf("Idempotency-Key: both-%d", n)
-				if a := tab.send(http.MethodPost, "/wishlist", wish(at(n)), key); a.status != 201 && a.status != 409 {
+				if a := tab.send(http.MethodPost, "/wishlist", s.wish(s.nth(n)), key); a.status != 201 && a.status != 409 {
 					t.Errorf("tab %d adds %d: %d %s", i, n, a.status, a.body)
 				}
-				mine := at(100 + 2*n + i)
-				tab.want(201, http.MethodPost, "/wishlist", wish(mine))
+				mine := s.nth(100 + 2*n + i)
+				tab.want(201, http.MethodPost, "/wishlist", s.wish(mine))
 				tab.want(200, http.MethodGet, "/wishlist", "", mine)
 				tab.want(204, http.MethodDelete, "/wishlist/"+mine, "")
-				if a := tab.send(http.MethodPatch, "/wishlist/"+at(n), fmt.Sprintf(`{"note":"of tab %d"}`, i)); a.status != 200 && a.status != 404 {
+				if a := tab.send(http.MethodPatch, "/wishlist/"+s.nth(n), fmt.Sprintf(`{"note":"of tab %d"}`, i)); a.status != 200 && a.status != 404 {
 					t.Errorf("tab %d notes %d: %d %s", i, n, a.status, a.body)
 				}
 			}
@@ -45,13 +47,13 @@ func TestTwoTabs(t *testing.T) {
 		t.Fatalf("%d entries, %v", len(table), err)
 	}
 	type list struct {
-		Items []struct{ ID, PropertyID, Note string }
+		Items []struct{ ID, PropertyID, ItemID, Note string }
 	}
 	for i, tab := range tabs {
 		for range 2 { // the first one may read the table, and the second one the mirror
 			got := parse[list](t, tab.want(200, http.MethodGet, "/wishlist", "").body).Items
-			same := slices.EqualFunc(got, table, func(a struct{ ID, PropertyID, Note string }, b guest.Wish) bool {
-				return a.ID == string(b.ID) && a.PropertyID == b.Item && a.Note == b.Note
+			same := slices.EqualFunc(got, table, func(a struct{ ID, PropertyID, ItemID, Note string }, b guest.Wish) bool {
+				return a.ID == string(b.ID) && a.PropertyID+a.ItemID == b.Item && a.Note == b.Note
 			})
 			if !same {
 				t.Errorf("tab %d reads %v, the table has %v", i, got, table)
@@ -61,6 +63,6 @@ func TestTwoTabs(t *testing.T) {
 
 	tabs[0].want(204, http.MethodPost, "/session/clear", "")
 	tabs[1].want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
-	tabs[1].want(201, http.MethodPost, "/wishlist", wish(at(1)))
+	tabs[1].want(201, http.MethodPost, "/wishlist", s.wish(s.nth(1)))
 	tabs[0].want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
 }

@@ -9,14 +9,16 @@ import (
 // TestTrace: events and errors of a request belong to its trace.
 func TestTrace(t *testing.T) {
 	t.Parallel()
+	inProfiles(t, trace)
+}
+
+func trace(t *testing.T, s *server) {
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	parent := "Traceparent: 00-" + id + "-b7ad6b7169203331-01"
-	s := newServer(t)
 	b := s.begin()
-	wish := func(n string, headers ...string) answer {
+	wish := func(n int, headers ...string) answer {
 		t.Helper()
-		body := `{"tenantId":"` + tenant + `","propertyId":"` + n + `2222222-2222-4333-8444-555555555555","source":"list"}`
-		return b.send(http.MethodPost, "/wishlist", body, headers...)
+		return b.send(http.MethodPost, "/wishlist", s.wish(s.nth(n)), headers...)
 	}
 	for _, c := range []struct{ state, want string }{
 		{`a=b"\\,c=d`, `{"traceparent":"` + parent[13:] + `","tracestate":"a=b\"\\\\,c=d"}`},
@@ -24,7 +26,7 @@ func TestTrace(t *testing.T) {
 		{"a=" + strings.Repeat("b", 250) + ",c=" + strings.Repeat("d", 250) + ",e=f,g=hijk", `{"traceparent":"` + parent[13:] + `"}`},
 	} {
 		before := len(s.waiting())
-		b.check(wish(string(rune('1'+before)), parent, "Tracestate: "+c.state), 201)
+		b.check(wish(before, parent, "Tracestate: "+c.state), 201)
 		events := s.waiting()
 		if got := strings.ReplaceAll(string(events[len(events)-1].Headers), " ", ""); len(events) != before+1 || got != c.want {
 			t.Errorf("%s: %s, want %s", c.state, got, c.want)

@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -62,12 +61,7 @@ func (b *browser) signIn(user string, parts ...string) {
 // add adds the n-th item of either profile to the wishlist.
 func (b *browser) add(n int) {
 	b.t.Helper()
-	item := fmt.Sprintf("%08d%s", n, property[8:])
-	body := wish(item)
-	if !b.profile.IsHotel() {
-		body = `{"itemId":"` + item + `"}`
-	}
-	b.want(201, http.MethodPost, "/wishlist", body)
+	b.want(201, http.MethodPost, "/wishlist", b.wish(b.nth(n)))
 }
 
 // inUserSites runs a test on both profiles and engines, with users.
@@ -91,7 +85,7 @@ func signIn(t *testing.T, s *server) {
 	if phone.cookie == before.cookie || !strings.HasPrefix(phone.cookie, "gus_") {
 		t.Errorf("the cookie after the sign-in is %s", phone.cookie)
 	}
-	phone.want(200, http.MethodGet, "/wishlist", "", "00000001-")
+	phone.want(200, http.MethodGet, "/wishlist", "", "00000001")
 	phone.want(200, http.MethodGet, "/session", "", `"userId":"u-1","preferences":{"locale":"de-AT"},"attributes":{"phone":true,"theme":"dark"}`)
 	before.want(200, http.MethodGet, "/wishlist", "", `"items":[]`) // the former cookie shows nothing
 	before.want(200, http.MethodGet, "/session", "", `"preferences":{}}`)
@@ -103,11 +97,11 @@ func signIn(t *testing.T, s *server) {
 	laptop.want(200, http.MethodPatch, "/session/attributes", `{"theme":"light","laptop":true}`)
 	laptop.signIn("u-1", `{"added":1,"changed":0,"dropped":1}`)
 	for _, b := range []*browser{phone, laptop} {
-		b.want(200, http.MethodGet, "/wishlist", "", "00000001-", "00000002-")
+		b.want(200, http.MethodGet, "/wishlist", "", "00000001", "00000002")
 		b.want(200, http.MethodGet, "/session", "", `"preferences":{"locale":"de-AT","currency":"CHF"},"attributes":{"phone":true,"theme":"dark","laptop":true}`)
 	}
 	laptop.add(3)
-	phone.want(200, http.MethodGet, "/wishlist", "", "00000003-")
+	phone.want(200, http.MethodGet, "/wishlist", "", "00000003")
 	laptop.signIn("u-1", `{"added":0,"changed":0,"dropped":0}`)
 	laptop.want(409, http.MethodPost, "/session/link", `{"token":"`+userToken(t, "u-2")+`"}`, `"code":"other-user"`)
 	other := s.begin()
@@ -132,7 +126,7 @@ func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
 	ids := map[bool]string{sessions[0].Current: sessions[0].SessionID, sessions[1].Current: sessions[1].SessionID}
 	other.want(204, http.MethodDelete, "/user/sessions/"+ids[false], "")
 	other.want(204, http.MethodDelete, "/user/sessions/x", "")
-	laptop.want(200, http.MethodGet, "/wishlist", "", "00000003-")
+	laptop.want(200, http.MethodGet, "/wishlist", "", "00000003")
 	phone.want(204, http.MethodDelete, "/user/sessions/"+ids[false], "")
 	laptop.want(401, http.MethodGet, "/session", "", "session-required")
 	laptop.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
@@ -163,7 +157,7 @@ func signOut(t *testing.T, s *server, phone *browser) {
 		phone.want(403, method, "/user/sessions", "", `"code":"not-signed-in"`)
 	}
 	phone.signIn("u-1")
-	phone.want(200, http.MethodGet, "/wishlist", "", "00000001-", "00000003-")
+	phone.want(200, http.MethodGet, "/wishlist", "", "00000001", "00000003")
 	cookie := phone.cookie
 	phone.want(204, http.MethodPost, "/session/clear", "")
 	if phone.cookie != cookie {
