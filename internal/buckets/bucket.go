@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef names one incarnation of a bucket; writes to others return ErrNoBucket. An empty ID, where allowed, means
-// the current one.
+// BucketRef names an incarnation of a bucket; writes to others return ErrNoBucket. An empty ID, where allowed, means
+// the current incarnation.
 type BucketRef struct {
 	Name string
 	ID   BucketID
@@ -64,7 +64,7 @@ type Policy struct {
 // IsZero reports whether there is no policy.
 func (p Policy) IsZero() bool { return p.Document == "" }
 
-// SettingsChange changes bucket settings. Nil fields stay.
+// SettingsChange changes bucket settings. Nil fields change nothing.
 type SettingsChange struct {
 	PublicRead *bool              `json:"public_read,omitempty"`
 	CORS       *[]CORSRule        `json:"cors,omitempty"`

@@ -11,7 +11,7 @@ import (
 // Expected is checked against the finished upload. Zero fields are not checked.
 type Expected struct {
 	Size      optional.Of[int64]
-	Checksums []Checksum // one per algorithm; only the upload's is checked
+	Checksums []Checksum // at most one per algorithm; only the upload's is checked
 }
 
 // ErrObjectSize means that the listed parts have another size.
@@ -46,7 +46,7 @@ func (c *Checksum) is(value string) bool {
 	return value == c.Value || c.Composite && value == base
 }
 
-// checksum combines the part checksums, if the client chose an algorithm and no part lacks one.
+// checksum combines the part checksums. It is zero if the client chose no algorithm or a part lacks its checksum.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 
 const day = Moment(24 * time.Hour / time.Microsecond)
 
-// never is the last midnight in HTTP and XML dates.
+// never is the last midnight that HTTP and XML dates can express.
 var never = At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 
 // Expiry is when a lifecycle rule deletes something.
@@ -17,7 +17,7 @@ type Expiry struct {
 	Rule *LifecycleRule
 }
 
-// AfterDays rounds up to midnight UTC as S3 does, until year 9999.
+// AfterDays adds days and rounds up to midnight UTC as S3 does, at most to year 9999.
 func AfterDays(begin Moment, days int) Moment {
 	midnight := begin - begin%day
 	if begin%day < 0 {
@@ -61,8 +61,8 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version or lone delete marker. newer counts
-// newer noncurrent versions.
+// ExpiryOfVersion returns when the earliest rule deletes a noncurrent version or lone delete marker. newer is the
+// number of newer noncurrent versions.
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]

@@ -27,7 +27,7 @@ type DeletedBucket struct {
 	Deleted Moment
 }
 
-// Claim reserves garbage for one worker.
+// Claim reserves garbage for a worker.
 type Claim struct {
 	ID      string
 	Before  Moment // deletion time, inclusive

@@ -22,7 +22,7 @@ type Keyring struct {
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
 	found *lru.Cache[string, found]
-	// unknown caches failed lookups apart, so that they do not evict good keys.
+	// unknown caches failed lookups separately, so that they do not evict good keys.
 	unknown *lru.Cache[string, time.Time]
 }
 
@@ -114,7 +114,7 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	return Credential{}, false, nil
 }
 
-// read is Find without the cache. It returns ErrNoKey.
+// read is Find without the cache. It returns ErrNoKey for an unusable key.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret

@@ -50,7 +50,7 @@ type LifecycleResult struct {
 	ByRule  map[string]Counts `json:"by_rule,omitzero"`
 }
 
-// Counts are one rule's deletions.
+// Counts are a rule's deletions.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`
@@ -82,7 +82,7 @@ func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles lists due buckets of all accounts, including deleted ones. They lack Created.
+	// DueLifecycles lists due buckets of all accounts, including deleted buckets. They lack Created.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
 	// LifecycleRun returns the zero run before the first run.

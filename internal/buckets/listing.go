@@ -25,7 +25,7 @@ type Query struct {
 	// Metadata also reads Headers, Roles and Sharks, perhaps newer than the rest.
 	Metadata bool
 
-	// Bytes, if positive, limits the page's memory, after at least one entry.
+	// Bytes, if positive, limits the page's memory. A page has at least one entry.
 	Bytes int
 }
 
@@ -91,7 +91,7 @@ const (
 	// SliceBytes fits about 500 entries with short names.
 	SliceBytes = 256 << 10
 
-	// SliceMemory includes one entry over SliceBytes, and spare capacity.
+	// SliceMemory is reserved per slice: SliceBytes, another entry and spare capacity.
 	SliceMemory = SliceBytes + MaxEntry + 64<<10
 )
 

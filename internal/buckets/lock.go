@@ -85,7 +85,7 @@ func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	return l, nil
 }
 
-// LockChange changes a lock. Zero fields stay.
+// LockChange changes a lock. Zero fields change nothing.
 type LockChange struct {
 	Retention *Retention
 	Hold      HoldStatus

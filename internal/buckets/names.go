@@ -15,7 +15,7 @@ import (
 // AccountID identifies a bucket owner by a lower-case UUID.
 type AccountID string
 
-// BucketID identifies one incarnation of a bucket.
+// BucketID identifies an incarnation of a bucket.
 type BucketID string
 
 // ObjectID identifies an object version and its body.

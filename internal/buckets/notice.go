@@ -29,7 +29,7 @@ func originOf(ctx context.Context) (o Origin) {
 	return o
 }
 
-// WithOrigin attaches the origin of writes. It is called only for events.
+// WithOrigin attaches the origin of writes. origin is called only for events.
 func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
@@ -194,7 +194,7 @@ func EventRecord(payload []byte, seq int64, at Moment) (name string, record json
 	return eventPrefix + string(n.Name), record, err
 }
 
-// sequencer keeps numeric order in text.
+// sequencer formats seq so that text order is numeric order.
 func sequencer(seq int64) string {
 	text := strings.ToUpper(strconv.FormatInt(seq, 16))
 	return strings.Repeat("0", 16-len(text)) + text
@@ -254,8 +254,8 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops events from before a time, and each destination's oldest above most. It counts pending and dead
-// events.
+// DropEvents drops events from before a time, and each destination's oldest above most. It returns the counts of
+// dropped pending and dead events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

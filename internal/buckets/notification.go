@@ -18,7 +18,7 @@ type Notifications struct {
 // IsZero reports whether nothing is published.
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
-// NotificationRule publishes events to one destination.
+// NotificationRule publishes events to a destination.
 type NotificationRule struct {
 	ID      string       `json:"id"`
 	Target  Target       `json:"target"`

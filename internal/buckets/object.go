@@ -38,7 +38,7 @@ type Body struct {
 	Sharks []string
 
 	// Frames are missing on old bodies; readers then compare CRC32C or MD5. Only Get, Segments and References read
-	// both.
+	// Frames and CRC32C.
 	Frames optional.Of[Frames]
 	CRC32C optional.Of[uint32]
 }
@@ -191,7 +191,7 @@ var (
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
-// BodyPath returns a path from which audits derive the row's key.
+// BodyPath returns a body's path on storage nodes. Audits derive the row's key from it.
 func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
 	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
 	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])

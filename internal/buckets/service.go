@@ -64,8 +64,8 @@ var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time;
 // Bodies are passed on in chunks.
 const (
 	ChunkSize   = 128 << 10
-	WriteChunks = 6 // one chunk filling, four queued, one being written
-	ReadChunks  = 2 // one returned, one read ahead
+	WriteChunks = 6 // per write: one filling, four queued, one being written
+	ReadChunks  = 2 // per read: one returned, one read ahead
 )
 
 // WriteMemory returns the bytes needed for a write; size -1 means unknown.
@@ -120,7 +120,7 @@ type Backend interface {
 	Events
 }
 
-// Limits can be reloaded.
+// Limits are the settings that can be reloaded.
 type Limits struct {
 	Inline  int   // bytes; larger bodies go to storage nodes
 	Copies  int   // 0: Bodies.Copies

@@ -95,7 +95,8 @@ type Delete struct {
 	Condition Condition
 	Now       Moment
 
-	// Unchanged, if set, must equal the object; otherwise ErrPrecondition. Requires the bucket ID.
+	// Unchanged, if set, is the object as read; if it changed, Delete returns ErrPrecondition. Requires the bucket
+	// ID.
 	Unchanged *Object
 
 	// Noncurrent, with Version, rejects the current version with ErrPrecondition.
@@ -131,7 +132,7 @@ func (d *Deletions) Delete(of *Deletion) Delete {
 	return r
 }
 
-// Deletion is one deletion in a batch.
+// Deletion deletes an object or version in a batch.
 type Deletion struct {
 	Name    string
 	Version VersionID // "": the current object
@@ -159,7 +160,7 @@ type Written struct {
 	Version  VersionID // "": the bucket is not versioned
 }
 
-// Update changes object metadata. Nil fields stay.
+// Update changes object metadata. Nil fields change nothing.
 type Update struct {
 	Name        string
 	Version     VersionID
@@ -267,12 +268,13 @@ type References interface {
 	// References calls fn for every object, part and garbage body on nodes, from one snapshot.
 	References(ctx context.Context, fn func(Reference) error) error
 
-	// SetSharks replaces the node list if it still equals r.Sharks. Modified stays. Only garbage may get an empty
-	// list. Claims on garbage end, because their worker removes the body only from the old nodes. Adding a node being
-	// removed returns ErrNodeRemoved.
+	// SetSharks replaces the node list if it still equals r.Sharks, and reports whether it did. Modified stays. Only
+	// garbage may get an empty list. Claims on garbage end, because their worker removes the body only from the old
+	// nodes. Adding a node being removed returns ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 
-	// SetFrames replaces the CRC32C by missing frames if the row still has body r.ID. Garbage has no frames.
+	// SetFrames sets missing frames if the row still has body r.ID, and reports whether it did. Frames replace the
+	// CRC32C. Garbage has no frames.
 	SetFrames(ctx context.Context, r Reference, f Frames) (bool, error)
 }
 
@@ -348,7 +350,7 @@ type Nodes interface {
 	CheckUnused(ctx context.Context, id string) error
 }
 
-// Leases elect one process across machines. They expire by the database clock.
+// Leases elect a process across machines. They expire by the database clock.
 type Leases interface {
 	// Lease grants or extends a lease, or returns another holder's lease with its remaining time.
 	Lease(ctx context.Context, l Lease) (Lease, error)

@@ -27,7 +27,6 @@ const (
 // MaxCopies limits the copies of a body.
 const MaxCopies = 9
 
-// badCopies limits the bad copies that a Cluster remembers.
 const badCopies = 4096
 
 // Options configure a Cluster.

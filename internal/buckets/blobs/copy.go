@@ -15,7 +15,6 @@ func NewCopy(b *buckets.Body, from io.ReadCloser) io.ReadCloser {
 	return &copyReader{body: b, from: from, in: bufio.NewReaderSize(from, 4<<10), sum: newSum(b), chunk: newChunk()}
 }
 
-// copyReader reads a body as stored on nodes.
 type copyReader struct {
 	body   *buckets.Body
 	from   io.Closer

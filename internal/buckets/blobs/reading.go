@@ -169,7 +169,6 @@ func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
 
-// pick returns the best copy that has not failed at this chunk.
 func (r *reading) pick() *replica {
 	var left []*replica
 	for _, p := range r.replicas {
@@ -245,7 +244,6 @@ func (r *reading) fail(p *replica, err error) {
 	}
 }
 
-// report reports a problem once per reading.
 func (r *reading) report(p *replica, problem Problem) {
 	if p.reported != problem {
 		p.reported = problem

@@ -17,7 +17,6 @@ import (
 // queued is how many chunks a node may lag behind the fastest node.
 const queued = buckets.WriteChunks - 2
 
-// removeTimeout limits cleanup after a failed write.
 const removeTimeout = time.Minute
 
 var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
@@ -187,7 +186,6 @@ func (w *write) whole(body *chunk) error {
 	return nil
 }
 
-// stream stores a body, starting with its first chunk.
 func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	nodes, err := w.p.next(w.ctx, w.copies)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Plan is what to do with the versions of a name.
+// Plan is an import's decision for a name's versions.
 type Plan struct {
 	Take   []Listed           // oldest first
 	Delete []*buckets.Version // imported, unchanged here, and gone at the source

@@ -26,7 +26,7 @@ type Options struct {
 	IgnoreTags     bool // of otherwise equal objects
 	Final          bool // the source has no more writers: compare again at the end
 
-	Report   func(Problem)  // called from one goroutine at a time
+	Report   func(Problem)  // never called concurrently
 	Progress func(Progress) // likewise
 }
 
@@ -199,7 +199,6 @@ func (i *imports) problem(p Problem) {
 	i.Report(p)
 }
 
-// change updates the result and reports progress.
 func (i *imports) change(fn func(*Result)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -112,7 +112,6 @@ func (m *merge) lookUp(ctx context.Context, from *Listed) error {
 
 var errEmpty = errcode.New(errcode.Conflict, "the bucket is empty at the source, but not here: nothing is deleted. If that is right, delete the objects here")
 
-// rest compares the objects here after the source's last object.
 func (m *merge) rest(ctx context.Context) error {
 	for {
 		o, err := m.here.head(ctx)

@@ -31,7 +31,6 @@ func partsOf(etag string) int {
 	return n
 }
 
-// partSums computes the entity tag of a multipart body.
 type partSums struct {
 	sizes []int64 // the last size is repeated
 	part  hash.Hash

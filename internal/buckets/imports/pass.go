@@ -104,7 +104,6 @@ func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, e
 	return true, nil
 }
 
-// would counts a task skipped by a dry run.
 func (r *Result) would(t *task) {
 	switch t.action {
 	case Delete:
@@ -158,7 +157,6 @@ func unchanged(o *buckets.Object) (c buckets.Condition) {
 	return c
 }
 
-// take copies an object and replaces t.here.
 func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	out, err := i.Source.get(ctx, p.from, &t.from, "", "")
 	if isGone(err) {

@@ -44,7 +44,6 @@ func (h *versionsHere) until(ctx context.Context, name string) (all []buckets.Ve
 	return h.next(ctx)
 }
 
-// next returns the next name's versions, oldest first.
 func (h *versionsHere) next(ctx context.Context) (all []buckets.Version, err error) {
 	for {
 		v, err := h.head(ctx)
@@ -63,7 +62,6 @@ func reverse(all []buckets.Version) {
 	}
 }
 
-// ofName returns a name's versions here, oldest first.
 func (i *imports) ofName(ctx context.Context, p *pair, name string) ([]buckets.Version, error) {
 	all, err := i.versionsHere(p, name).until(ctx, name)
 	return all, err

@@ -2,7 +2,7 @@
 //
 // S3 rounds days up to midnight UTC, so a bucket needs a daily run, and another after its rules change. A run reads
 // names with the rules' prefixes and deletes unchanged objects that had expired when it began. Buckets take turns in
-// one-second slices. Each slice stores its position, so any process can continue. A lease excludes other processes.
+// short slices. Each slice stores its position, so any process can continue. A lease excludes other processes.
 package lifecycle
 
 import (

@@ -33,7 +33,7 @@ type Options struct {
 	Clock   clock.Clock
 	Folder  string // for temporary files, locked by the caller
 
-	// Show reports progress, from one goroutine at a time; total 0 means unknown.
+	// Show reports progress, never concurrently; total 0 means unknown.
 	Show func(step Step, n, total int64)
 	// Waiting is called, possibly concurrently, while work pauses for a backup. A killed backup's hold ends at
 	// expires.

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	background = "background"
-	// backgroundLease is held by the process that repairs and scrubs.
+	background      = "background"
 	backgroundLease = background
 	// backgroundHolder prefixes the holder of a short server lease, for which commands wait.
 	backgroundHolder = background + " "
@@ -32,8 +31,8 @@ const (
 
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
 
-// Start stores reports of damaged copies, repairs them, scrubs nodes and adds frames until ctx ends. One process at a
-// time repairs and scrubs. Start returns once damaged copies are known; wait waits for the end.
+// Start stores reports of damaged copies and adds frames until ctx ends. It also repairs and scrubs while it holds
+// the lease. Damaged copies are known when it returns; wait waits for the end.
 func (s *Service) Start(ctx context.Context) (wait func()) {
 	_ = s.loadMarks(ctx) // watchMarks retries
 	unframed := s.framing.begin()
@@ -95,7 +94,6 @@ func (s *Service) loadMarks(ctx context.Context) error {
 	return nil
 }
 
-// nudge makes the lease holder check for damaged copies now.
 func (s *Service) nudge() { signal(s.wake) }
 
 func (s *Service) lease(name string) (buckets.Lease, error) {

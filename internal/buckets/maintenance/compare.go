@@ -83,7 +83,6 @@ func (i *item) path() string {
 	return i.body.path
 }
 
-// errBadNode ends a node's comparison.
 type errBadNode struct{ error }
 
 func (c *comparison) run(ctx context.Context) error {
@@ -179,7 +178,6 @@ func (p *pairs) take() (i item, err error) {
 	return i, err
 }
 
-// flush checks the batch, then stores findings and position.
 func (c *comparison) flush(ctx context.Context) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)

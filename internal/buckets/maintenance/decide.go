@@ -19,7 +19,6 @@ type group struct {
 	findings []Finding
 }
 
-// decideAll merges the findings with the reread references.
 func (a *audit) decideAll(ctx context.Context) error {
 	found, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package maintenance audits bodies on storage nodes against the database, repairs them, drains nodes and supports
-// backups while servers run. A lease admits one audit or drain at a time, another lease one server that repairs and
-// scrubs. Audits and drains first write all references to files, which bounds memory and keeps database snapshots
+// backups while servers run. A lease excludes concurrent audits and drains, another lets a single server repair and
+// scrub. Audits and drains first write all references to files, which bounds memory and keeps database snapshots
 // short.
 //
 // Audits tolerate concurrent work:
@@ -20,5 +20,5 @@
 // A backup copies the database, then the bodies. Meanwhile audits and drains change nothing. A body that was moving
 // when the backup began may be on another node than its row says; an audit after the restore finds it.
 //
-// A resumed audit has an old list of references. That only adds candidates, because the second reading decides.
+// A resumed audit uses an old list of references. That only adds candidates, because the second reading decides.
 package maintenance

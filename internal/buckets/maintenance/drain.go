@@ -25,7 +25,7 @@ const maxRounds = 100
 // DrainOptions configure a drain.
 type DrainOptions struct {
 	Keep        bool // do not remove the node
-	FewerCopies bool // accept one copy less if no other node can take it
+	FewerCopies bool // accept fewer copies if no other node has space
 }
 
 // Drained is the result of a drain.
@@ -220,7 +220,7 @@ type outcome int
 
 const (
 	moved   outcome = iota
-	dropped         // the row names one node less
+	dropped         // the row names a node less
 	changed         // the row changed; the next round retries
 )
 

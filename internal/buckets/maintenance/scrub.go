@@ -23,7 +23,7 @@ const (
 	fileCost = 16 << 10
 )
 
-// Scrubber slowly reads every copy on its nodes, one pass per Every. A round audits each node's next bodies: it lists
+// Scrubber slowly reads every copy on its nodes, once per Every. A round audits each node's next bodies: it lists
 // them, verifies their copies, and rereads the references before removing files. Any process can continue from the
 // stored position.
 type Scrubber struct {
@@ -109,7 +109,6 @@ func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
 	return passes, nil
 }
 
-// rate returns the bytes per second needed to end in time.
 func (s *Scrubber) rate(p *pass, left int64, now time.Time) int64 {
 	if s.Rate > 0 {
 		return s.Rate
@@ -189,7 +188,6 @@ func (s *Scrubber) shown(p *pass) {
 	}
 }
 
-// decide rereads the references, marks damaged copies and removes unreferenced files.
 func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
 	if a.state.Findings == 0 {
 		return nil

@@ -185,7 +185,6 @@ var byFault = []struct {
 	{errcode.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
 }
 
-// ofSignature adds S3's details for a rejected signature.
 func ofSignature(e *sigv4.Error) *Error {
 	code := e.Kind.Code()
 	out := &Error{Status: http.StatusBadRequest, Code: code, Message: e.Message, Cause: e}

@@ -22,7 +22,6 @@ const (
 	maxBefore = 64 << 10 // everything before the file
 )
 
-// isForm reports whether the request is an HTML form upload.
 func isForm(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "multipart/form-data"

@@ -201,7 +201,6 @@ func (x *request) admit() error {
 	return nil
 }
 
-// permits reports whether the access key grants a right to the requested object.
 func (x *request) permits(right buckets.Right) bool {
 	return x.permitsIn(right, x.key)
 }
@@ -312,7 +311,6 @@ func (x *request) identifyBucket() error {
 	return x.withSlot(func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
-// expectOwner rejects requests for another bucket owner.
 func (x *request) expectOwner(header string) error {
 	if owner := x.in.Header.Get(header); owner != "" && owner != string(x.owner) {
 		return errAccessDenied

@@ -264,7 +264,6 @@ func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 	return l, x.allowLock(l)
 }
 
-// allowLock checks the extra permission to lock a new object.
 func (x *request) allowLock(l buckets.Lock) error {
 	if x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -280,7 +279,6 @@ func (x *request) allowLock(l buckets.Lock) error {
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: actions})
 }
 
-// checkLockDigest rejects a locked object sent without a checksum.
 func (x *request) checkLockDigest() error {
 	if !x.hasLockHeaders() || x.in.Header.Get("Content-Md5") != "" || x.in.Header.Get("X-Amz-Trailer") != "" {
 		return nil

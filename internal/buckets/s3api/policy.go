@@ -52,7 +52,6 @@ func (x *request) authorizeByPolicy(op operation) error {
 	return err
 }
 
-// isOwner reports whether the bucket's account signed the request.
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
 
 // allow rejects access denied by a policy, or not allowed by ownership, policy or canned ACL. Access key limits do
@@ -101,7 +100,6 @@ func ofPolicy(a policy.Action) bool {
 	return a == policy.GetBucketPolicy || a == policy.PutBucketPolicy || a == policy.DeleteBucketPolicy
 }
 
-// allowTagging checks the extra permission to tag a new object.
 func (x *request) allowTagging(tags map[string]string) error {
 	if len(tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -193,7 +191,6 @@ func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
 	return v.ofRequest(k), nil
 }
 
-// ofRequest returns a condition key's value, except for tags.
 func (x *request) ofRequest(k policy.Key) []string {
 	if header := k.Header(); header != "" {
 		values := x.in.Header.Values(header)
@@ -224,7 +221,6 @@ func (x *request) ofRequest(k policy.Key) []string {
 	return x.ofSignature(k)
 }
 
-// ofSignature returns a condition key's value from the signature or connection.
 func (x *request) ofSignature(k policy.Key) []string {
 	if k == policy.TLSVersion && x.in.TLS != nil {
 		return []string{"1." + itoa(int(x.in.TLS.Version)-tls.VersionTLS10)}

@@ -14,7 +14,6 @@ const (
 	maxEscaped = 6
 )
 
-// stream is a document sent in blocks.
 type stream struct {
 	*document
 	*web.Blocks

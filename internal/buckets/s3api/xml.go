@@ -135,7 +135,6 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
-// isPlain reports whether text needs no escaping.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
@@ -238,7 +237,6 @@ func (r *bounded) ReadByte() (byte, error) {
 	return c, nil
 }
 
-// tokens applies decodeXML's checks.
 type tokens struct {
 	raw   *xml.Decoder
 	root  string

@@ -255,7 +255,7 @@ func canceled(t *testing.T, d blobs.Driver) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stop := readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF })
 		_, err := d.Put(ctx, "v2/new", io.MultiReader(bytes.NewReader(content(4, size)), stop), -1)
-		// The last byte may have been written before the driver looked.
+		// The last byte may be written before the driver looks.
 		if err == nil {
 			t.Errorf("put of %d bytes succeeded after its context was canceled", size)
 		} else if !errors.Is(err, context.Canceled) {
