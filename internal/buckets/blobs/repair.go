@@ -149,7 +149,7 @@ type Verified struct {
 	Frames buckets.Frames // ID is 0 without frames
 }
 
-// Verify verifies one copy. It returns ErrCorrupt for a bad copy and errcode.NotFound for a missing one, without
+// Verify verifies a copy. It returns ErrCorrupt for a bad copy and errcode.NotFound for a missing one, without
 // reporting a finding. A good copy is Unframed if it or its row lacks frames. pace, if not nil, is called before each
 // chunk.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
