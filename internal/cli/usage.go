@@ -154,7 +154,7 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if short := unknown.GetSpecifiedShortnames(); short != "" {
 		typed, _, _ := strings.Cut(short, "=")
-		if near := conf.Nearest(typed, names); near != "" { // -listen
+		if near := conf.Nearest(typed, names); near != "" { // typed with a single dash
 			return service.Usagef("unknown flag -%s; did you mean --%s?", typed, near)
 		}
 		return service.Usagef("unknown flag -%c", []rune(unknown.GetSpecifiedName())[0])

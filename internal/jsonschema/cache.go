@@ -54,7 +54,7 @@ const (
 	waitMost = 10 * time.Second
 )
 
-// NewCache takes a budget of at least MinSchemaMemory.
+// NewCache takes a budget that is at least MinSchemaMemory.
 func NewCache(bytes int) *Cache {
 	return &Cache{
 		budget:    fairshare.New(int64(max(bytes, MinSchemaMemory)), waits, waitMost),
@@ -67,8 +67,8 @@ func NewCache(bytes int) *Cache {
 type CacheStats struct {
 	Schemas   int
 	Bytes     int
-	Capacity  int   // maximum bytes
-	Evictions int64 // so far
+	Capacity  int // maximum bytes
+	Evictions int64
 }
 
 // Stats returns the cache's statistics.

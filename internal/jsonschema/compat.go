@@ -9,7 +9,7 @@ import (
 // Effect is a change's effect on values accepted by the old schema.
 type Effect uint8
 
-// Effects, in order of severity.
+// Effects, by severity.
 const (
 	Harmless Effect = iota // the new schema accepts all
 	Unknown                // undecidable from the schemas: validate the values

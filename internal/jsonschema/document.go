@@ -63,20 +63,20 @@ type document struct {
 	pointers  int
 	patterns  int
 	ranges    int // in character classes
-	longest   int // maximum of subschemas applying to a value
+	longest   int // maximum for subschemas that apply to a value
 
 	expressions map[string]*pattern
 }
 
 type node struct {
 	at       pointer
-	flat     bool           // value of a boolean schema
+	flat     bool           // a boolean schema's value
 	keywords map[string]any // nil for a boolean schema
 	resource *resource
 
 	same, inside []*node
 	ref          *node
-	dynamic      []*node // possible targets of $dynamicRef
+	dynamic      []*node // possible $dynamicRef targets
 
 	pattern int
 	names   int

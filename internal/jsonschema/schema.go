@@ -27,7 +27,7 @@ type Schema struct {
 
 	fixed int            // bytes without instances
 	each  int            // bytes per instance
-	idle  chan *instance // capacity is the maximum number of instances
+	idle  chan *instance // maximum number of instances
 
 	mu   sync.Mutex
 	made int // instances
@@ -37,7 +37,7 @@ type Schema struct {
 // instance is used for one validation at a time: the library's callbacks cannot identify the validation otherwise.
 type instance struct {
 	steps    int              // remaining
-	opposite *santhosh.Schema // negation of the document
+	opposite *santhosh.Schema // the negated document
 	whole    *santhosh.Schema // the document, with reasons
 }
 

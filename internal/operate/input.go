@@ -17,7 +17,7 @@ type Input struct {
 	Name     string
 	Doc      string
 	Subject  bool         // names the thing shown or changed: a command argument and a path part
-	IsFlag   bool         // subject only: a required flag instead of an argument
+	IsFlag   bool         // subject only: a required flag, not an argument
 	Value    string       // placeholder in the command's help, e.g. "UUID"
 	Private  bool         // may be personal: omitted from the change log
 	Argument string       // makes a non-subject an optional last argument; its name in the help
@@ -31,9 +31,9 @@ type Input struct {
 	Local    bool         // command only
 	Remote   bool         // not in the command
 	Secret   bool         // masked in the console
-	Names    string       // kind of named thing, as in list rows; "": the equally named subject; "-": nothing listed
+	Names    string       // the named thing's kind, as in list rows; "": the equally named subject; "-": nothing listed
 	Also     []string     // values besides these names; "*": any
-	Lines    int          // form lines of a multiline text; 0: single line. On a read's page it starts with the equally titled text
+	Lines    int          // height in lines; 0: single line. On a read's page it starts with the equally titled text
 
 	at         []int
 	isDuration bool
@@ -104,10 +104,10 @@ func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 
 func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Error()) }
 
-// MaxLimit is the maximum number of rows per request.
+// MaxLimit limits the rows per request.
 const MaxLimit = 1000
 
-// Page is embedded in a paged list's input. After is the cursor of the previous page's last row.
+// Page is embedded in a paged list's input. After is the cursor in the previous page's last row.
 type Page[Cursor int64 | string] struct {
 	After Cursor `flag:"after" doc:"next of the page before" least:"0"`
 	Limit int    `flag:"limit" doc:"rows of the page" default:"100" least:"1"`
@@ -123,7 +123,7 @@ func (p Page[Cursor]) Check() error {
 
 func (p Page[Cursor]) limit() int { return p.Limit }
 
-// Latest is embedded in the input of a list of only the latest rows.
+// Latest is embedded in the input if a list shows only the latest rows.
 type Latest struct {
 	Limit int `flag:"limit" doc:"rows" default:"100" least:"1"`
 }
@@ -133,7 +133,7 @@ func (l Latest) Check() error { return checkLimit(l.Limit) }
 
 func (l Latest) limit() int { return l.Limit }
 
-// Lifetime is embedded in the input of an operation that creates a token.
+// Lifetime is embedded in the input if an operation creates a token.
 type Lifetime struct {
 	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
 }
@@ -240,7 +240,7 @@ func (i *Input) set(field reflect.Value, text string) error {
 	}
 	switch i.Kind {
 	case reflect.Int, reflect.Int64:
-		if text == "" && i.Kind == reflect.Int64 { // a position
+		if text == "" && i.Kind == reflect.Int64 { // empty cursor
 			return nil
 		}
 		n, err := strconv.ParseInt(text, 10, field.Type().Bits())

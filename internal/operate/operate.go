@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is the kind of operation.
+// Kind is an operation's kind.
 type Kind int
 
 // Operation kinds.
@@ -39,27 +39,27 @@ type About struct {
 
 	Example string // without the command words, one per line
 
-	// Help of the noun's command, set on the noun's first operation.
+	// The noun command's help, set on the noun's first operation.
 	Group string
 	Long  string
 
-	Title string // title of a list's or read's page, or of a change's form, which is then below the list
+	Title string // page title of a list or read, or form title of a change, whose form is then below the list
 	Text  string // above the list or in the form
 	Empty string // text for an empty list
 
-	Opens string // for a list or read: service page linked from rows, instead of a read
+	Opens string // for a list or read: service page that rows link to, instead of a read
 
 	// Of a list.
 	Rows     string // JSON member with the rows; "": the noun
 	Limit    int    // default for --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
 
-	Live time.Duration // refresh interval of a list without buttons; 0: none
+	Live time.Duration // refresh interval for a list without buttons; 0: none
 
 	// Of a list or a read.
 	Resumes bool     // the command prints the next cursor, for --after
 	Offers  []string // other nouns' changes offered for a row, e.g. "access/allow"
-	Finds   string   // for a read: button of a lookup form on the noun's page
+	Finds   string   // for a read: button for a lookup form on the noun's page
 
 	// Of a change: the button.
 	Button   string // "": the verb
@@ -70,7 +70,7 @@ type About struct {
 	Danger   bool   // the command asks on a terminal
 	NeedsYes bool   // the command also asks without a terminal, so scripts need --yes
 	NewRow   bool   // the subject need not be in the list
-	Counts   string // progress unit of a job or download, e.g. "rows"
+	Counts   string // a job's or download's progress unit, e.g. "rows"
 
 	// Of a download or an upload.
 	Media   string
@@ -94,7 +94,7 @@ type About struct {
 	// No command, because the operation concerns the server process.
 	ServerOnly bool
 
-	Former []Former // hidden command spellings of earlier releases
+	Former []Former // earlier releases' command spellings, hidden
 }
 
 // Setup describes missing configuration.
@@ -112,7 +112,7 @@ func (o *Operation) Missing() *Setup {
 	return o.Setup()
 }
 
-// Former is a command spelling of an earlier release.
+// Former is an earlier release's command spelling.
 type Former struct {
 	Words string // after holdfast, e.g. "sync node drain"
 	Noun  bool   // stands for the noun, before all its verbs
@@ -127,20 +127,20 @@ type Operation struct {
 	About
 	Kind    Kind
 	Inputs  []Input
-	Columns []Column // of list rows or of the result
+	Columns []Column // for list rows or the result
 	Names   []string // other operations' inputs that take a row's name, besides the list's subjects
-	Also    *Member  // additional JSON member of a list
+	Also    *Member  // a list's additional JSON member
 	Found   *Found   // rows reported by a running job; may be nil
 
 	out      reflect.Type
 	isPaged  bool
-	runs     *Runs    // background job runs
+	runs     *Runs
 	recorder Recorder // may be nil
 	run      func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check    func(values map[string]string) error
 }
 
-// Member is an additional JSON member of a list.
+// Member is a list's additional JSON member.
 type Member struct {
 	Name string
 	Type reflect.Type
@@ -269,7 +269,7 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 	return r, err
 }
 
-// None is the input of operations without inputs.
+// None is the input for operations without inputs.
 type None struct{}
 
 // Changed is a change's result. Without a notice, its fields tagged title are shown. The tag secret marks a value

@@ -52,7 +52,7 @@ type Row struct {
 	Texts    []Text            // for a read
 	Tables   []Table           // for a read
 	Note     string            // for a list: printed once per distinct note; for a read: a warning on its page
-	Subjects map[string]string // values of Operation.Names for this row
+	Subjects map[string]string // Operation.Names with this row's values
 	Called   string            // row name for people; "": the subject
 	Offers   func(verb string) bool
 
@@ -66,20 +66,20 @@ type Text struct{ Title, Body string }
 type Column struct {
 	Title   string
 	Type    reflect.Type
-	Subject string // name in Row.Subjects of this value, or of the value it describes
+	Subject string // name in Row.Subjects for this value, or for the value it describes
 	Secret  string // says that the value is shown once; "": not secret
 	Sort    string // sort input value for this order, or ""
-	QR      string // label of the secret's QR code in the console, or ""
+	QR      string // label for the secret's QR code in the console, or ""
 	Aside   bool   // the command shows it only as JSON
 	Main    bool   // names rows for people, instead of the subject
 	With    string // input that must be true to show it, or ""
 
 	zero  string // shown for the zero value
 	at    []int
-	whole []int // index of the field with the whole that this is a share of, or nil
+	whole []int // index of the whole that this field is a share of, or nil
 }
 
-// Share is a part of a nonzero whole, shown as a bar in the console.
+// Share is a part with a nonzero whole, shown as a bar in the console.
 type Share struct {
 	Value       any
 	Part, Whole int64

@@ -32,8 +32,8 @@ func Recorded(all []Operation, to Recorder) []Operation {
 // IsRecorded reports whether runs are recorded.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
-// Logged returns the names of recorded values: inputs and the result's names. dry-run is recorded only if set, except
-// for background jobs, which record all inputs.
+// Logged names the recorded values: inputs and the result's names. dry-run is recorded only if set, except for
+// background jobs, which record all inputs.
 func (o *Operation) Logged() (names []string) {
 	for _, in := range o.Inputs {
 		if !in.Local && !in.Secret && (in.Subject || !in.Private && in.Name != DryRun || o.Background) {

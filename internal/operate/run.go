@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RunState is the state of a run.
+// RunState is a run's state.
 type RunState string
 
 // Run states.
@@ -28,7 +28,7 @@ const (
 	Failed     RunState = "failed"
 )
 
-// Partial is the result of a job that may leave work to do. Its command then exits with status 1.
+// Partial is a job's result that may leave work to do. Its command then exits with status 1.
 type Partial interface{ IsPartial() bool }
 
 // Run is a background job execution in this process.
@@ -185,14 +185,14 @@ func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err er
 	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // recorded by Start
 }
 
-// The caller of copy holds the lock.
+// The lock must be held.
 func (r *Run) copy() Run {
 	c := *r
 	c.Found = slices.Clone(r.Found)
 	return c
 }
 
-// The caller of latest holds the lock.
+// The lock must be held.
 func (r *Runs) latest(o *Operation) *Run {
 	for _, one := range slices.Backward(r.all) {
 		if one.Operation.Path == o.Path {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Lines is the content type of JSON lines.
+	// Lines is the content type for JSON lines.
 	Lines = "application/x-ndjson"
 
 	// LargestLines is About.Largest for line-by-line uploads, limited only by disk space.

@@ -173,7 +173,7 @@ type Dead interface {
 	// ListDead starts after an ID (zero: from the start), ordered by owner, stream and number.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
-	// RetryDead requeues an event behind later ones, and returns false if it does not exist.
+	// RetryDead requeues an event behind later events, and returns false if it does not exist.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
 	// DropDead deletes an event, and returns false if it does not exist.

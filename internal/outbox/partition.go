@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Partitions is the number of partitions. A stream belongs to a partition, whose lease lets one process at a time
-// publish it.
+// Partitions is the number of partitions. A stream belongs to a partition, whose lease lets a single process publish
+// it.
 const Partitions = 16
 
 // watch is the lease for polling for events left by other processes. No stream belongs to it.
 const watch = Partitions
 
-// Leases counts one lease per partition and the polling lease.
+// Leases counts a lease per partition and the polling lease.
 const Leases = Partitions + 1
 
 // Partition adds owner's and stream's last characters as hex digits, which are random in identifiers. PostgreSQL

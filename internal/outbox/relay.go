@@ -23,8 +23,8 @@ type Options struct {
 	// Reports this process's new events. Without it, the relay relies on polling.
 	Waker *Waker
 
-	// How often one process looks for events left by crashed processes; 0: 30 s. Distributed boxes are polled a
-	// quarter as often.
+	// How often a process looks for events left by crashed processes; 0: 30 s. Distributed boxes are polled a quarter
+	// as often.
 	Poll time.Duration
 
 	// How often the polling process also looks, between polls, for events of crashed processes and of commands, which
@@ -59,8 +59,8 @@ type Options struct {
 	Hint string
 }
 
-// Relay publishes a table's events. Several processes may run relays: database leases ensure that one at a time
-// publishes a partition.
+// Relay publishes a table's events. Several processes may run relays: database leases ensure that a partition is
+// published by one at a time.
 type Relay struct {
 	o      Options
 	holder string

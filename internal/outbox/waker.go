@@ -20,7 +20,7 @@ type pending struct {
 	owners []string // unless all
 }
 
-// maxOwners limits individually queried owners (one Citus node each); beyond, partitions are queried.
+// maxOwners limits individually queried owners (a Citus node each); beyond, partitions are queried.
 const maxOwners = 8
 
 // NewWaker returns a Waker without pending events.

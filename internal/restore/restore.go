@@ -53,7 +53,7 @@ type Finishing struct {
 type Plan struct {
 	From     string
 	At       time.Time // earlier acknowledged writes are restored
-	Until    time.Time // the source is known to have acknowledged writes until then; not before At
+	Until    time.Time // the source acknowledged writes at least until then; not before At
 	Services []string
 	Secrets  bool
 }
@@ -95,7 +95,7 @@ func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 	return r.plan(ctx, s)
 }
 
-// plan requires that the source has all services.
+// plan requires that the source contains all services.
 func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	p, err := s.plan(ctx, r)
 	if err != nil {

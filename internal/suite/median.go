@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ReportMedians reports the medians, in µs, of a benchmark's two alternating sides, and their ratio: 1 if the second
+// ReportMedians reports the medians, in µs, for a benchmark's two alternating sides, and their ratio: 1 if the second
 // is as fast as the first.
 func ReportMedians(b *testing.B, took [2][]time.Duration, first, second string) {
 	b.Helper()

@@ -33,7 +33,7 @@ type Group[E any] struct {
 type Suite[E any] struct {
 	Groups []Group[E]
 
-	// Opens a case's environment, closed by a cleanup of t.
+	// Opens a case's environment, which a cleanup closes.
 	New func(t *testing.T, g Group[E]) E
 
 	// Skipped cases ("Group/Case") with the reason.

@@ -38,8 +38,8 @@ type Job struct {
 	Left func(ctx context.Context, now time.Time) (string, error)
 }
 
-// Rounds limits several processes to the rounds of one. A process that hangs or dies in a round delays the next by
-// less than two intervals.
+// Rounds makes processes share rounds. A process that hangs or dies in a round delays the next by less than two
+// intervals.
 type Rounds interface {
 	// BeginRound returns false if a process began a round within the interval.
 	BeginRound(ctx context.Context, job string, every time.Duration) (bool, error)
@@ -182,7 +182,7 @@ func (s *Sweeper) round(ctx context.Context, j *job, within time.Duration, progr
 	return true, rows, err
 }
 
-// RunOnce runs steps until one finds less than its limit, and returns the total rows.
+// RunOnce runs steps until a step finds less than its limit, and returns the total rows.
 func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) {
 	return runSteps(ctx, j, now, func(int) {})
 }

@@ -108,7 +108,7 @@ func placeIn(field, text, pointer string) string {
 	return where
 }
 
-// lineOf returns the line, from 1, of the value at a pointer or its nearest parent, or of the syntax error.
+// lineOf returns the line, from 1, of a pointer's value or its nearest parent, or the syntax error's line.
 func lineOf(text, pointer string) int {
 	var all json.RawMessage
 	at := 0
@@ -126,7 +126,7 @@ func lineOf(text, pointer string) int {
 
 func find(text []byte, path canonjson.Pointer) int {
 	d := json.NewDecoder(bytes.NewReader(text))
-	next := func() int { // offset of the next value
+	next := func() int { // next value's offset
 		at := int(d.InputOffset())
 		return at + len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n,:"))
 	}

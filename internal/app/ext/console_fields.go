@@ -25,8 +25,8 @@ const (
 	numberKind  = "number"  // number; absent if empty
 	secondsKind = "seconds" // UTC time, stored with seconds; absent if empty
 	millisKind  = "millis"  // UTC time, stored with milliseconds; absent if empty
-	linesKind   = "lines"   // array of nonblank lines; absent if empty
-	listKind    = "list"    // array of nonblank lines
+	linesKind   = "lines"   // nonblank lines, as an array; absent if empty
+	listKind    = "list"    // nonblank lines, as an array
 	jsonKind    = "json"    // absent if empty
 )
 
@@ -55,8 +55,8 @@ func (o *objectSchema) property(name string) *property {
 	return p
 }
 
-// propertyFields returns a value's fields ("" for a new record), or those of a resubmitted form if typed is not nil.
-// It returns false if the schema or value is not an object.
+// propertyFields returns a value's fields ("" for a new record), or, if typed is not nil, a resubmitted form's. It
+// returns false if the schema or value is not an object.
 func propertyFields(document []byte, value canonjson.Value, typed url.Values) (all []service.Field, ok bool) {
 	var schema objectSchema
 	if json.Unmarshal(document, &schema) != nil || len(schema.Properties) == 0 || len(schema.Type) > 0 && string(schema.Type) != `"object"` {
@@ -186,7 +186,7 @@ func (p *property) isTime() bool { return p.is("string") && p.Format == "date-ti
 // rfc3339Millis is JavaScript's time layout.
 const rfc3339Millis = "2006-01-02T15:04:05.000Z07:00"
 
-// isTime accepts UTC times in exactly this layout and in the range of browser inputs.
+// isTime accepts UTC times in exactly this layout and in browsers' input range.
 func isTime(text, layout string) bool {
 	at, err := time.Parse(layout, text)
 	return err == nil && at.Year() > 0 && at.UTC().Format(layout) == text

@@ -57,7 +57,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil
 }
 
-// Records are created on their own page, because the list of records may be long.
+// Records are created on a separate page, because the list may be long.
 const (
 	createPath  = "records/create"
 	createTitle = "Create a record"
@@ -99,7 +99,7 @@ func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place
 	return append(properties, fields[1:]...), &service.Trial{Action: "switch", Submit: "Edit as JSON"}, nil
 }
 
-// draftOf returns the typed draft of a record at this revision, or nil. All editors have the field "metadata".
+// draftOf returns the typed draft for a record's revision, or nil. Every editor includes the field "metadata".
 func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	if r.Typed.Has("metadata") && r.Typed.Get("revision") == decimal(int64(revision)) {
 		return r.Typed
@@ -377,7 +377,7 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// keepDraft shows the conflict page again, which has no URL of its own.
+// The conflict page lacks a URL, so keepDraft shows it again.
 func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o service.Outcome, err error) (service.Outcome, error) {
 	if r.Value("conflict") == "" || errcode.Of(err) == errcode.Internal && err != nil {
 		return o, err

@@ -146,7 +146,7 @@ func nameOf(o ext.Owner) string {
 // deletionTime limits one request. The next request continues.
 const deletionTime = 20 * time.Second
 
-// A command, which has a progress, runs to the end.
+// A command, which passes a progress, runs to the end.
 func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, progress operate.Progress) (out deletionOutput, err error) {
 	if _, err := s.ready(); err != nil {
 		return out, err

@@ -275,7 +275,7 @@ func (s *Extensions) showInstall(ctx context.Context, in installInput) (d instal
 		return d, err
 	}
 	registered, err := s.opened.ShowInstall(ctx, o)
-	if errors.Is(err, ext.ErrNoInstall) { // it may still have data
+	if errors.Is(err, ext.ErrNoInstall) { // its data may still exist
 		holds, failed := s.opened.Holdings(ctx, o)
 		if failed != nil || holds == (ext.Holdings{}) {
 			return d, cmp.Or(failed, err)

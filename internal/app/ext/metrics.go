@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics keeps the metric names of the extension runtime, without owner labels.
+// metrics keeps the extension runtime's metric names, without owner labels.
 type metrics struct {
 	ops      *prometheus.CounterVec
 	latency  *prometheus.HistogramVec

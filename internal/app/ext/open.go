@@ -1,4 +1,4 @@
-// Package ext makes extension storage a service of the server.
+// Package ext makes extension storage a server service.
 package ext
 
 import (
@@ -94,8 +94,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()
 		most = ext.CacheBytes + validator.MemoryBytes()
-		// Only the maximum of the other caches is known: they are full if a thousand active installs use documents of
-		// maximum size.
+		// Only the other caches' maximum is known: a thousand active installs with documents of maximum size.
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{

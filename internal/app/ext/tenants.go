@@ -32,7 +32,7 @@ type tenantOutput struct {
 	Tenant string `json:"tenant" title:"Tenant" subject:"tenant" cursor:""`
 }
 
-// tenantRows is the number of installs per read when listing tenants.
+// tenantRows is in installs per read when listing tenants.
 const tenantRows = 25
 
 // listTenants finds tenants by their installs. It skips to the next tenant after each page, so it reads few installs

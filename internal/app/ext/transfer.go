@@ -134,7 +134,7 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 	return out, inLine(err)
 }
 
-// inLine adds the line and position of an invalid record to an error.
+// inLine adds an invalid record's line and position to an error.
 func inLine(err error) error {
 	item, ok := errors.AsType[*ext.ItemError](err)
 	if !ok {

@@ -130,8 +130,8 @@ func (s *sample) count(before, p *Point) {
 	s.slow = t.Quantile(.99)
 }
 
-// add merges one into the last sample of the same interval. If the clock was set back, it removes later samples.
-// Samples from a wildly wrong clock are hidden, and expire.
+// add merges a sample into the last sample if the interval is the same. If the clock was set back, it removes later
+// samples. Samples from a wildly wrong clock are hidden, and expire.
 func (s *span) add(all []sample, one sample) []sample {
 	all = slices.DeleteFunc(all, func(old sample) bool { return !old.at.Before(one.at) && old.at.Sub(one.at) < s.length() })
 	if n := len(all); n > 0 && s.every > historyEvery && all[n-1].at.Truncate(s.every).Equal(one.at.Truncate(s.every)) {

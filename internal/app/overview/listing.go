@@ -13,7 +13,7 @@ const (
 	listPatience = 500 * time.Millisecond // per page, which then shows the old list
 )
 
-// listing caches a list from a target that may be slow. Reads run in the background, one at a time.
+// listing caches a list from a slow target. Reads run in the background, never concurrently.
 type listing[T any] struct {
 	rests int // pause after a read, as a multiple of its duration
 

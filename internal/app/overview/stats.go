@@ -130,7 +130,8 @@ func (h *History) before(at time.Time) (p Point) {
 	return p
 }
 
-// fullest returns the disk that will be full first, or the one with the least free share. nil: no file databases.
+// fullest returns the disk that will be full first, or else the disk with the least free share. nil: no file
+// databases.
 func (o *Overview) fullest() *disk {
 	all := o.disks()
 	if len(all) == 0 {

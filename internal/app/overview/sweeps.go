@@ -32,7 +32,7 @@ type swept struct {
 	at    time.Time     // latest successful round, in any process; zero: none
 	rows  int           // this process's latest round
 	total int           // this process, since its start
-	err   error         // this process's latest round, until another process begins one
+	err   error         // this process's latest round, until another process begins a round
 }
 
 // Expect adds a job before its first round. With interval 0 it is never late.

@@ -26,7 +26,7 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// NoAnswer returns a one-line error for a failed HTTP request.
+// NoAnswer returns a single-line error for a failed HTTP request.
 func NoAnswer(address string, err error) error {
 	return fmt.Errorf("no answer from %s: %s", address, errcode.NetworkReason(err))
 }

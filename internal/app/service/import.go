@@ -34,7 +34,7 @@ type Source interface {
 	// Problems reports each row that is not imported unchanged.
 	Problems(ctx context.Context, report func(Problem)) error
 
-	// Advice returns notes for the operator before the first start, one per line.
+	// Advice returns notes for the operator before the first start, a line each.
 	Advice(ctx context.Context) ([]string, error)
 }
 

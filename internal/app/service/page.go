@@ -21,8 +21,8 @@ type Console struct {
 	// Paths of the most used pages; the navigation shows the others after a click. Empty: all.
 	Everyday []string
 
-	// Search, if set, finds things by name prefix: at most MaxHits per index, with one lookup each. Finds documents
-	// the supported queries.
+	// Search, if set, finds things by name prefix: at most MaxHits per index, with a single lookup each. Finds
+	// documents the supported queries.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
 	Finds  []Query
 
@@ -226,7 +226,7 @@ type Table struct {
 	Columns []Column
 	Rows    [][]Cell
 	Empty   string   // shown without rows
-	First   *Link    // what to do first; shown without rows
+	First   *Link    // first steps; shown without rows
 	Search  []Field  // submitted to the page's address
 	Sort    string   // current sort key
 	Keep    []string // query values for links
@@ -241,7 +241,7 @@ type Table struct {
 // Bulk adds row selection. Its forms submit the selected keys as "key", plus Keep; the browser treats fields as
 // optional.
 type Bulk struct {
-	Keys  []string // one per row
+	Keys  []string // for each row
 	Names []string // for screen readers
 	Keep  map[string]string
 	Forms []Form // each opens by a click
@@ -297,7 +297,7 @@ type Stat struct {
 	Name  string
 	Value string
 	Unit  string // after Value, e.g. "/s"
-	Note  string // below
+	Note  string
 	Where string // folder or address, may be truncated; the title has the full text
 	To    string // page link within the service
 	State State  // shown unless OK
@@ -356,7 +356,7 @@ type Form struct {
 	Confirm string // text to type as confirmation, e.g. the deleted thing's name
 }
 
-// Has reports whether one of the form's buttons runs action.
+// Has reports whether any of the form's buttons runs action.
 func (f *Form) Has(action string) bool {
 	return f.Action == action || f.Trial != nil && f.Trial.Action == action || f.Switch != nil && f.Switch.Action == action
 }
@@ -457,8 +457,8 @@ type QR struct {
 	Label string // for screen readers
 }
 
-// Live holds blocks without forms that the browser refreshes; without JavaScript, a reload link. At most one per
-// page.
+// Live holds blocks without forms that the browser refreshes; without JavaScript, a reload link. A page has at most
+// one.
 type Live struct {
 	Every  time.Duration
 	Blocks []Block

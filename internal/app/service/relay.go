@@ -14,7 +14,7 @@ type Relay struct {
 	Service string
 	Options outbox.Options // without Clock, Log and observers
 	Ping    func(context.Context) error
-	Close   func() error // closes the sink
+	Close   func() error
 }
 
 // Start starts the relay when the database is reachable and migrated. end publishes the remaining events, with a

@@ -29,7 +29,7 @@ import (
 // needs its own.
 type Service struct {
 	Name    string       // configuration section, label in logs and metrics, SQLite file name
-	Doc     string       // section description, one sentence
+	Doc     string       // section description, a single sentence
 	Config  Config       // default settings, overwritten with the operator's
 	Aliases []conf.Alias // environment variables of the replaced server
 	Secrets []Secret     // own secrets, and MasterSecret if it signs clients' tokens
@@ -267,10 +267,10 @@ type Files struct {
 	// Copy copies the files into the backup folder dir. An error fails the backup.
 	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
 
-	// Omitted describes, one per line, what a backup without Copy lacks.
+	// Omitted describes, a line each, everything that a backup without Copy lacks.
 	Omitted func(ctx context.Context) ([]string, error)
 
-	// For a replica, one by one.
+	// For a replica, which copies files individually.
 	Bodies *replica.Bodies
 
 	// Restore writes the files that the restored database references into the data folder dir.
@@ -288,7 +288,7 @@ type Copied struct {
 	Lost    []string // unreadable, a line each
 }
 
-// Hint tells new users what to do next. Its addresses begin with the main listener's URL.
+// Hint tells new users how to continue. Its addresses begin with the main listener's URL.
 type Hint struct {
 	Text  string   // a sentence up to its colon
 	Lines []string // to type or copy
@@ -300,7 +300,7 @@ type Hint struct {
 // Client describes client configuration. It is public.
 type Client struct {
 	Title   string // user-facing service name
-	Text    string // what to do with the setting or address; without an address, what the service does
+	Text    string // how to use the setting or address; without an address, the service's purpose
 	Setting string // client's setting name, or ""
 	Address string
 	Guide   string // file name, shipped with the server
@@ -319,7 +319,7 @@ const (
 // Finding is a line of `holdfast check` output.
 type Finding struct {
 	State State
-	What  string // checked thing
+	What  string
 	Says  string // result
 	Fix   string // remedy, or ""
 

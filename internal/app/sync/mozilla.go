@@ -251,7 +251,7 @@ const maxPayload = 1<<24 - 1
 
 type record struct {
 	user, coll, modified, length, stamp int64
-	listed                              bool // the collection has a time
+	listed                              bool // the collection's time exists
 	id                                  string
 	payload                             []byte // nil: not read
 }
@@ -281,7 +281,7 @@ func (v *mozillaView) payload() string {
 	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
 }
 
-// eachStamped calls fn with a user's rows if one has a time: users with only hidden collections have none.
+// eachStamped calls fn with a user's rows if any of them is stamped: users with only hidden collections are skipped.
 func eachStamped(all []rows.Row, fn func(rows.Row) error) error {
 	for _, row := range all {
 		if row[2].(int64) > 0 {

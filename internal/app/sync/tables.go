@@ -14,8 +14,8 @@ var tables = []rows.Group{
 		{
 			Name: "user_collections", Key: 2,
 			Columns: rows.Columns(`user_id integer, collection_id integer, modified millisutc, count integer, total_bytes integer, quota integer`),
-			// Collection 0 has the user's last stamp in SQLite, and the last collection deletion's stamp in
-			// PostgreSQL, which computes the user's last stamp.
+			// In SQLite, collection 0 stores the user's last stamp; in PostgreSQL, which computes that stamp, it
+			// stores the last collection deletion's stamp.
 			Postgres: map[string]string{"modified": `CASE WHEN collection_id = 0
 				THEN (SELECT max(u.modified) FROM user_collections u WHERE u.user_id = user_collections.user_id) ELSE modified END`},
 			With: func(key rows.Row) rows.Row { return rows.Row{key[0], int64(0)} },
@@ -96,8 +96,8 @@ func writeRecord(r rows.Row) {
 	}
 }
 
-// compareCollection skips an empty collection 0 row, e.g. of a user with only an open batch: SQLite has no such row,
-// but the Spanner query returns one.
+// compareCollection skips an empty collection 0 row, e.g. for a user with only an open batch: the Spanner query
+// returns such a row, SQLite does not.
 func compareCollection(r rows.Row, _ int64) bool {
 	r[4] = int64(0)
 	if r[1] != int64(0) {

@@ -71,7 +71,7 @@ func labelFrom(l tokenserver.Label) string {
 	return ""
 }
 
-// labelled adds labels to rows in one query. of returns a row's account and label.
+// labelled adds labels to rows in a single query. of returns a row's account and label.
 func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, of func(*T) (account string, label *string)) error {
 	ids := make([]string, len(rows))
 	for i := range rows {

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// pageRows is in accounts per read, with one query for their counters.
+// pageRows is in accounts per read, with a single query for their counters.
 const pageRows = 500
 
 // mostSorted limits a command's rows in memory. Unless ordered by UID, it reads all accounts' counters once per

@@ -17,7 +17,7 @@ import (
 // mozilla reads Mozilla's tokenserver tables, which use the same columns in MySQL, MariaDB and PostgreSQL.
 type mozilla struct {
 	db     *sourcedb.DB
-	domain string // account domain
+	domain string
 	public string // this server's URL; may be ""
 }
 

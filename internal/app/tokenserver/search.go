@@ -16,7 +16,7 @@ var finds = []service.Query{
 
 func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
 	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)
-	if err != nil && !errcode.Is(err, errcode.Invalid) { // no label begins so
+	if err != nil && !errcode.Is(err, errcode.Invalid) { // not a label prefix
 		return nil, err
 	}
 	var hits []service.Hit
@@ -51,7 +51,7 @@ func (s *Accounts) accountsWith(ctx context.Context, prefix string) (ids []strin
 		}
 		return []string{id}, err
 	}
-	if _, _, err := tokenserver.PrefixRange(id); err != nil { // no ID begins so
+	if _, _, err := tokenserver.PrefixRange(id); err != nil { // not an ID prefix
 		return nil, nil //nolint:nilerr // nothing is found
 	}
 	users, err := s.opened.FindUsers(ctx, id, "", service.MaxHits)

@@ -32,7 +32,7 @@ type queue struct {
 type item struct {
 	broker.Message
 	until time.Time // while in process; zero: waiting
-	try   int       // delivery count, because an old delivery must not acknowledge a new one
+	try   int       // delivery count, because an old delivery must not acknowledge a newer delivery
 }
 
 // Ensure implements Broker.

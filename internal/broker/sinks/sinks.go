@@ -20,7 +20,7 @@ type Options struct {
 	Secret  string // webhook signing key; "": unsigned
 	Log     *slog.Logger
 	Clock   clock.Clock
-	Memory  broker.Broker // in-process broker
+	Memory  broker.Broker
 
 	// Encode is broker.Webhook's Encode.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)

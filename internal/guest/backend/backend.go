@@ -32,8 +32,8 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// Hot stores expendable data: active sessions, copies of database content, caches, counters and locks. It may lose
-// any of it at any time; services then continue as with an empty Redis. Methods are atomic. After errcode.Unavailable
+// Hot stores expendable data: active sessions, copied database content, caches, counters and locks. It may lose
+// anything at any time; services then continue as with an empty Redis. Methods are atomic. After errcode.Unavailable
 // their effect is unknown. The test suite in hotstatetest defines the contract.
 type Hot interface {
 	guest.Hot

@@ -150,7 +150,7 @@ type Store interface {
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
 
 	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds; its
-	// repeats return repeated. It returns the errors of CheckConsume, or ErrNoHandoff.
+	// repeats return repeated. It returns CheckConsume's errors, or ErrNoHandoff.
 	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
 
 	// Handoff returns ErrNoHandoff if the handoff is missing.

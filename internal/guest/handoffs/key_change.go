@@ -8,7 +8,7 @@ import (
 // ChangeKeys is a request from Keys to change handoff keys.
 type ChangeKeys struct {
 	do      keyChange
-	key     string   // if the change concerns one key
+	key     string   // if the change is for a single key
 	tenant  string   // if the change concerns a tenant's keys
 	keys    *Keys    // makes new keys
 	witness *Witness // for keySettle

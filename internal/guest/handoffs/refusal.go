@@ -21,7 +21,7 @@ type Refusal struct {
 // ReasonConsumed means that the handoff was already consumed.
 const ReasonConsumed = "handoff-consumed"
 
-// NewRefusal holds attempts that a process counted, and the first one's event.
+// NewRefusal holds attempts that a process counted, and the event for the first attempt.
 type NewRefusal struct {
 	Refusal
 	Session guest.ID
@@ -31,7 +31,7 @@ type NewRefusal struct {
 
 // RefusalStore stores a row per handoff and reason.
 type RefusalStore interface {
-	// AddRefusals adds attempts to the rows in one transaction, and appends each new row's event. Handoff and reason
+	// AddRefusals adds attempts to the rows in a transaction, and appends each new row's event. Handoff and reason
 	// are unique in all.
 	AddRefusals(ctx context.Context, all []NewRefusal) error
 
@@ -60,7 +60,7 @@ type pendingRefusal struct {
 	written bool // the row exists
 }
 
-// maxRefused limits memory. Attempts on further handoffs are written one by one.
+// maxRefused limits memory. Attempts on further handoffs are written individually.
 const maxRefused = 10_000
 
 // add reports whether the attempt is the first, which the caller must write.

@@ -353,7 +353,7 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 	return c, key, suspect, nil
 }
 
-// refusalOf derives the event ID from the handoff and the reason, so all attempts share one event.
+// refusalOf derives the event ID from the handoff and the reason, so all attempts share an event.
 func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	payload, err := json.Marshal(replayPayload(p, c, r.By))
 	if err != nil {

@@ -50,7 +50,7 @@ func attributes(_ *testing.T, c *client) {
 	suite.Equal(c.t, "again", c.put("", `{"a":1}`), true)
 }
 
-// Only one of several concurrent changes is stored.
+// Only one concurrent change is stored.
 func attributesConcurrently(_ *testing.T, c *client) {
 	for round := range 5 {
 		was := c.attributes().Version
@@ -64,8 +64,8 @@ func attributesConcurrently(_ *testing.T, c *client) {
 	}
 }
 
-// A session is read while another request changes its attributes, then its currency. Each read returns both as of one
-// moment.
+// A session is read while another request changes its attributes, then its currency. Each read returns a consistent
+// pair.
 func attributesWhileChanged(_ *testing.T, c *client) {
 	const changes, readers = 100, 3
 	states := make([]guest.Session, 1+changes) // the first is the new session
@@ -91,7 +91,7 @@ func attributesWhileChanged(_ *testing.T, c *client) {
 	})
 }
 
-// The session's attributes are in states, and its currency is in the same state or the previous one.
+// The session's attributes are in states; its currency is in the same state or the previous state.
 func (c *client) readState(states []guest.Session) {
 	c.t.Helper()
 	s := c.session(guest.Change{ReadAttributes: true})

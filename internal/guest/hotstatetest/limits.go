@@ -199,7 +199,7 @@ func suspensionsOfOneTime(_ *testing.T, c *client) {
 	}
 }
 
-// A copy of an outdated table is not stored.
+// An outdated table's copy is not stored.
 func suspensionVersion(_ *testing.T, c *client) {
 	v := c.version()
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))

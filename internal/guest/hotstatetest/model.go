@@ -49,7 +49,7 @@ func (m *machine) stepSession(rt *rapid.T) {
 	suite.Equal(m.t, "locale", m.session(change).Locale, m.locale)
 }
 
-// stepAttributes replaces attributes of the model's or another version.
+// stepAttributes replaces attributes whose version is the model's or another.
 func (m *machine) stepAttributes(rt *rapid.T) {
 	next := guest.NewAttributes(canonjson.Value(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"b":[]}`}).Draw(rt, "attributes")))
 	was := rapid.SampledFrom([]string{m.values.Version, "", guest.NewAttributes(`{"a":1}`).Version}).Draw(rt, "version")

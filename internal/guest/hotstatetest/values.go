@@ -56,7 +56,7 @@ func emptyMirror(_ *testing.T, c *client) {
 	c.want("an empty list is a copy", `[]`)
 }
 
-// Only one of many readers fills a missing copy.
+// Among many readers, one fills a missing copy.
 func oneLease(_ *testing.T, c *client) {
 	var leases atomic.Int64
 	c.concurrently(10, func(int) {
@@ -349,7 +349,7 @@ func failCached(_ *testing.T, c *client) {
 	suite.Equal(c.t, "lock after it", lock("b"), true)
 }
 
-// Readers see the remaining lives of value and lock.
+// Readers see the value's and the lock's remaining lives.
 func cachedLives(_ *testing.T, c *client) {
 	ctx, k := c.t.Context(), key()
 	suite.Equal(c.t, "new", c.cachedValue(k).Locked, time.Duration(0))

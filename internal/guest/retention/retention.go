@@ -13,14 +13,14 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Job deletes old rows of a kind.
+// Job names a kind of old rows to delete.
 type Job string
 
 // Retention jobs.
 const (
 	JobAnswers     Job = "answers"        // expired
 	JobRemoved     Job = "removed-wishes" // by removal time
-	JobSilent      Job = "silent-wishes"  // wishlists, by the day of the session's last request
+	JobSilent      Job = "silent-wishes"  // wishlists, by the session's last day of use
 	JobUsers       Job = "user-sessions"  // by the last request's day, including ended sessions
 	JobHandoffs    Job = "handoffs"       // by mint time
 	JobRefusals    Job = "refusals"       // refused handoffs, by last attempt
@@ -36,7 +36,7 @@ var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobUsers, JobHandoffs, JobRe
 // Job limits.
 const (
 	MaxStep  = 5000      // rows per step
-	MaxCount = 1_000_000 // maximum count of old rows
+	MaxCount = 1_000_000 // limits the count
 )
 
 const (
@@ -62,7 +62,7 @@ var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: r
 
 // Store deletes old rows.
 type Store interface {
-	// Drop deletes up to limit of a job's rows from before before, oldest first, and returns how many. Only the job's
+	// Drop deletes up to limit old rows, older than before and oldest first, and returns how many. Only the job's
 	// leader deletes; other processes get ErrJobRuns.
 	Drop(ctx context.Context, job Job, before time.Time, limit int) (int, error)
 
@@ -117,8 +117,8 @@ func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (
 	return n, err
 }
 
-// Run deletes all of a job's old rows and returns how many, even after an error such as ErrJobRuns. It reports the
-// running total after each step.
+// Run deletes a job's old rows and returns how many, even after an error such as ErrJobRuns. It reports the running
+// total after each step.
 func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
 		n, err := r.opts.Store.Drop(ctx, job, r.Before(job, r.opts.Clock()), MaxStep)

@@ -58,7 +58,7 @@ var (
 
 const expectedItems = "items: expected an array of 1 to 50 objects"
 
-// SampleRates publish telemetry for one in n sessions; 1 or less: all. Sampling is per session, so that funnels stay
+// SampleRates publish telemetry for 1/n sessions; 1 or less: all. Sampling is per session, so that funnels stay
 // complete.
 type SampleRates struct {
 	PageViews    int `toml:"sample_page_views" reload:"true" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
@@ -105,7 +105,7 @@ const (
 // Record publishes telemetry events.
 type Record struct {
 	guest.Mutation
-	IDs    []guest.ID    // item IDs
+	IDs    []guest.ID
 	Events []guest.Event // without times; empty if the session is not sampled
 }
 

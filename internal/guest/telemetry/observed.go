@@ -127,7 +127,7 @@ func (s *Service) ItemViewed(ctx context.Context, session guest.ID, v ItemViewed
 
 type observation struct {
 	profile *guest.Profile
-	kind    string // telemetry kind
+	kind    string
 	topic   string
 	subject string
 	rate    int // from SampleRates

@@ -49,8 +49,8 @@ type Store interface {
 	// Record appends events in order. It is a mutation: see guest.Store.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
-	// AppendEvents appends events in order and in one transaction. It does not wait for mutations: rest is the events
-	// of sessions with a mutation in progress.
+	// AppendEvents appends events in order, in a transaction. It does not wait for mutations: rest holds the events
+	// for sessions with a mutation in progress.
 	AppendEvents(ctx context.Context, all []SessionEvent) (rest []SessionEvent, err error)
 }
 

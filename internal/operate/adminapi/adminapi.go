@@ -6,13 +6,11 @@
 //	POST /SERVICE/NOUN/VERB          another change
 //	POST /SERVICE/NOUN/SUBJECT/VERB  a row change
 //
-// The path has all subjects: GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
+// The path names all subjects: GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
 //
-// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress.
-//
-// A download is GET /SERVICE/NOUN/SUBJECT/VERB. An upload sends the file as the body.
-//
-// Other inputs are JSON members in a change's body, and query parameters of a list, read, download or upload.
+// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress. A download
+// is GET /SERVICE/NOUN/SUBJECT/VERB. An upload sends the file as the body. Other inputs are JSON members in a
+// change's body, and query parameters elsewhere.
 package adminapi
 
 import (
@@ -44,7 +42,7 @@ type route struct {
 	*operate.Operation
 }
 
-// New returns a service's API. The server's own operations have the service name "" and paths that begin with the
+// New returns a service's API. The server's own operations use the service name "" and paths that begin with the
 // noun.
 func New(service string, all []operate.Operation) *API {
 	a, prefix := &API{}, ""

@@ -1,4 +1,4 @@
-// Package cli makes the commands of operations.
+// Package cli makes operations' commands.
 package cli
 
 import (
@@ -22,7 +22,7 @@ import (
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
-	first := map[string]*operate.Operation{} // carries the help of the noun, even if it is not a command itself
+	first := map[string]*operate.Operation{} // carries the noun's help, even if it is not a command itself
 	for i := range all {
 		o := &all[i]
 		if first[o.Noun()] == nil {
@@ -119,7 +119,7 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 }
 
 // refuseEmpty rejects empty flags, e.g. from an unset variable: a list must not show all tenants instead of one. An
-// empty cursor is the list's first row.
+// empty cursor is allowed.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.Inputs {
 		if in.Name == "after" {
@@ -145,7 +145,7 @@ func (c *command) addFlags() {
 	flags := c.cmd.Flags()
 	for _, in := range c.Inputs {
 		doc := in.Doc
-		if in.Value != "" { // as cobra marks it
+		if in.Value != "" { // cobra takes the placeholder from back quotes
 			doc = strings.Replace(doc, in.Value, "`"+in.Value+"`", 1)
 		}
 		switch {

@@ -14,7 +14,7 @@ type rename struct {
 	from, to []string
 }
 
-// Rename replaces a command spelling of an earlier release; see operate.Former.
+// Rename replaces an earlier release's command spelling; see operate.Former.
 func Rename(args []string, services []service.Service) []string {
 	at := firstWord(args)
 	var found *rename
@@ -38,7 +38,7 @@ func Rename(args []string, services []service.Service) []string {
 	return slices.Concat(args[:at], found.to, rest)
 }
 
-// firstWord returns the index of the first command word, after flags and after help or completion commands.
+// firstWord returns the first command word's index, after flags and after help or completion commands.
 func firstWord(args []string) (at int) {
 	for at < len(args) {
 		switch arg := args[at]; {

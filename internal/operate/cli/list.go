@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// pageRows is the default number of rows per read.
+// pageRows is the default for rows per read.
 const pageRows = 500
 
 func (c *command) list(ctx context.Context, values map[string]string) error {

@@ -22,7 +22,7 @@ const inJSON = "application/json"
 //go:embed admin.json
 var admin string
 
-// Document describes the API of a service that consists only of operations. The server's service name is "".
+// Document describes a service's API if it consists only of operations. The server's service name is "".
 func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }

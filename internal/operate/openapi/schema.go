@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// A body member has a description and may be null.
+// A body member may be null and is described.
 func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Schema != "" {
 		return object{{"$ref", "#/components/schemas/" + in.Schema}}

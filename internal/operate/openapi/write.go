@@ -13,7 +13,7 @@ type member struct {
 	value any
 }
 
-// width is the maximum line length of a one-line value, in bytes.
+// width limits a single-line value, in bytes per line.
 const width = 150
 
 func write(b *bytes.Buffer, v any, indent string) {

@@ -1,4 +1,4 @@
-// Package postgres stores a service's outbox in PostgreSQL, on one server or distributed by Citus.
+// Package postgres stores a service's outbox in PostgreSQL, on a single server or distributed by Citus.
 //
 // A service's database function appends events in the change's transaction. The columns in DDL are named after
 // outbox.Event. payload is json rather than jsonb, so that it is published as written.
@@ -86,7 +86,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return err
 }
 
-// On Citus, Next uses one statement per owner, each on a single node.
+// On Citus, Next uses a statement per owner, each on a single node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 	return events, full, err
 }
 
-// On Citus, Done uses one statement per stream, each on a single node.
+// On Citus, Done uses a statement per stream, each on a single node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Each statement affects one row, so on Citus the transaction runs on a single node.
+// Each statement affects a single row, so on Citus the transaction runs on a single node.
 func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int

@@ -178,7 +178,7 @@ func isolated(t *testing.T, h Harness) {
 	}
 }
 
-// listDead reads all dead events page by page, expecting them to have died at the time at.
+// listDead reads all dead events by page and checks that they died at at.
 func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	t.Helper()
 	for after := (outbox.ID{}); ; after = got[len(got)-1].ID() {

@@ -210,7 +210,7 @@ func sharing(t *testing.T, h Harness) {
 			select {
 			case <-over:
 			default:
-				// At the end one relay may have no work.
+				// At the end a relay may be out of work.
 				close(over)
 				if counts[0] < len(want)/4 || counts[1] < len(want)/4 {
 					t.Errorf("they have published %v of %d events", counts, len(want))

@@ -17,12 +17,12 @@ import (
 // Table is the suite's table.
 var Table = outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "uuid"}
 
-// Harness is an outbox for one test.
+// Harness is an outbox for a test.
 type Harness struct {
 	// Box opens the table, each time like another process.
 	Box func(t testing.TB) outbox.Box
 
-	// Append adds events in one transaction, rolled back if undo is set.
+	// Append adds events in a transaction, rolled back if undo is set.
 	Append func(t testing.TB, undo bool, events ...outbox.Event)
 
 	Lapse func(t testing.TB)
@@ -211,7 +211,7 @@ func values(t *testing.T, h Harness) {
 	same(t, "afterwards", waiting(t, b), nil)
 	done(t, b, in...) // deleting twice is not an error
 	h.Append(t, false, event(3, 4, 1))
-	done(t, b, in...) // even if another event now has the position
+	done(t, b, in...) // even if another event now uses the position
 	same(t, "the other event", waiting(t, b), []outbox.Event{event(3, 4, 1)})
 }
 
@@ -223,7 +223,8 @@ func rolledBack(t *testing.T, h Harness) {
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// A limited batch has each stream's first events from the requested partitions, and reports the partitions with more.
+// A limited batch contains each stream's first events from the requested partitions, and reports the partitions with
+// more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
@@ -280,7 +281,7 @@ func release(t testing.TB, b outbox.Box, holder string, parts outbox.Parts) {
 	}
 }
 
-// Each partition has one holder, until the lease is released or expires.
+// A partition's lease is exclusive until released or expired.
 func lease(t *testing.T, h Harness) {
 	one, two := h.Box(t), h.Box(t)
 	low, high, odd := outbox.PartsOf(0, 1, 2), outbox.PartsOf(13, 14, 15), outbox.PartsOf(1, 13)

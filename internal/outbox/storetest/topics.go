@@ -56,7 +56,7 @@ func separateTopics(t *testing.T, h Harness) {
 	same(t, "queued again", waiting(t, third), []outbox.Event{refused})
 }
 
-// While one topic's sink is unavailable, other topics are published.
+// While a topic's sink is unavailable, other topics are published.
 func unavailableTopic(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	want, others := story(3, 3), storyOf("third", 3, 3)

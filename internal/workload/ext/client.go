@@ -27,7 +27,7 @@ type Install struct {
 	Counted int64 // sum of acknowledged shared counter increments
 
 	// State at the last check.
-	Feed   []Change      // all changes
+	Feed   []Change
 	Before int           // number of changes before the round
 	Rows   map[Place]Row // result of the changes
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Profile describes a site's requests. A server has one.
+// Profile describes a site's requests. A server uses a single profile.
 type Profile struct {
 	Name   string
 	Prefix string   // of event types
@@ -35,7 +35,7 @@ var (
 		Vars: []string{
 			"HOLDFAST_GUEST__PROFILE=shop", "HOLDFAST_GUEST__PROFILES__SHOP__EVENT_PREFIX=shop.guest.", "HOLDFAST_GUEST__PROFILES__SHOP__MAX_QUANTITY=99",
 			`HOLDFAST_GUEST__PROFILES__SHOP__PAYLOAD={"type":"object","required":["items"]}`, "HOLDFAST_GUEST__PROFILES__SHOP__TENANT=" + Tenant,
-			`HOLDFAST_GUEST__PROFILES__SHOP__CRITERIA={"type":"object"}`, "HOLDFAST_GUEST__PROFILES__SHOP__UPSTREAMS__SEARCH__URL=http://127.0.0.1:1/", // nobody searches
+			`HOLDFAST_GUEST__PROFILES__SHOP__CRITERIA={"type":"object"}`, "HOLDFAST_GUEST__PROFILES__SHOP__UPSTREAMS__SEARCH__URL=http://127.0.0.1:1/", // unused
 		},
 	}
 )

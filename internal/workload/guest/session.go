@@ -187,7 +187,7 @@ func (g *Guest) Found(got State, now int64) (done bool, err error) {
 	return false, fmt.Errorf("%s was not answered, and guest %d has %+v; before: %+v", d, g.N, got, g.State)
 }
 
-// Changes reports whether a change has a visible effect.
+// Changes reports whether a change is visible.
 func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
 
 // isAfter reports whether a change leads to a state, possibly with a new handoff whose ID is unknown.
@@ -198,7 +198,7 @@ func (d *Change) isAfter(before, got State) bool {
 	return got == d.After
 }
 
-// Was reports whether the session may have had a state between two clock ticks.
+// Was reports whether the session may have been in a state between two clock ticks.
 func (g *Guest) Was(got State, begun, ended int64) bool {
 	possible := false
 	for _, v := range g.history {

@@ -1,4 +1,4 @@
-// Package builtin is a catalogue of several hundred fictional hotels, so that everything works without other
+// Package builtin is a catalogue with several hundred fictional hotels, so that everything works without other
 // services. They are generated from a few words, identically in every process.
 package builtin
 
@@ -30,7 +30,7 @@ type contents struct {
 
 var _ catalogue.Source = (*Catalogue)(nil)
 
-// hotel has prices in euro.
+// hotel prices are in euro.
 type hotel struct {
 	catalogue.Property
 	seed
@@ -80,7 +80,7 @@ const (
 	ExampleProperty = "22222222-2222-4333-8444-555555555555"
 )
 
-// New returns the catalogue. It is generated on first use, which takes milliseconds, because most servers have no
+// New returns the catalogue, which is generated on first use, within milliseconds, because most servers serve no
 // guests.
 func New() *Catalogue { return &Catalogue{sync.OnceValue(newContents)} }
 
