@@ -13,7 +13,7 @@ const claimTime = 10 * time.Minute
 const releaseTime = 5 * time.Second
 
 // Collect removes at most limit objects deleted at or before a time. Failures are retried after their claim expires.
-// If ctx ends, the claim is released for the next process.
+// If ctx is done, the claim is released for the next process.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}

@@ -33,7 +33,7 @@ type Copy struct {
 	Path string
 }
 
-// DamageState says whether a copy can be repaired.
+// DamageState is the repair state of a copy.
 type DamageState string
 
 // Damage states.
@@ -53,7 +53,7 @@ func NewDamage(c Copy, problem string, seen Moment) Damage {
 	return d
 }
 
-// Of adds the row that references the body.
+// Of returns the damage with the object or part that references the body.
 func (d Damage) Of(r *Reference) Damage {
 	d.Owner, d.Bucket, d.ID, d.Name, d.Upload, d.Number = r.Owner, r.Bucket, r.ID, r.Name, r.Upload, r.Number
 	return d

@@ -90,8 +90,9 @@ type Lifecycles interface {
 
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects whose body, Modified and tags are as read, each in its own transaction,
-	// and reports which. Versioned buckets get delete markers, within the quota.
+	// Expire deletes at most MaxPage objects whose body, Modified and tags have not changed since they were read,
+	// each in its own transaction, and reports which objects it deleted. Versioned buckets get delete markers, within
+	// the quota.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	Clock(ctx context.Context) (Moment, error)

@@ -128,7 +128,7 @@ func (n *Notice) event(e notice, now Moment) []Event {
 		if err != nil { // impossible for these types
 			continue
 		}
-		// Rules do not overlap: there is one destination.
+		// Rules do not overlap, so an event has at most one destination.
 		return []Event{{Destination: to.Name, Stream: streamOf(string(n.Bucket.ID) + "/" + e.Key), Key: n.Bucket.Name + "/" + e.Key, Payload: text, At: now}}
 	}
 	return nil
@@ -254,8 +254,8 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops events from before a time, and each destination's oldest above most. It returns the counts of
-// dropped pending and dead events.
+// DropEvents drops the events from before a time, and each destination's oldest events if there are more than most.
+// It returns the counts of dropped pending and dead events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

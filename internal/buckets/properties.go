@@ -108,7 +108,7 @@ func (r *plain) skip(c byte) bool {
 	return true
 }
 
-// object reads a nonempty object. member reads each value.
+// object parses a nonempty JSON object. It calls member with each name to parse the value.
 func (r *plain) object(member func(name []byte) bool) bool {
 	for first := byte('{'); r.skip(first); first = ',' {
 		name, ok := r.text()

@@ -175,7 +175,7 @@ type PutRequest struct {
 
 	Event EventName // "": EventPut
 
-	// Early, if set, wraps database use before the body is read.
+	// Early, if set, runs a function that uses the database before the body is read, e.g. in a request slot.
 	Early func(func() error) error
 }
 

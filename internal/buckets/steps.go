@@ -278,7 +278,7 @@ func (s *Service) Parts(ctx context.Context, u UploadKey, after, limit int) (pag
 	return s.store.Parts(ctx, u, after, limit)
 }
 
-// BodiesOf reads the parts of a multipart object.
+// BodiesOf returns a page of a multipart object's parts.
 func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, after, limit int) ([]Segment, error) {
 	return s.store.UploadBodies(ctx, owner, o.Upload, after, limit)
 }

@@ -155,7 +155,7 @@ func (n *nodes) load(ctx context.Context) error {
 }
 
 // check returns an error if too few nodes were ever initialized for a body's copies (0: default), or if no node works
-// now. Fewer working nodes than copies are fine: most bodies can be read.
+// now. It is not an error if fewer nodes work than each body has copies: most bodies can still be read.
 func (n *nodes) check(ctx context.Context, copies int) error {
 	if err := n.ensure(ctx); err != nil {
 		return err
@@ -181,8 +181,8 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	return nil
 }
 
-// working counts active and working nodes, and says why a node does not work. A full node works: its bodies can be
-// read.
+// working counts active and working nodes, and returns the reason why a node does not work. A full node works: its
+// bodies can be read.
 func (n *nodes) working() (total, works int, reason string) {
 	for _, s := range n.cluster.Nodes() {
 		switch {
@@ -285,7 +285,7 @@ func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	return clouddriver.New(node.URL, node.ID)
 }
 
-// isFolder does not wait for load.
+// isFolder reports whether a node is a folder. It does not wait for load; until load has finished it returns false.
 func (n *nodes) isFolder(id string) bool {
 	folders := n.folders.Load()
 	return folders != nil && (*folders)[id]

@@ -278,7 +278,7 @@ func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error
 	return newKey{key.ID, secret}, err
 }
 
-// hint says how to use S3. On a terminal, the first start adds the new access key; a journal must not contain
+// hint explains how to use S3. On a terminal, the first start adds the new access key; a journal must not contain
 // secrets.
 func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	if embedded { // a remote database may be unavailable

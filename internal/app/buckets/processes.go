@@ -19,10 +19,10 @@ import (
 	"holdfast/internal/durable"
 )
 
-// processes removes temporary files left by killed servers. Each server locks a file in the data folder, named after
-// the host and the ID in its temporary file names. If another process gets the lock, the server is dead. A server
-// looks at its own data folder only, so it removes no live server's files, even on a shared network folder. Other
-// temporary files are removed after a day.
+// processes removes temporary files left by killed servers. Each server locks a file in its data folder. The file is
+// named after the host and the ID that is also part of the server's temporary file names. If another process gets the
+// lock, the server is dead. A server looks at its own data folder only, so it removes no live server's files, even on
+// a shared network folder. Other temporary files are removed after a day.
 type processes struct {
 	*Buckets
 	id     string

@@ -215,8 +215,9 @@ func (c *Cluster) Copies() int {
 // Refresh reads the free space and health of all nodes. Call it every few seconds.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of the nodes selected by which, called with c.mu held. Concurrent callers share a request,
-// so that rejected writes do not load a node. A stalled node is not asked again until its driver returns.
+// ask reads the free space of the nodes for which which returns true; it calls which with c.mu held. Concurrent
+// callers share a request, so that rejected writes do not load a node. A stalled node is not asked again until its
+// driver returns.
 func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	c.mu.Lock()
 	var answers []chan struct{}
@@ -261,13 +262,13 @@ func (c *Cluster) refresh(m *member) {
 	m.space, m.hasSpace, m.stalled, m.err = space, true, false, nil
 }
 
-// Close cancels background work and waits for it until ctx ends. It does not close the drivers.
+// Close cancels background work and waits for it until ctx is done. It does not close the drivers.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.cancel()
 	return c.Wait(ctx)
 }
 
-// Wait waits for background work until ctx ends.
+// Wait waits for background work until ctx is done.
 func (c *Cluster) Wait(ctx context.Context) error { return c.work.Wait(ctx) }
 
 // Remove implements buckets.Bodies. It tries all nodes even if some fail.

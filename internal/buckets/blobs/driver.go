@@ -17,7 +17,7 @@ import (
 //   - errcode.Invalid: wrong path, size or range
 //   - errcode.Unavailable: the node does not work now. If space is lacking, the error also is ErrNotEnoughSpace.
 //
-// Errors of the caller's reader or context are wrapped without a code.
+// Errors from the caller's reader or context are wrapped without a code.
 type Driver interface {
 	// Put stores or replaces a body and returns its size. On success the body is durable, otherwise invisible, even
 	// if the process is killed. Unless size is -1, a body of another size is Invalid.

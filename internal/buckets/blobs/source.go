@@ -44,7 +44,8 @@ type verifier struct {
 
 var errLayout = errors.New("the copy has another layout")
 
-// Without sums and frame ID, the caller verifies a larger body as a whole.
+// verify checks a chunk. If there are neither checksums nor a frame ID, the caller verifies a body of several chunks
+// as a whole.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
 		c.measure()

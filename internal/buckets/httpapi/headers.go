@@ -12,8 +12,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// stored lists headers stored and returned with an object, besides Content-Type and user metadata. Manta has the CORS
-// headers; the S3 headers are included because an update replaces all headers.
+// stored lists headers stored and returned with an object, besides Content-Type and user metadata. The CORS headers
+// are Manta's. The S3 headers are included because an update replaces all headers, so clients must be able to send
+// them again.
 var stored = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// partsOf returns the number of parts in an entity tag; 0: it is an MD5; -1: neither.
+// partsOf returns the number of parts in an entity tag. It returns 0 if the tag is an MD5, and -1 if it is neither.
 func partsOf(etag string) int {
 	sum, count, hasParts := strings.Cut(etag, "-")
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != md5.Size {

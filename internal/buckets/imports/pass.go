@@ -147,7 +147,7 @@ func (i *imports) keep(p *pair, key string) {
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
 }
 
-// unchanged requires the target object to be unchanged; nil: still missing.
+// unchanged returns the condition that the target object is still o, or still missing if o is nil.
 func unchanged(o *buckets.Object) (c buckets.Condition) {
 	if o != nil {
 		c.Match.Tags = []string{string(o.ID)}

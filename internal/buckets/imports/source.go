@@ -182,7 +182,7 @@ func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, byt
 	if bytes != "" {
 		in.Range = &bytes
 	}
-	// Not ChecksumMode, with which the client would compute the checksum too.
+	// Do not set ChecksumMode: the SDK would then compute the checksum as well.
 	return s.client.GetObject(ctx, in, s3.WithAPIOptions(smithyhttp.AddHeaderValue("X-Amz-Checksum-Mode", "ENABLED")))
 }
 

@@ -59,7 +59,7 @@ func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	}
 }
 
-// filter is a set of path hashes. has may return true for other paths.
+// filter is an approximate set of path hashes: has may also return true for paths that were not added.
 type filter struct {
 	seed maphash.Seed
 	bits []uint64

@@ -48,7 +48,7 @@ func (r *reporter) note(d buckets.Damage) {
 	signal(r.wake)
 }
 
-// run stores reports until ctx ends, then the last ones.
+// run stores reports until ctx is done, then the last ones.
 func (r *reporter) run(ctx context.Context, stored func()) {
 	for {
 		select {

@@ -83,7 +83,7 @@ const (
 	noLock       = -15
 )
 
-// errAll requests another call with p_all.
+// errAll means that the function must be called again with p_all, which locks all usage slots.
 var errAll = errcode.New(errcode.Internal, "all slots must be locked")
 
 func failed(result int64) error {

@@ -202,8 +202,8 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 
 const groupBatch = 50
 
-// uploads reads a bucket's uploads after a name and ID, which need not exist. cut means that the rest exceeds most
-// bytes.
+// uploads reads a bucket's uploads after a name and ID, which need not exist. cut means that the remaining uploads
+// need more than most bytes.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
@@ -227,8 +227,8 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 }
 
 // Complete implements buckets.Uploads. It computes the object from data read without a lock; bucket_complete_v2
-// writes it if the parts are unchanged. Otherwise, and for missing uploads, a single transaction locks first and does
-// everything, which on Citus costs a message per statement.
+// writes it if the parts are unchanged. If the parts changed or the upload is missing, a single transaction locks
+// first and then does everything. On Citus, each of its statements costs a message.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err

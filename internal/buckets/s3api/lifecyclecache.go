@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleCache holds rules for writes by name, which do not read the bucket's settings. Their expiration headers
-// may be stale for a few seconds.
+// lifecycleCache holds rules for writes by name, which do not read the bucket's settings. The expiration headers of
+// their responses may be a few seconds out of date.
 type lifecycleCache struct {
 	mu    sync.Mutex
 	rules map[lifecycleKey]seenLifecycle

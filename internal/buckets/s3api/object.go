@@ -174,7 +174,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		for i := range page {
 			if n++; n == number {
-				// The object's type says how part checksums combine.
+				// The object's checksum type determines how part checksums are combined.
 				sum := page[i].Checksum
 				sum.Composite = o.Checksum.Composite
 				return extent{ofPart(from, page[i].Length), sum}, nil

@@ -320,7 +320,7 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	return nil
 }
 
-// objectPartsAfter returns the last number.
+// objectPartsAfter writes up to limit parts after part number marker, and returns the number of the last one written.
 func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit int) (next int, err error) {
 	next = marker
 	n, after := 0, 0

@@ -244,7 +244,8 @@ func writesDuringChange(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// versionRace: versions that are written and deleted concurrently exist, or are garbage once.
+// versionRace: after concurrent writes and deletes, every version either exists or is recorded as garbage exactly
+// once.
 func versionRace(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	objects := make([]buckets.Object, parallel)

@@ -199,7 +199,7 @@ func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
 	return opened.ReadDir(-1)
 }
 
-// sortKey orders entries like whole paths: "a" contains paths "a/...", which sort after "a,b" and "a-b".
+// sortKey makes directory entries sort like the paths below them: directory "a" sorts as "a/", after "a,b" and "a-b".
 func sortKey(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"
