@@ -33,13 +33,13 @@ type User struct {
 	Node string // URL, or "" if the node does not exist
 }
 
-// Account returns the account of the row.
+// Account returns the row's account.
 func (u *User) Account() Account { return accountOf(u.Email) }
 
 // IsDeleted reports whether the operator deleted the row's account.
 func (u *User) IsDeleted() bool { return u.Generation == Deleted }
 
-// KeyID returns the key ID of the row.
+// KeyID returns the row's key ID.
 func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }
 
 // needsNode reports whether the account's row was replaced without a successor, which is how operators move accounts,

@@ -101,7 +101,7 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 	return nil
 }
 
-// Traits returns the traits of the engine.
+// Traits returns the engine's traits.
 func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 
 // Embedded reports whether the database is a SQLite file.

@@ -52,7 +52,7 @@ type Traits struct {
 	NoImport string
 }
 
-// Traits returns the traits of the engine.
+// Traits returns the engine's traits.
 func (k Kind) Traits() Traits {
 	switch k {
 	case Postgres:

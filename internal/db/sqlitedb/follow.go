@@ -74,7 +74,7 @@ func (f *Follower) closeConns() (err error) {
 // Path returns the file's path.
 func (db *DB) Path() string { return db.opts.Path }
 
-// Path returns the path of the WAL.
+// Path returns the WAL's path.
 func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 
 // Name returns the database's file name.
