@@ -21,7 +21,7 @@ import (
 
 // Options configures Open. Only URL is required.
 type Options struct {
-	// Postgres://user@host/database or key=value pairs.
+	// URL is postgres://user@host/database or key=value pairs.
 	URL string
 
 	// Default 10.

@@ -18,7 +18,7 @@ import (
 
 // Options configures Open. Only Database is required.
 type Options struct {
-	// Projects/P/instances/I/databases/D.
+	// Database is projects/P/instances/I/databases/D.
 	Database string
 
 	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. It allows a
