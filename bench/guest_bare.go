@@ -36,7 +36,7 @@ func serveBare(ctx context.Context) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		s, err := hot.Session(r.Context(), guest.ID(cookie), guest.Change{})
+		s, err := hot.Session(r.Context(), guest.ID(cookie), guest.Change{ReadAttributes: true})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
