@@ -122,7 +122,7 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// TLS implements Source. Without a certificate, clients get an untrusted certificate whose name says why.
+// TLS implements Source. Until then, clients get an untrusted certificate with the reason in its name.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)

@@ -14,7 +14,7 @@ type Source interface {
 	// TLS configures an HTTPS listener. Each handshake uses the newest certificate.
 	TLS() *tls.Config
 
-	// Run replaces the certificate until ctx ends.
+	// Run replaces the certificate until ctx is done.
 	Run(ctx context.Context)
 
 	// Reload looks for a new certificate, and fails if it is unusable.

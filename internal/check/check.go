@@ -84,7 +84,7 @@ type Server struct {
 	Listeners []service.Listener
 	Secrets   []secrets.Secret // generated if missing
 
-	// Fails if a service's database must not be written.
+	// Returns an error if a service's database must not be written.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 }
 
@@ -350,7 +350,8 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
 }
 
-// bound compares a service's secrets with its data's. lost: a secret no longer exists.
+// bound compares a service's secrets with the hashes in its databases. lost means that data was written with a secret
+// that no longer exists.
 func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {

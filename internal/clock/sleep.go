@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep waits on the system clock. It returns false if ctx ended first.
+// Sleep waits on the system clock. It returns false if ctx was done first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

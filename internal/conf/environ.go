@@ -28,7 +28,7 @@ const (
 
 // Kubernetes sets variables for each service in a pod's namespace. A service named "holdfast" or "holdfast-…" uses
 // our prefix. serviceLink matches e.g. HOLDFAST_SERVICE_HOST and HOLDFAST_ADMIN_PORT_8001_TCP_ADDR. serviceLinkPort
-// matches HOLDFAST_PORT, which Kubernetes sets to an address, and an operator to a number.
+// matches HOLDFAST_PORT if its value is an address, which Kubernetes sets; an operator sets a number.
 var (
 	serviceLink     = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 	serviceLinkPort = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)

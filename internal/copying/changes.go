@@ -11,9 +11,9 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Every write adds a log entry. While the copy runs, compactions keep the log short by deleting entries with a newer
-// entry for the same key; later commits stay. Triggers that replace entries would cost each write more than the whole
-// copy.
+// Every write adds a log entry. While the copy runs, compactions keep the log short: they delete an entry if there is
+// a newer one for the same key. Entries committed later stay. Triggers that replace entries would cost each write
+// more than the whole copy.
 
 const (
 	keysOfPass        = 5000
@@ -38,7 +38,7 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 	return cmp.Or(stop(), err) // after cancel, fn's error says less
 }
 
-// every calls fn at intervals until stop or a failure, which stop returns, then calls ended.
+// every calls fn at intervals until stop is called or fn fails, and then calls ended. stop returns the error of fn.
 func every(interval time.Duration, ended func(), fn func() error) (stop func() error) {
 	var calling errgroup.Group
 	stopped := make(chan struct{})

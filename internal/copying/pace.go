@@ -74,7 +74,8 @@ func (e Estimate) isLate() bool {
 	return e.Within != 0 && e.alone() >= time.Duration(lateAfter*float64(e.Within))
 }
 
-// refuse returns the share of writes to refuse to be in time. With fewer writes, fewer keys change.
+// refuse returns the share of writes that must be refused so that the copy ends in time. With fewer writes, fewer
+// keys change.
 func (e Estimate) refuse() float64 {
 	if e.Within == 0 {
 		return 0

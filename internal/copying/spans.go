@@ -163,7 +163,7 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// endSpan ends a span before a table far exceeds most rows.
+// endSpan ends a span before a table has many more than most rows in it.
 func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil

@@ -95,7 +95,8 @@ type Deletions interface {
 	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows; for Services, the whole tenant's without its installs' tombstones.
+	// Holdings counts an owner's rows. For Services, it counts the rows of the whole tenant, without the tombstones
+	// of its installs.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
@@ -222,7 +223,7 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 	}
 	_, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) && o == Services(o.Tenant) {
-		// A tenant is known by its installs, even deleted installs.
+		// A tenant exists if it ever had an install, even if all were deleted.
 		install, err := s.opts.Deletions.NextInstall(ctx, o.Tenant, o.Install)
 		return install != "", err
 	}

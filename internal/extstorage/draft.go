@@ -24,7 +24,8 @@ func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	return t.inRequest(err)
 }
 
-// CheckDocument checks a schema document without a trial, so it is fast. Error pointers are into the document.
+// CheckDocument checks a schema document without a trial, so it is fast. JSON Pointers in errors refer to the
+// document.
 func (s *Service) CheckDocument(document []byte) error {
 	_, err := s.canonicalSchema(document)
 	return err

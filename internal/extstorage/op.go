@@ -37,8 +37,8 @@ type Op struct {
 	// Restored, if set, determines revision and times. It excludes Keep, Revise, and an IdempotencyKey.
 	Restored *Restored
 
-	// Schema is the version that validated the value, or 0. If another is active at the write, it fails with
-	// ErrSchemaChanged.
+	// Schema is the version that validated the value, or 0. If another version is active when the write runs, it
+	// fails with ErrSchemaChanged.
 	Schema SchemaVersion
 }
 
@@ -71,12 +71,13 @@ var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema ha
 // ErrNoRecord means that a record is absent or expired.
 var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
-// Effect is an operation's effect on a stored row; nil: no row.
+// Effect is an operation's effect on a stored row. A nil row means that there is no row.
 type Effect struct {
 	Item Item
 	Next *Header // nil: the record no longer exists
 
-	// Change takes the install's next sequence number unless "". Revision is the written or removed one.
+	// Change takes the install's next sequence number unless "". Revision is the revision that was written or
+	// removed.
 	Change   ChangeOp
 	Revision Revision
 }

@@ -25,8 +25,9 @@ func Some[T any](v T) Optional[T] { return optional.Some(v) }
 // IsSet reports whether anything is required.
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }
 
-// Check compares a record's revision and last change, 0 if absent or expired, and returns a *MismatchError. Headers
-// come first, as RFC 9110 requires, and If-Match before If-None-Match.
+// Check compares the precondition with a record's revision and last change, which are 0 if the record is absent or
+// expired. It returns a *MismatchError if the precondition does not hold. Headers come first, as RFC 9110 requires,
+// and If-Match before If-None-Match.
 func (g *Precondition) Check(revision Revision, seq Seq) error {
 	switch {
 	case g.Match.Set && !g.Match.has(seq), g.NoneMatch.Set && g.NoneMatch.has(seq):

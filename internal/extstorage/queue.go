@@ -43,7 +43,7 @@ type Turn struct {
 }
 
 // Enter waits for a turn; with alone, until no other write of the install runs in this process. It returns
-// errcode.Unavailable if ctx ends.
+// errcode.Unavailable if ctx is done.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
 	if alone {

@@ -9,7 +9,7 @@ import (
 )
 
 // RegisterInstall creates or replaces a registration, and reports whether it created it. Overrides without an end
-// last for OverrideLifetime. Only restore lifts a revocation.
+// last for OverrideLifetime. A revocation is lifted only if restore is set.
 func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
 	if err := s.checkRegistration(&r, now); err != nil {

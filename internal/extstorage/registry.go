@@ -36,13 +36,13 @@ type SchemaID struct {
 // Registry stores schemas.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
-	// one, and never reuses numbers. It returns a *QuotaError if namespaces with a live record or schema would exceed
-	// quota.Namespaces.
+	// one, and never reuses numbers. It returns a *QuotaError if there would be more than quota.Namespaces namespaces
+	// with a live record or schema.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
 	// DropSchemas deletes a version, or with 0 all of a namespace's, and returns how many. It returns ErrSchemaNeeded
-	// for a single active or newest version, whose number would be reused. New versions in an emptied namespace
-	// continue after all numbers ever removed from the install.
+	// for the active version, and for the newest version, whose number would be reused. New versions in an emptied
+	// namespace continue after all numbers ever removed from the install.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version. It returns ErrNoSchema, or errcode.Invalid for Draft.

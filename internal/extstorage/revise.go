@@ -159,7 +159,8 @@ func (a *Optimistic) Done() error {
 	return nil
 }
 
-// Result converts the Store's error to the write's, and reports whether a record changed since it was read.
+// Result converts the Store's error to the error of this write, and reports whether a record changed since it was
+// read.
 func (a *Optimistic) Result(err error) (changed bool, _ error) {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {

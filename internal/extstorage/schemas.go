@@ -224,9 +224,9 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 	return sc, err
 }
 
-// CheckSchema compares a document with the active schema and validates as many stored records as dry_run_time allows;
-// a report's cursor continues there. Error pointers are into a request with the members schema and cursor. Nothing is
-// registered.
+// CheckSchema compares a document with the active schema and validates as many stored records as dry_run_time allows.
+// If records remain, the report contains a cursor to continue. The JSON Pointers in errors refer to a request with
+// the members schema and cursor. Nothing is registered.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err

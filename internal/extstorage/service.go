@@ -30,7 +30,7 @@ type Documents interface {
 	Check(document []byte) error
 
 	// Trial compiles a checked document and validates the samples in a killable process. It returns a
-	// *ValidationError if that takes too much time or memory, whether or not they match.
+	// *ValidationError if that takes too much time or memory, even if all samples match.
 	Trial(ctx context.Context, document []byte, samples [][]byte) error
 
 	// Compatible compares two documents that pass Check.

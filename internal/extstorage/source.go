@@ -20,8 +20,8 @@ func (t *Task) inRequest(err error) error {
 	return err
 }
 
-// source maps a location in the task's value to the request. For a location not in a patch, it is the nearest
-// enclosing part of the patch. For an increment, the number maps to by, all else to pointer.
+// source maps a location in the task's value to a location in the request. For a location not in a patch, it is the
+// nearest enclosing part of the patch. For an increment, the number maps to by, all else to pointer.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

@@ -7,7 +7,8 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// ValidationError means that part of a request, or a write's result, is not valid. Its pointer is into the request.
+// ValidationError means that part of a request, or a write's result, is not valid. Its JSON Pointer refers to the
+// request body.
 type ValidationError = canonjson.Error
 
 // LimitError means that part of a request is too large.

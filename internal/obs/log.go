@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// NewLog returns a log with a level (debug, info, warn, error) and format (text, json). Other values are
-// errcode.Invalid.
+// NewLog returns a log with a level (debug, info, warn, error) and format (text, json). It returns errcode.Invalid
+// for other values.
 func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	var least slog.LevelVar
 	if err := SetLevel(&least, level); err != nil {
@@ -17,7 +17,7 @@ func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	return NewLogAt(w, &least, format)
 }
 
-// SetLevel sets a log's level; an unknown level is errcode.Invalid.
+// SetLevel sets a log's level. It returns errcode.Invalid for an unknown level.
 func SetLevel(at *slog.LevelVar, level string) error {
 	if err := at.UnmarshalText([]byte(level)); err != nil {
 		return errcode.New(errcode.Invalid, "invalid log level: expected debug, info, warn or error")

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceContext returns the W3C headers traceparent and tracestate for work caused by a request: its span's, or else
-// the client's. Both are "" without a valid traceparent; state also if invalid or longer than the 512 characters that
-// everybody must accept.
+// TraceContext returns the W3C headers traceparent and tracestate for work that a request causes: the headers of the
+// request's span or, without a span, the client's. Both are "" without a valid traceparent; state also if invalid or
+// longer than the 512 characters that everybody must accept.
 func TraceContext(r *http.Request) (parent, state string) {
 	out := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(traceOf(r), out)

@@ -47,8 +47,8 @@ func (t Traffic) Since(before Traffic) Traffic {
 	return t
 }
 
-// Quantile returns the duration in seconds, as a bucket's upper bound up to 60, that a part of the requests, e.g.
-// .99, did not exceed; 0 without requests.
+// Quantile returns the duration in seconds that a fraction of the requests, e.g. .99, did not exceed. It is the upper
+// bound of a bucket, at most 60, and 0 without requests.
 func (t Traffic) Quantile(part float64) float64 {
 	left := part * float64(t.Requests)
 	for i, n := range t.buckets {

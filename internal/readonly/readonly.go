@@ -27,7 +27,7 @@ func ByCopy(id string) string { return byCopy + id }
 // IsByCopy reports whether a holder is a copy.
 func IsByCopy(holder string) bool { return strings.HasPrefix(holder, byCopy) }
 
-// End says how to end a service's permanent read-only state.
+// End explains how to end a service's permanent read-only state.
 func End(service, holder string) string {
 	switch {
 	case holder == BySetting:

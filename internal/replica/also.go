@@ -30,7 +30,7 @@ func (r *Replica) sendAlso(ctx context.Context) (objects map[string]string, err 
 		}
 		last, sum := r.also[name], sha256.Sum256(content)
 		if last.object == "" || last.sum != sum {
-			// A random name says nothing about the content.
+			// A random name reveals nothing about the content.
 			last = alsoState{sum: sum, object: alsoPrefix + name + "/" + rand.Text() + r.keys.suffix()}
 			r.setAlso(name, last)
 		}

@@ -53,7 +53,7 @@ type bodies struct {
 	failed  error
 	stuck   error
 
-	// owed bodies are left to the next reconciliation, owing bodies to the running one.
+	// Bodies in owed are left to the next reconciliation, bodies in owing to the one in progress.
 	owed, owing debt
 	missing     debt
 	reconciled  time.Time
@@ -201,7 +201,7 @@ func (b *bodies) tell() {
 	}
 }
 
-// await returns false if ctx ends before isReady, which is called with the lock, returns true.
+// await returns false if ctx is done before isReady, which is called with the lock, returns true.
 func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()
@@ -300,7 +300,7 @@ func (b *bodies) take() (e *entry) {
 	return e
 }
 
-// work uploads bodies until ctx ends or, unless forever, the queue is empty or the target fails.
+// work uploads bodies until ctx is done or, unless forever, the queue is empty or the target fails.
 func (b *bodies) work(ctx context.Context, forever bool) {
 	for failures := 0; ctx.Err() == nil; {
 		var e *entry
@@ -351,7 +351,7 @@ func (b *bodies) fail(ctx context.Context, err error) {
 	b.failed = err
 }
 
-// putBody returns the source's error in source and the target's in err.
+// putBody returns read errors in source and errors of the target in err.
 func (r *Replica) putBody(ctx context.Context, object string, body Body) (source, err error) {
 	if err := r.opts.Fault("send body"); err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int6
 }
 
 // missing returns a page that the transactions should have written but did not, or 0. Pages above the smallest size
-// were added, each with content.
+// that the database had were added, so each of them must have been written.
 func (n *next) missing(c changes) uint32 {
 	lock := ltx.LockPgno(n.of.pageSize)
 	for page := min(n.of.size, c.least) + 1; page <= c.size; page++ {

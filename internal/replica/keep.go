@@ -35,8 +35,8 @@ type period struct {
 	of    func(time.Time) int // a time's period number, increasing
 }
 
-// Until returns when data deleted at a time is gone from all kept points, if a point is made every interval. Periods
-// without a point do not count. A point needs files from up to snapshotEvery before it.
+// Until returns the time from which no kept point needs data that was deleted at a given time, assuming a new point
+// at every interval. Periods without a point do not count. A point needs files from up to snapshotEvery before it.
 func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	last := at
 	for _, p := range []struct {

@@ -355,7 +355,7 @@ func filesOf(names []string) series {
 	return all
 }
 
-// leadingTo returns the largest objects that lead to a place. The error names a missing object.
+// leadingTo returns the largest objects that lead to a place. If an object is missing, the error names it.
 func (s series) leadingTo(database string, place Place) (objects, error) {
 	chosen, err := s[database+"/"+place.Run].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {

@@ -45,8 +45,8 @@ func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
 // clocks.
 type record map[nameHash]uint64
 
-// The last reconciliation first found noted bodies unreferenced. Points captured after round do not need them; number
-// is the last point before, or 0 until it exists.
+// The last reconciliation first found noted bodies unreferenced. Points captured after round do not need these
+// bodies. number is the last point that may need them, or 0 until that point exists.
 type noted struct {
 	all    []nameHash
 	round  uint64
@@ -356,7 +356,7 @@ func (r *reconciliation) note() (next record, fresh []nameHash) {
 	return next, fresh
 }
 
-// deleteBodies deletes the bodies that which selects, if all contains any.
+// deleteBodies deletes the bodies for which which returns true, if all contains any.
 func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, all record) error {
 	isAny := false
 	for h := range all {

@@ -238,11 +238,11 @@ func (r *Replica) Sync(ctx context.Context) error {
 	}))
 }
 
-// CloseBodies uploads the queued bodies until ctx ends, and stops reading bodies. Call it before the services close
-// their files.
+// CloseBodies uploads the queued bodies until ctx is done, and stops reading bodies. Call it before the services
+// close their files.
 func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
-// Close captures and ships the remaining writes until ctx ends, and stops. If the target then has everything, the
+// Close captures and ships the remaining writes until ctx is done, and stops. If the target then has everything, the
 // next start sends only differing pages.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
@@ -487,7 +487,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// put uploads an object with a timeout depending on size. A backup's object is read back.
+// put uploads an object with a timeout depending on size. In a backup, it reads the object back to verify it.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	if r.opts.Once {
 		size *= 2

@@ -62,7 +62,7 @@ func (s *source) resume() (c chain, last snapshot, err error) {
 	return c, last, err
 }
 
-// saved ignores a damaged file.
+// saved reads the chain that save stored. It treats a damaged file as missing.
 func (s *source) saved() (c chain, last snapshot, err error) {
 	file, err := os.Open(filepath.Join(s.spool, chainName))
 	if errors.Is(err, os.ErrNotExist) {

@@ -36,7 +36,7 @@ type Target interface {
 // Folder is a target in a folder, e.g. on another disk.
 type Folder string
 
-// Put implements Target. Without the marker, the folder's disk may not be mounted.
+// Put implements Target. It fails if the marker is missing, because the folder's disk may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
 		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", MarkerName)
@@ -119,7 +119,7 @@ func (Folder) fail(what string, err error) error {
 	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
 }
 
-// NewReader returns a reader that stops when ctx ends.
+// NewReader returns a reader that stops when ctx is done.
 func NewReader(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
 
 type contextReader struct {

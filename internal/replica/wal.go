@@ -79,7 +79,7 @@ func readHeader(r io.ReaderAt) (h walHeader, err error) {
 	return h, nil
 }
 
-// readAt fills b. A shorter file is a gap.
+// readAt fills b. If the file is too short, it returns a gapError.
 func readAt(r io.ReaderAt, b []byte, offset int64) error {
 	_, err := r.ReadAt(b, offset)
 	if errors.Is(err, io.EOF) {

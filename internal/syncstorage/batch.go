@@ -9,7 +9,8 @@ import (
 // BatchLifetime is fixed at creation; appending does not extend it.
 const BatchLifetime = 2 * time.Hour
 
-// ErrNoBatch means that the batch is unknown, expired, committed, or someone else's: a common error reveals nothing.
+// ErrNoBatch means that the batch is unknown, expired, committed, or another user's. The error is the same in all
+// cases, so that it reveals nothing about other users' batches.
 var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
 // ErrBatchTooLarge means that counted (not declared) totals exceed the batch limits.

@@ -78,7 +78,7 @@ type Total struct {
 	Quota    Optional[int64] // the user's own; 0: no limit
 }
 
-// Bytes returns the sum limited by Quota.User.
+// Bytes returns the total that Quota.User limits.
 func (u Usage) Bytes() int64 {
 	var n int64
 	for _, c := range u.Collections {

@@ -18,7 +18,8 @@ type ImportOptions struct {
 	// Preserve keeps times, so that browsers find the state they know. Otherwise browsers read all records again.
 	Preserve bool
 
-	// Merge allows existing records. With Preserve the later record wins, otherwise the imported.
+	// Merge allows existing records. With Preserve the record with the later stamp wins, otherwise the imported
+	// record.
 	Merge bool
 }
 

@@ -18,8 +18,9 @@ type Options struct {
 	Config Config
 	Clock  clock.Clock
 
-	// Connections is the Store's connection pool size, and limits the listings being read, so that a user's requests
-	// do not fill the queue. Half as many may be held while clients receive them.
+	// Connections is the Store's connection pool size, and limits the listings that are read at the same time, so
+	// that one user's requests do not fill the queue. Half as many connections may be held by listings that clients
+	// are receiving.
 	Connections int
 
 	// OverQuota, which may be nil, is called after a write that exceeds a quota that is not enforced.
@@ -238,8 +239,8 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List reads a page. If too many large listings are in progress, it waits inside idle, holding nothing, and finally
-// returns errcode.Unavailable.
+// List reads a page. If too many large listings are in progress, it waits inside idle without holding a connection,
+// and returns errcode.Unavailable if it has to wait too long.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err

@@ -70,7 +70,8 @@ type Store interface {
 
 // AdminStore has operations for operators.
 type AdminStore interface {
-	// Totals reads users' totals from the counters, in order, with a query by key.
+	// Totals returns the users' totals in the order of owners. It reads them from the counters, with one query by
+	// key.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
 
 	// SetQuota sets the user's own quota, or removes it if unset; 0 means no limit. It applies from the next write
@@ -82,8 +83,8 @@ type AdminStore interface {
 	Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error]
 
 	// Restore writes exported records with their stamps, skipping those with a later stamp here. The collection's
-	// stamp becomes r.Modified unless it is later; the user's follows. w.If applies to the user: clients that saw a
-	// concurrent write would miss restored records.
+	// stamp becomes r.Modified unless it is later already; the user's stamp becomes at least as late. w.If is
+	// compared with the user's stamp: clients that saw a concurrent write would miss restored records.
 	Restore(ctx context.Context, o Owner, w Write, r Restore) (Restored, error)
 }
 

@@ -157,7 +157,7 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 	return l
 }
 
-// The servers report their messages to each other to later connections.
+// logRemoteCommands makes the servers report messages from other servers to the clients of later connections.
 func logRemoteCommands(t testing.TB, url string) {
 	t.Helper()
 	for _, n := range citusNodes(t, url) {

@@ -30,8 +30,8 @@ type daemon struct {
 	exited chan struct{}
 }
 
-// watchScript kills the last PID read and removes the folder at EOF. The server may be a child of init by then, and
-// not every init reaps, so its wait is limited.
+// watchScript kills the last PID read and removes the folder at EOF. By then the server may be a child of init, which
+// may not reap it, so the script waits for it only a limited time.
 const watchScript = `
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then

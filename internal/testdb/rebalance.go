@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rebalancing limits moving a few small shards, and the wait for another test that does.
+// rebalancing limits the time to move a few small shards, and the wait for another test that moves some.
 const rebalancing = 10 * time.Minute
 
 // FewShards gives an empty Citus database's future tables few shards, so that moving them takes seconds.

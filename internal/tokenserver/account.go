@@ -53,7 +53,8 @@ func ParseAccount(s, domain string) (Account, error) {
 	return a, nil
 }
 
-// accountOf keeps the row's domain: the setting may have changed.
+// accountOf parses an account's key in the table users. It keeps the key's domain, because the configured domain may
+// have changed.
 func accountOf(email string) Account {
 	i := strings.LastIndexByte(email, '@')
 	if i < 0 {

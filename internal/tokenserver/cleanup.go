@@ -22,7 +22,7 @@ const tokenMargin = 10 * time.Minute
 // TokenLife returns how long a storage user may write after its last token was issued.
 func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
-// deadlines keeps rows while their tokens may write data, which the row identifies.
+// deadlines keeps a row while its tokens may still write data, because that data can only be found through the row.
 func (s *Service) deadlines(now time.Time) Deadlines {
 	life := s.Config().TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
@@ -106,8 +106,8 @@ func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota gives a new storage user the previous user's quota, before the first token, and again until the old
-// user is cleaned up: it must survive a crash in between.
+// inheritQuota copies the previous user's quota to a new storage user before the first token, and again until the old
+// user is cleaned up, in case the server crashes in between.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil

@@ -38,7 +38,8 @@ const (
 // Plan lists the writes of a sign-in.
 type Plan struct {
 	Op Op
-	// User is the current row after the sign-in, without UID if Insert, and node if Allocate.
+	// User is the current row after the sign-in. Its UID is not known yet if Insert is set, nor its node if Allocate
+	// is set.
 	User     User
 	Allocate bool
 	// Other unreplaced rows become replaced at User.CreatedAt. Without Insert that repairs other processes' rows.

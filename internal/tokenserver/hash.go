@@ -7,7 +7,7 @@ import (
 )
 
 // hashedIDs returns account and device IDs for metrics: HMACs with fxa_metrics_hash_secret, as 32 hex digits. Clients
-// still expect a device ID, the hash of a fixed text.
+// still expect a device ID, so it is the HMAC of a fixed text.
 func hashedIDs(secret, fxaUID string) (uid, device string) {
 	uid = shortMAC(secret, fxaUID)
 	return uid, shortMAC(secret, uid+"none")

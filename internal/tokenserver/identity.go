@@ -19,7 +19,7 @@ type Identity struct {
 	ReadsEmail bool   // a scope allows asking the profile server
 }
 
-// ErrAccountsUnavailable means that the accounts server did not answer. A refusal instead would make browsers ask for
+// ErrAccountsUnavailable means that the accounts server did not answer. If it were a refusal, browsers would ask for
 // the password.
 var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the accounts server is unavailable")
 
@@ -55,6 +55,6 @@ var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 // String returns the name for logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
-// The event's time is the change's own generation, so generation returns a minimum just below it. A future time
-// counts as now; otherwise no token would be accepted until then.
+// generation returns the minimum generation of tokens issued after the event: one below the event's time, which is
+// the generation of the change itself. A future time counts as now; otherwise no token would be accepted until then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

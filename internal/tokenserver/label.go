@@ -12,10 +12,11 @@ import (
 // MaxLabel is the maximum label length in characters.
 const MaxLabel = 100
 
-// Labels stores people's names for accounts.
+// Labels stores a label for each account, e.g. the user's name.
 type Labels interface {
-	// SetLabel sets an account's label, or removes it if "", and reports whether it did. A profile's label is never
-	// "", requires an unreplaced row, and never replaces an operator's. It returns Label.Check's error.
+	// SetLabel sets an account's label, or removes it if "", and reports whether it did. A label from a profile is
+	// never "". It is set only if the account has an unreplaced row and no label from an operator. It returns
+	// Label.Check's error.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
 	// LabelsOf returns labels by account ID, in one query.

@@ -59,8 +59,8 @@ func isPort(s string) bool {
 }
 
 // Allocate assigns an account to the node with ID fixed, or if 0, to the node with the lowest logarithmic load, then
-// the most available accounts, then the lowest ID. If none is available, each node first gets rate × capacity more.
-// It returns the node, and all changed nodes to be written, or ErrNoNode.
+// the most available accounts, then the lowest ID. If no node has accounts available, each node first gets rate ×
+// capacity more. It returns the node, and all changed nodes to be written, or ErrNoNode.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
 	nodes = slices.Clone(nodes)
 	if fixed != 0 {

@@ -46,7 +46,8 @@ type Options struct {
 	// Local, if set, deletes data on this server; Remote on other nodes.
 	Local, Remote Purger
 
-	// Inherit gives a new storage user an earlier user's quota; from is newest first. nil: no quotas.
+	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first.
+	// Without Inherit, users have no quotas of their own.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
 	CountEvent func(EventKind)
@@ -89,8 +90,8 @@ func (s *Service) Config() *Config { return s.conf.Load() }
 // Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// EnsureNode adds init_node_url as a node unless it exists, or by default this server, once in the tables' lifetime.
-// It returns the added URL or "".
+// EnsureNode adds init_node_url as a node if it does not exist. Without init_node_url it adds this server, but only
+// once in the lifetime of the tables. It returns the added URL or "".
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	ensure, address := s.store.EnsureFirstNode, s.publicURL
 	if s.Config().InitNodeURL != "" {

@@ -72,7 +72,7 @@ type Users interface {
 // restore.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
-// Deadlines are the times before which replaced rows are due.
+// Deadlines holds two times: rows that were replaced or deleted before them are due for cleanup.
 type Deadlines struct {
 	Replaced time.Time
 	Deleted  time.Time // for generation Deleted; not before Replaced

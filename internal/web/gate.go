@@ -18,8 +18,8 @@ type Gate struct {
 	open  atomic.Int64
 }
 
-// NewGate returns a gate with limit slots. As many requests again may wait for a slot, each up to wait. A client
-// above its share cannot use a reserve of an eighth.
+// NewGate returns a gate with limit slots. As many requests again may wait for a slot, each up to wait. An eighth is
+// reserved for clients below their fair share.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}

@@ -91,8 +91,8 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// maxGraces limits a peer's gain at once, in grace periods. The usual 60 KiB batches take that long at the default
-// pace.
+// maxGraces limits a peer's gain at once, in grace periods. At the default pace, a batch of the usual 60 KiB takes
+// that long.
 const maxGraces = 3
 
 // earned is for bytes acknowledged since the last call.

@@ -16,7 +16,7 @@ type Memory struct {
 }
 
 // NewMemory returns a budget of limit bytes. A charge that does not fit waits, up to wait and with at most waiting
-// others. A client above its share cannot use a reserve of an eighth.
+// others. An eighth is reserved for clients below their fair share.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
@@ -123,8 +123,8 @@ func (r *response) hold(piece []byte) (release func(), err error) {
 	return func() { ReleaseMemory(r, n) }, nil
 }
 
-// Charge returns a handler that charges need bytes per request, plus its body and response. For handlers that are not
-// a Service.
+// Charge returns a handler that charges need bytes per request, plus its body and response. Use it for handlers that
+// do not belong to a Service.
 func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}

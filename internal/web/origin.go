@@ -17,8 +17,8 @@ type Origin struct {
 	Prefix string // "" or "/…" without a trailing slash
 }
 
-// ParseOrigin parses a public URL such as https://example.org:8443/sync; the path prefixes all paths. Another scheme,
-// a user, query or fragment, or a path with several spellings is errcode.Invalid.
+// ParseOrigin parses a public URL such as https://example.org:8443/sync; the path prefixes all paths. It returns
+// errcode.Invalid for another scheme, a user, a query, a fragment, or a path with several spellings.
 func ParseOrigin(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -18,7 +18,7 @@ type Rate struct {
 	BytesPerSecond int64
 }
 
-// Only waits for the peer count, not the handler's time.
+// pace counts only the time spent waiting for the peer, not the handler's own time.
 type pace struct {
 	rate  Rate
 	left  time.Duration // at most the grace

@@ -19,7 +19,7 @@ type Address struct {
 	Path   string // raw path without query and prefix
 
 	// Err is errcode.Invalid if the request target is not a path, the Host header is missing or malformed, or a
-	// trusted proxy's forwarding header is malformed. Then at most Path is set.
+	// trusted proxy's forwarding header is malformed. No field except Path is set then.
 	Err error
 }
 
@@ -30,8 +30,8 @@ type Resolver struct {
 }
 
 // NewResolver returns a resolver. A non-empty publicURL is every request's origin. Otherwise the origin comes from
-// the Host header or, for trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers. Malformed
-// arguments are errcode.Invalid.
+// the Host header or, for trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers. It returns
+// errcode.Invalid for malformed arguments.
 func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	r := &Resolver{}
 	if publicURL != "" {
@@ -44,7 +44,7 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	return r, r.Trust(trustedProxies)
 }
 
-// Trust replaces the trusted proxies. A malformed proxy is errcode.Invalid and changes nothing.
+// Trust replaces the trusted proxies. If a proxy is malformed, it returns errcode.Invalid and changes nothing.
 func (r *Resolver) Trust(proxies []string) error {
 	var trusted []netip.Prefix
 	for _, text := range proxies {

@@ -47,8 +47,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	return r
 }
 
-// wait sets the deadline for writing n bytes, and for flushes of net/http's buffer, which holds a header until body
-// bytes follow or the exchange ends.
+// wait sets the deadline for writing n bytes. The deadline also covers flushes of net/http's buffer, which holds the
+// header until the body follows or the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return

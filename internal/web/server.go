@@ -76,7 +76,7 @@ type Drain struct {
 	Times func() (delay, grace time.Duration)
 }
 
-// Serve serves the listener until ctx ends, then drains it. It returns an error if the listener failed or requests
+// Serve serves the listener until ctx is done, then drains it. It returns an error if the listener failed or requests
 // were aborted.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = &listener{Listener: l, limits: srv.limits}
@@ -156,8 +156,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// lastRequests lets clients that send requests in sequence read the answer that closes their connection: it waits
-// until no connection is open, or as long as such a client takes.
+// lastRequests waits until no connection is open, but no longer than a client needs that sends requests one after the
+// other. Such a client can then read the answer that closes its connection.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond
 	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {

@@ -57,7 +57,7 @@ func stringsClaim(members map[string]json.RawMessage, name string) ([]string, er
 // maxSeconds: a float64 is still exact and far from overflow.
 const maxSeconds = 1 << 53
 
-// timeClaim truncates Unix seconds. ok is false without the claim.
+// timeClaim returns a claim's time, truncated to whole seconds. ok is false without the claim.
 func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {

@@ -171,7 +171,7 @@ func (c *chunkReader) line() (string, error) {
 	return string(line), err
 }
 
-// endedEarly turns EOF into an error; it keeps this package's errors, and nil.
+// endedEarly replaces io.EOF by the error for a truncated body. It returns nil and this package's errors unchanged.
 func endedEarly(err error) error {
 	if err == nil {
 		return nil

@@ -57,7 +57,7 @@ func newPipeline(h hash.Hash, cores *Cores) *pipeline {
 	return p
 }
 
-// write hashes a piece at the latest in wait. Do not change the piece before.
+// write hands a piece to the hash, which reads it before wait returns. Do not change the piece until then.
 func (p *pipeline) write(piece []byte) {
 	if len(piece) == 0 {
 		return

@@ -174,7 +174,7 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 	return key, nil
 }
 
-// verifyAny accepts any form of the path, and reports a mismatch with the first.
+// verifyAny accepts a signature over any form of the path. If none matches, the error describes the first form.
 func verifyAny(key [32]byte, c claim, method string, paths []string, rest string) error {
 	var mismatch *Error
 	for _, path := range paths {

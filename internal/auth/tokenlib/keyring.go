@@ -50,8 +50,8 @@ type secret struct {
 }
 
 // NewKeyring makes tokens with the first master secret and verifies with all. To rotate without 401s, add the new
-// secret last on every server, then move it first on every server, then remove the old secret. An empty list or
-// secret is errcode.Invalid.
+// secret last on every server, then move it first on every server, then remove the old secret. It returns
+// errcode.Invalid for an empty list or an empty secret.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
 		return nil, errcode.New(errcode.Invalid, "at least one master secret is required")

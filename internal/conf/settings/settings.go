@@ -41,7 +41,8 @@ type Sweep struct {
 	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
 }
 
-// DefaultSweep deletes data a day after expiry, more than the error of a clock in a wrong time zone.
+// DefaultSweep deletes data a day after its expiry, because a clock with the wrong time zone is off by less than a
+// day.
 func DefaultSweep() Sweep {
 	return Sweep{SweepEvery: 5 * time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }

@@ -115,7 +115,7 @@ func (d *Database) Disk() (free, size float64, err error) {
 // File returns the SQLite file; nil for a database server.
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
-// Migrate applies pending migrations. If the server refuses the connection, the error says how to fix it.
+// Migrate applies pending migrations. If the server rejects the connection, the error contains a fix.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
@@ -165,7 +165,8 @@ func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) 
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces a secret's hash old ("": none). It returns false if another process was faster.
+// SetSecretHash replaces a secret's hash, which must still be old ("": there is none yet). It returns false if
+// another process replaced it first.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
@@ -269,7 +270,7 @@ func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error)
 	return pg.Distribution(ctx, d.sets[len(d.sets)-1])
 }
 
-// Remedy says how to fix a SQLite file or a refused connection; "" for other errors.
+// Remedy returns a fix for a SQLite file or a rejected connection, and "" for other errors.
 func (d *Database) Remedy(err error) string {
 	if d.file == nil {
 		return pgdb.Remedy(err, d.Service+".database_url")

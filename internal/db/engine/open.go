@@ -241,7 +241,7 @@ func (e *FileError) Error() string { return e.Path + ": " + e.err.Error() }
 
 func (e *FileError) Unwrap() error { return e.err }
 
-// Remedy says how to fix the error.
+// Remedy returns a fix for the error.
 func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
 // ServerError means that a database client was not created.

@@ -29,8 +29,8 @@ type Migration struct {
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
 
-	// Checksums of earlier texts, from lines "-- formerly SHA-256"; databases made by them work the same and stay
-	// unchanged.
+	// Checksums of earlier texts, from lines "-- formerly SHA-256"; databases migrated with an earlier text are
+	// equivalent and stay unchanged.
 	Former []string
 }
 

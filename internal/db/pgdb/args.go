@@ -25,7 +25,7 @@ func newArgs(params []string) *Args {
 	return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n), params: params}
 }
 
-// begin returns false if the value is not needed.
+// begin starts an argument. It returns false if only the parameter declarations are collected, so no value is needed.
 func (a *Args) begin(param, typ string) bool {
 	if a.declares {
 		a.params = append(a.params, param+" "+typ)

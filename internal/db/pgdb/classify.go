@@ -102,8 +102,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy says how to fix a refused connection, or a statement refused by a pooler; otherwise "". setting is the URL's
-// setting.
+// Remedy returns a fix for a refused connection, or for a statement refused by a pooler; otherwise "". setting is the
+// name of the setting that contains the URL.
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

@@ -21,8 +21,9 @@ const migrationLock = 0x686f6c6466617374
 // longestMigration limits a migration (e.g. an index on a large table) and the wait for another process's.
 const longestMigration = 6 * time.Hour
 
-// A migration waits for a table's users, and everyone else waits for the migration: an hour-long dump would stop all
-// service. So it gives up after lockWait, lets others proceed, and retries for some minutes.
+// A migration waits for transactions that use a table, and later transactions wait for the migration: during an
+// hour-long dump, the server would answer nothing. So it gives up after lockWait, lets others proceed, and retries
+// for some minutes.
 const (
 	lockWait  = 2 * time.Second
 	lockPause = time.Second

@@ -206,7 +206,7 @@ type place struct {
 	yield    *time.Timer
 }
 
-// wait takes a place on a node; nil: none needed.
+// wait waits for a place on a node. If the node is nil, no place is needed.
 func (l *place) wait(on *node) error {
 	if on == nil {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Microseconds from 2000-01-01; in binary format, the extreme values are infinite.
+// PostgreSQL's binary format counts microseconds from 2000-01-01; the minimum and maximum integers are -infinity and
+// infinity.
 const (
 	microsOf2000  = 946_684_800_000_000
 	microsOfMilli = 1000

@@ -14,7 +14,8 @@ type patience struct {
 	timer  *time.Timer
 }
 
-// newPatience returns a context that ends with ctx, after end, or when a step takes too long; the first may take d.
+// newPatience returns a context that ends with ctx, when end is called, or when a step takes too long. The first step
+// may take d.
 func newPatience(ctx context.Context, d time.Duration) *patience {
 	p := &patience{}
 	p.Context, p.cancel = context.WithCancelCause(ctx)
@@ -32,7 +33,7 @@ func (p *patience) end() {
 	p.cancel(nil)
 }
 
-// explain adds that the step timed out or its node does not answer: the driver knows only that the context ended.
+// explain adds that the step timed out or its node does not answer: the driver knows only that the context was done.
 func (p *patience) explain(err error) error {
 	cause := context.Cause(p.Context)
 	if err != nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, errSilent)) {

@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// After waiting for another process's lock, the condition is evaluated again with the new time. A round in the
-	// future began before the server's clock was set back.
+	// After waiting for another process's row lock, PostgreSQL evaluates the condition again with the new begun_at. A
+	// round in the future began before the server's clock was set back.
 	beginRound = Statement{Name: "sweep.begin", SQL: `
 		INSERT INTO sweep_rounds AS latest (job, begun_at) VALUES ($1::text, clock_timestamp())
 		ON CONFLICT (job) DO UPDATE SET begun_at = clock_timestamp()

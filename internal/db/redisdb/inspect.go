@@ -63,7 +63,7 @@ func ask(ctx context.Context, c rueidis.Client) (s Server, err error) {
 	return s, nil
 }
 
-// fields parses name:value lines. RESP3 puts the text's format before them.
+// fields parses name:value lines. In RESP3 the text begins with its format, "txt:".
 func fields(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) {

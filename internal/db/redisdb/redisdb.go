@@ -66,7 +66,7 @@ const (
 	buffer = 64 << 10
 )
 
-// Parse parses a Redis URL; its error is errcode.Invalid.
+// Parse parses a Redis URL. It returns errcode.Invalid if the URL is malformed.
 func Parse(url string) (rueidis.ClientOption, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
@@ -169,8 +169,8 @@ func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	return c, nil
 }
 
-// Run runs an operation. Its error is errcode.Unavailable if the server is down, not ready or full, otherwise
-// errcode.Internal. After an error, the operation may have taken effect.
+// Run runs an operation. It returns errcode.Unavailable if the server is down, not ready or full, and
+// errcode.Internal otherwise. After an error, the operation may have taken effect.
 func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, db.opts.Timeout, fn)
 }

@@ -181,7 +181,7 @@ type Database interface {
 	Slow(ctx context.Context, service string, refused time.Duration) error
 
 	// Close makes a service read-only until the lease ends (0: until Reopen), and waits for transactions that may
-	// write. holder may Close again to prolong.
+	// write. The same holder may call Close again to extend the lease.
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
@@ -197,7 +197,7 @@ type View interface {
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
-	// Count counts rows, up to most unless that is 0.
+	// Count counts rows. It stops at most, unless most is 0.
 	Count(t *Table, most int64) (int64, error)
 	// Total returns a row count or column sum. Spanner returns errors.ErrUnsupported for sums.
 	Total(t Total) (int64, error)

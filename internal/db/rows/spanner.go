@@ -32,7 +32,8 @@ func (t *Table) Common() func(r Row, now int64) bool {
 	return t.Spanner.Compare
 }
 
-// Elsewhere returns Spanner.Elsewhere for engines that name owners by texts; nil without changes.
+// Elsewhere returns the function that converts a row for engines that identify owners by text, or nil if rows need no
+// conversion.
 func (t *Table) Elsewhere() func(Row) {
 	if t.Spanner == nil {
 		return nil

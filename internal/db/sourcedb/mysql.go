@@ -19,8 +19,8 @@ import (
 
 const connectTimeout = 30 * time.Second
 
-// openMySQL accepts mysql://user:password@host:port/database with the parameters of Mozilla's server: unix_socket,
-// and those of connectTLS.
+// openMySQL accepts mysql://user:password@host:port/database with two kinds of parameters that Mozilla's server
+// knows: unix_socket, and the TLS parameters (see connectTLS).
 func openMySQL(u *url.URL) (*DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.User = u.User.Username()
@@ -65,7 +65,8 @@ type mysqlConn struct {
 	cause *cause
 }
 
-// cause logs for the driver and keeps the first error: why the connection broke, which the driver's own error omits.
+// cause is the driver's logger. It keeps the first logged error: the reason why the connection broke, which the
+// driver's returned error omits.
 type cause struct {
 	mu  sync.Mutex
 	err error

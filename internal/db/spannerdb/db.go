@@ -87,7 +87,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Advice says how to fix an unusable database. setting is the URL's setting.
+// Advice returns a fix for an unusable database. setting is the URL's setting.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"

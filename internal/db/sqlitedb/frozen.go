@@ -7,7 +7,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Frozen is a file at one moment, while writes continue. Until Close no process can restart the write-ahead log.
+// Frozen is a snapshot of a database file, which others may continue to write. Until Close no process can restart the
+// write-ahead log.
 type Frozen struct{ conn *sqlite.Conn }
 
 // Freeze returns the file's current state. Close it before the DB.

@@ -29,7 +29,7 @@ func keepPlansOf(tls *libc.TLS, db, _, _ uintptr) int32 {
 	return engine.Xsqlite3_db_config(tls, db, engine.SQLITE_DBCONFIG_ENABLE_QPSG, args)
 }
 
-// address returns a function in the form that SQLite, translated to Go, calls.
+// address returns f as a function pointer that SQLite, translated from C to Go, can call.
 func address(f extension) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&struct{ f extension }{f})) //nolint:gosec // a function value is a pointer
 }

@@ -82,7 +82,7 @@ func damage(err error) string {
 	return ""
 }
 
-// Remedy says how to fix a file error.
+// Remedy returns a fix for a file error.
 func Remedy(err error, path string) string {
 	dir := filepath.Dir(path)
 	switch code := sqlite.ErrCode(err); {

@@ -42,7 +42,7 @@ type step struct {
 // Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn rolls back
 // only its own changes. If the commit fails, nothing is stored and every caller in the group gets the error.
 //
-// If ctx ends before fn starts, the write is dropped. A running fn is not interrupted, which would roll back the
+// If ctx is done before fn starts, the write is dropped. A running fn is not interrupted, which would roll back the
 // group, so it must be short and never block.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, fn: fn})
@@ -333,7 +333,7 @@ func (w *writer) whole(s *step) error {
 	return w.protect(s, s.fn)
 }
 
-// check also fails if the caller gave up.
+// check runs the step's check, if any, and fails if the step's context is done.
 func (w *writer) check(s *step) error {
 	if err := s.ctx.Err(); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", err)

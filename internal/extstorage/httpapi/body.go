@@ -35,7 +35,7 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
-// readBody charges the memory to process a body of at most limit bytes. A longer body is rejected unparsed.
+// readBody charges the memory to process a body of at most limit bytes. A longer body is rejected without parsing it.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {

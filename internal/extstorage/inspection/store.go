@@ -22,17 +22,17 @@ type Store interface {
 	// Audit compares an install's counters with its rows.
 	Audit(ctx context.Context, o extstorage.Owner) (Audit, error)
 
-	// FindRecords returns at most limit live records by key prefix, ordered by namespace and key, from
-	// SearchedNamespaces namespaces.
+	// FindRecords returns at most limit live records whose key has the prefix, ordered by namespace and key. It
+	// searches the first SearchedNamespaces namespaces.
 	FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int, now extstorage.Moment) ([]extstorage.Position, error)
 
 	// Uncounted returns at most limit installs with records or namespace counters but no install counters: damaged
 	// data that ListUsage misses. It reads all record keys, so limit the span to a page of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
-	// Filled calls fn for installs at NoticePercent or more of least, and installs with overrides: all near a quota,
-	// unless some quota is below least. A retry calls begin and starts over. It reads all counters, so call it every
-	// few minutes at most.
+	// Filled calls fn for every install that has overrides or uses at least NoticePercent of least. These include all
+	// installs near a quota, unless some quota is below least. A retry calls begin and starts over. It reads all
+	// counters, so call it every few minutes at most.
 	Filled(ctx context.Context, least extstorage.Quota, now extstorage.Moment, begin func(), fn func(Filling)) error
 
 	// Totals sums all installs, and counts tenants above soft bytes. It scans all counters; call it at most once a

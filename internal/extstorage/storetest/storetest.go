@@ -33,8 +33,8 @@ type Harness struct {
 	// Damage runs SQL on tables that every backend has. Without it, Span/Uncounted is exempt.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens a Harness on its own database, whose engine calls fault wherever it can fail and returns its
-	// error; nil skips the group Faults.
+	// Faulty opens a Harness on its own database. The engine calls fault wherever it can fail, and returns the error
+	// of fault. If Faulty is nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
 	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.

@@ -20,7 +20,8 @@ func (h *Handler) body(x *exchange) ([]byte, error) {
 }
 
 const (
-	// Up to smallBody, processing is free; slots limit it.
+	// smallBody is the size up to which processing a body is not charged to the memory budget, because the request
+	// slots limit it.
 	smallBody = 4 << 10
 
 	// workCopies is how many more copies of the payloads a write needs: on PostgreSQL an argument and a message

@@ -219,8 +219,8 @@ func (st *step) merge(u *ss.Update) {
 	}
 }
 
-// drain writes in order: the collection's row; the staged records; the request's; the batch's deletion; with a quota,
-// the counters.
+// drain writes, in this order, the collection's row, the staged records, the request's records, the deletion of the
+// batch, and, if there is a quota, the counters.
 func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()

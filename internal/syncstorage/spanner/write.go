@@ -281,7 +281,7 @@ type counters struct {
 	used         ss.Used
 }
 
-// quota checks the quota. Otherwise it resets the counters to NULL, as this write makes them wrong.
+// quota checks the quota. Without a quota it sets the counters to NULL, because this write makes them wrong.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {

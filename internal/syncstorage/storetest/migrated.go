@@ -62,7 +62,7 @@ func Migrated(t *testing.T, s ss.Store) {
 		"toys": toys,
 	}})
 
-	// The name "toys" counts for the user.
+	// The collection "toys" already counts as one of the user's own names.
 	two := ss.Write{Collection: "second", Now: u.now, MaxNames: 2}
 	_, err = s.Put(t.Context(), u.owner, two, bso("x", ""))
 	must(t, "Put into a second new name", err)

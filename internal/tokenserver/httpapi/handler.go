@@ -30,7 +30,7 @@ func NewVerifications(wait time.Duration) *fairshare.Pool {
 
 const maxVerifications = 128
 
-// SetVerificationWait changes the maximum wait.
+// SetVerificationWait changes the maximum wait for a free verification slot.
 func (h *Handler) SetVerificationWait(wait time.Duration) {
 	h.Verifications.Resize(maxVerifications, maxVerifications, wait)
 }

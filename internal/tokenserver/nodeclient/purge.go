@@ -44,7 +44,8 @@ func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 // Close closes idle connections.
 func (p *Purger) Close() { p.http.CloseIdleConnections() }
 
-// Purge implements tokenserver.Purger. An unknown user is success; other failures are errcode.Unavailable.
+// Purge implements tokenserver.Purger. If the node does not know the user, it returns nil. Other failures return
+// errcode.Unavailable.
 func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	now := p.now()
 	token, key, err := p.minter.Mint(tokenserver.Claims{

@@ -125,7 +125,7 @@ func sameRefusal(got, want error) bool {
 	return errors.As(got, &g) && errors.As(want, &w) && reflect.DeepEqual(g, w)
 }
 
-// insertBeside writes another current row with the same state, like a process that races with us without our lock.
+// insertBeside writes another current row with the same state, like a concurrent process that does not take our lock.
 func (l *life) insertBeside(*rapid.T) {
 	if got := l.unreplaced(l.t, l.a); len(got) == 1 {
 		u := got[0]

@@ -75,7 +75,7 @@ func Refusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
 }
 
-// BodyErrors are refusals for a body that exceeds most bytes, is too slow, or ends early.
+// BodyErrors returns the errors for a body that is larger than most bytes, too slow, or cut off.
 func BodyErrors(most int) *web.BodyErrors {
 	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(most)+" bytes")
 	return &web.BodyErrors{

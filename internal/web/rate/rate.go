@@ -45,7 +45,8 @@ type Buckets struct {
 	byKey *simplelru.LRU[string, *rate.Limiter]
 }
 
-// New returns buckets for up to clients clients, about 300 bytes each. Numbers below 1 are errcode.Invalid.
+// New returns buckets for up to clients clients, about 300 bytes each. It returns errcode.Invalid for numbers below
+// 1.
 func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	if err := l.check(clients); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (s State) SetHeaders(h http.Header) {
 	}
 }
 
-// seconds rounds up, except for rounding errors.
+// seconds converts a duration to seconds, rounded up unless the excess is a rounding error.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(math.Ceil((d - 10*time.Microsecond).Seconds())), 10)
 }

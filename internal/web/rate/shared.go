@@ -26,8 +26,8 @@ type Shared struct {
 	byKey *simplelru.LRU[string, *group]
 }
 
-// NewShared returns buckets for up to groups groups. A group uses about 150 bytes per member in debt. Numbers below 1
-// are errcode.Invalid.
+// NewShared returns buckets for up to groups groups. A group uses about 150 bytes per member in debt. It returns
+// errcode.Invalid for numbers below 1.
 func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	if err := l.check(groups); err != nil {
 		return nil, err

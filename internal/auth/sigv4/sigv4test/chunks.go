@@ -16,7 +16,7 @@ import (
 // Trailer is a header that follows the body.
 type Trailer struct{ Name, Value string }
 
-// Chunks says how to frame a body.
+// Chunks selects the framing of a body.
 type Chunks struct {
 	Mode     string // SignedChunks, SignedChunksTrailer or UnsignedChunksTrailer
 	Size     int
