@@ -141,8 +141,8 @@ const (
 	sendTimeout = 10 * time.Second
 )
 
-// Run sends changes between current problems and sent conditions until ctx ends. A condition is sent when found twice
-// in a row, and its end when missing twice, so that moments cause no alert. Failed alerts are retried each time.
+// Run sends changes between current problems and sent conditions until ctx ends. Conditions begin when found twice in
+// a row and end when missing twice, which filters blips. Failed alerts are retried each time.
 func (a *Alerts) Run(ctx context.Context) {
 	a.mu.Lock()
 	a.known = a.read()

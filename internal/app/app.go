@@ -366,8 +366,7 @@ func (a *App) publicURL() string {
 	return o.String()
 }
 
-// address returns the URL for clients: the public URL, or the listen address with this machine's name for "all
-// addresses".
+// address returns the URL for clients: the public URL, or the listen address with this machine's name for a wildcard.
 func (a *App) address(address string) string {
 	if public := a.publicURL(); public != "" {
 		return public

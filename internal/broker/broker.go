@@ -20,8 +20,8 @@ type Broker interface {
 	// after its creation.
 	Ensure(ctx context.Context, topic, subscription string) error
 
-	// Publish returns a result for each message: nil if stored. Messages with the same key are stored in order: if
-	// one fails, its successors fail, too. After a *PermanentError, retrying is useless.
+	// Publish returns a result for each message: nil if stored. Messages with the same key are stored in order: after
+	// a failure, their successors fail, too. After a *PermanentError, retrying is useless.
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
 	// Subscribe calls handle for each message until ctx ends (returning nil) or the subscription fails. handle must

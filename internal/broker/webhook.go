@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. 2xx means that all events
-// are stored.
+// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. 2xx: all events are
+// stored.
 type Webhook struct {
 	URL    string
 	Secret string // signing key; "": unsigned

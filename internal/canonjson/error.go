@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"); as it is
-// logged, it never quotes client input. Pointer does, for the client only.
+// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"). It is
+// logged, so it never quotes client input; Pointer, for the client only, does.
 type Error struct {
 	Pointer string // RFC 6901; "": the whole text
 	Reason  string

@@ -64,7 +64,7 @@ type literal struct {
 	simple          bool
 }
 
-// readLiteral reads a number; length 0: not valid. A simple literal is short and without exponent, so that only
+// readLiteral reads a number; length 0: not valid. A simple literal is short and without exponent, so only
 // superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0

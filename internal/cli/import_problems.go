@@ -16,8 +16,8 @@ import (
 
 const printedRows = 5
 
-// problems prints skipped and questionable rows, and all to the file list if there are more. It returns the kinds
-// that need action.
+// problems prints the first skipped and questionable rows; the file list, if set, gets all rows if there are more. It
+// returns the kinds that need action.
 func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {

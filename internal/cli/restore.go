@@ -122,7 +122,7 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 
 const restoredVerb = "restored"
 
-// parseMoment parses --time: RFC 3339, or the printed format. Without a fraction it is the end of the second, because
+// parseMoment parses --time: RFC 3339, or the printed format. Without a fraction it is the end of the second, as
 // lists show seconds.
 func parseMoment(text string) (time.Time, error) {
 	t, err := time.Parse("2006-01-02 15:04:05 UTC", text)

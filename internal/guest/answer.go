@@ -43,7 +43,7 @@ func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	return StoredAnswer{Version: answerVersion, Body: m.seal(body)}, nil
 }
 
-// Begin starts a mutation. If its key already has an answer, Begin returns it with done set; same reports whether the
+// Begin starts a mutation. If its key already has an answer, Begin returns it and sets done; same reports whether the
 // digests match. After an error the step must not run.
 func Begin[R any](m *Mutation, a StoredAnswer, found, same bool) (o Once[R], done bool, err error) {
 	switch {

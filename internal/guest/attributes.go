@@ -79,8 +79,8 @@ func (e *AttributesFullError) Error() string {
 
 const patchTries = 10
 
-// Attributes returns a session's attributes, or an error if they are unavailable, so that a front end does not take
-// them for empty. The value is not read if known, which may be "", is its version.
+// Attributes returns a session's attributes, or an error if they are unavailable, which does not mean empty. The
+// value is not read if its version is known, which may be "".
 func (s *Service) Attributes(ctx context.Context, id ID, known string) (Attributes, error) {
 	session, err := s.opts.Hot.Session(ctx, id, Change{ReadAttributes: true, KnownVersion: known})
 	return session.Attributes, err

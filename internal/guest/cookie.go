@@ -8,7 +8,7 @@ import (
 )
 
 // Cookies signs session cookies: session ID, key ID, and an HMAC-SHA256 of both, joined by dots. The signature proves
-// a session even after hot state lost it. Cookies is safe for concurrent use.
+// a session that hot state lost. Cookies is safe for concurrent use.
 type Cookies struct {
 	keys []cookieKey // the first key signs
 }
@@ -42,7 +42,7 @@ func (c *Cookies) Sign(session ID) string {
 	return text + "." + c.keys[0].sum(text)
 }
 
-// Verify returns the guest or user session in a validly signed cookie. If old, replace the cookie: its key is old.
+// Verify returns the guest or user session in a validly signed cookie. old: replace the cookie, whose key is old.
 func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 	if len(cookie) > MaxCookie {
 		return "", false, false

@@ -15,8 +15,8 @@ type Visitor struct {
 	IP             string
 }
 
-// Hasher computes keyed hashes (HMAC-SHA256) of visitor data, which prevent guessing addresses and browsers without
-// the secret. It is safe for concurrent use.
+// Hasher computes keyed hashes (HMAC-SHA256) of visitor data: without the secret, addresses and browsers cannot be
+// guessed. It is safe for concurrent use.
 type Hasher struct{ keys [][]byte } // the first key is used for new hashes
 
 // NewHasher takes the configured secrets, the current one first.

@@ -7,7 +7,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Erased counts erased and kept rows. Kept events still name the session, but its random ID means nothing without the
+// Erased counts erased and kept rows. Kept events name the session, but its random ID means nothing without the
 // cookie.
 type Erased struct {
 	Wishes    int `json:"wishes"`
@@ -40,8 +40,8 @@ func FirstEvent(session ID) string {
 // ErrSessionID rejects invalid session IDs.
 var ErrSessionID = BadParameter("expected gms_ and a ULID", "session")
 
-// Erase deletes all data about a session and voids open handoffs. Retry after an error, which may leave some data.
-// Unlike Clear, Erase does not need the guest's cookie, which stays valid.
+// Erase deletes all data about a session and voids open handoffs. Retry after an error, which may leave data. Unlike
+// Clear, it does not need the guest's cookie, which stays valid.
 func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	id, ok := ParseID(SessionPrefix, session)
 	if !ok {

@@ -24,8 +24,8 @@ type HotSessions interface {
 	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes).
 	PutAttributes(ctx context.Context, id ID, was string, next Attributes) (stored bool, err error)
 
-	// Push puts an item at the front of a list. It removes an item with the same key, and the last item of a full
-	// list.
+	// Push puts an item at the front of a list. It removes a previous item with the same key, and a full list's last
+	// item.
 	Push(ctx context.Context, id ID, list List, item Item) error
 
 	// Items reads a list, newest first.
@@ -103,8 +103,8 @@ type Search struct {
 	Created time.Time // in milliseconds
 }
 
-// HotMirror caches whole wishlists. Only a caller with a lease can store a copy, and only if the wishlist has not
-// changed since, so slow readers and crashed writers never leave an old copy behind.
+// HotMirror caches whole wishlists. Storing a copy requires a lease and an unchanged wishlist, so slow readers and
+// crashed writers never leave an old copy behind.
 type HotMirror interface {
 	// Mirror reads a wishlist copy. If it is missing and nobody else fills or blocks it, the caller gets a lease and
 	// should fill it. Mirror extends lives like HotSessions.

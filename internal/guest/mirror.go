@@ -68,7 +68,7 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	s.mirrors.trust(id)
 }
 
-// mirrorLife is how long a copy is used, in case a change failed to delete it and its process died.
+// mirrorLife limits a copy's use, in case a change failed to delete it and its process died.
 const mirrorLife = 10 * time.Minute
 
 // FindSessions calls Store.FindSessions.
@@ -221,8 +221,8 @@ func Run(ctx context.Context, steps ...func(context.Context)) {
 	}
 }
 
-// Repair is a step for Run: it makes up for failed work while Hot was unavailable, and marks used sessions in the
-// database.
+// Repair is a step for Run: it makes up for work that failed while Hot was unavailable, and marks used sessions in
+// the database.
 func (s *Service) Repair(ctx context.Context) {
 	s.repairMirrors(ctx, time.Now())
 	s.repairCleared(ctx)

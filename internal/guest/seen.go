@@ -67,7 +67,7 @@ func (s *seen) put(some []ID) {
 }
 
 // Saw records a session's request; Repair writes it within a second or two. With renews, Saw reports once a day that
-// the answer should renew the cookie, so that it lives as long as the session.
+// the answer should renew the cookie, whose life then follows the session's.
 func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.opts.Clock(), renews) }
 
 // FlushSeen writes active sessions to the database.

@@ -150,8 +150,8 @@ type Searched struct {
 	SearchedAt time.Time       `json:"searchedAt"`
 }
 
-// BeginSearch starts a search session and puts its query at the front of the history, where equal queries, which
-// share a key, appear once. A search that cannot be stored is not an error: it just cannot be continued.
+// BeginSearch starts a search session and puts its query at the front of the history, which lists equal queries (with
+// the same key) once. A search that cannot be stored is not an error: it just cannot be continued.
 func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query json.RawMessage) (Search, error) {
 	now := s.opts.Clock().UTC().Truncate(time.Millisecond)
 	search := Search{ID: NewID(SearchPrefix, now), Session: session, Query: query, Created: now}

@@ -8,9 +8,9 @@ import (
 // Store durably stores wishlists and mutation answers.
 //
 // A mutation changes a session: AddWish, ChangeWish, RemoveWish, Clear and LinkUser, and in other packages Record and
-// Mint. It runs in one transaction that excludes other mutations of the session, and stores its result under the
-// mutation's key for MutationLife. If the key already has an answer, the mutation does nothing and returns the answer
-// by the rules of Begin. After an error nothing was stored. A mutation that waits too long for another returns
+// Mint. It runs in a transaction that excludes other mutations of the session, and stores its result under the
+// mutation's key for MutationLife. A key with an answer makes the mutation return that answer by the rules of Begin,
+// without any effect. After an error nothing was stored. A mutation that waits too long for another returns
 // ErrInFlight. The store calls the request's Decide method between reading and writing, with the store's own time in
 // microseconds.
 type Store interface {

@@ -151,8 +151,8 @@ type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide returns the result. If it is Removed, the store marks the entry as removed at now and stores the event.
-// existing is as in AddWish.Decide.
+// Decide returns the result. If Removed, the store marks the entry as removed at now and stores the event. existing
+// is as in AddWish.Decide.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil

@@ -79,9 +79,9 @@ func (c *Cache) Stats() CacheStats {
 	return CacheStats{Schemas: len(c.schemas), Bytes: int(s.Used), Capacity: int(s.Capacity), Evictions: c.evictions}
 }
 
-// Acquire returns a document's schema on behalf of a tenant, until released. Even concurrent callers compile a
-// document once, and it stays cached while in use. Errors are not cached. Without memory, Acquire waits a few seconds
-// before errcode.Unavailable.
+// Acquire returns a document's schema on behalf of a tenant, until released. Concurrent callers compile a document
+// once, and it stays cached while in use; errors are not cached. Without memory, Acquire waits a few seconds before
+// errcode.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {

@@ -40,8 +40,8 @@ func (r Report) Effect() (worst Effect) {
 }
 
 // Compatible reports whether valid values remain valid, comparing keyword by keyword. A breaking change may be
-// harmless in context. A harmless change is harmless, except that an optional member may be added to an open object,
-// although a record may contain that name with another type. The error is Check's.
+// harmless in context. Harmless is certain, except that an optional member may be added to an open object, although a
+// record may contain that name with another type. The error is Check's.
 func Compatible(before, after []byte) (Report, error) {
 	o, err := parse(before)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// failure is why a value does not match. Mismatched means that the subschema was probably not meant for it: type or
-// selecting member differ. Left means that a member or item was left over by another failure, as for
-// unevaluatedProperties.
+// failure is why a value does not match. Mismatched: the subschema was probably not meant for it, as type or
+// selecting member differ. Left: a member or item was left over by another failure, as for unevaluatedProperties.
 type failure struct {
 	at         pointer
 	reason     string

@@ -162,7 +162,7 @@ func (s *Schema) mayMake() bool {
 	return true
 }
 
-// Before everything below a subschema, the library calls its format, where steps are counted.
+// Before everything below a subschema, the library calls its format, which counts the steps.
 //
 // The verdict comes from {"not": document}: under `not` the library stops at the first failure and builds no reasons.
 func (s *Schema) instance() (*instance, error) {

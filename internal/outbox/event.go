@@ -117,8 +117,8 @@ type Retaining interface {
 	// FindDead returns a dead event's ID by name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
-	// ListPublished returns published events by name, after after. The order is chronological if names begin with a
-	// timestamp.
+	// ListPublished returns published events whose names sort above after, by name: chronologically if names begin
+	// with a timestamp.
 	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
 
 	// Republish requeues published events in position order, and returns their number.

@@ -59,8 +59,8 @@ type Options struct {
 	Hint string
 }
 
-// Relay publishes a table's events. Several processes may run relays: database leases ensure that a partition is
-// published by one at a time.
+// Relay publishes a table's events. Several processes may run relays: database leases let only one publish a
+// partition.
 type Relay struct {
 	o      Options
 	holder string
@@ -304,8 +304,8 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	return r.round(ctx, found)
 }
 
-// round publishes the partitions' events, some at a time. If the sink fails for some, it tries others, and if those
-// succeed, retries the first.
+// round publishes the partitions' events, some at a time. After a failure it tries others, and if those succeed,
+// retries the failed partitions.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
 		failed  Parts

@@ -167,7 +167,7 @@ type FileError struct{ Path, What, Fix string }
 
 func (e *FileError) Error() string { return e.Path + " " + e.What + "; " + e.Fix }
 
-// write is durable. fresh only creates the file if missing, so that servers starting at once use the same secrets.
+// write is durable. fresh only creates a missing file, so that servers starting at once use the same secrets.
 func write(path string, values map[string]string, fresh bool) error {
 	sections := map[string]map[string]string{}
 	for setting, value := range values {

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Walk takes random steps on a store and its model. start returns a new pair's steps by name; "" runs after every
-// other step and compares the two. A failure reports its seed for -rapid.seed; -rapid.checks and -rapid.steps set the
-// number and length of walks.
+// Walk takes random steps on a store and its model. start returns a new pair's steps by name; step "" runs after
+// every other step and compares the two. A failure reports its seed for -rapid.seed; -rapid.checks and -rapid.steps
+// set the number and length of walks.
 func Walk(t *testing.T, start func(rt *rapid.T) (steps map[string]func(*rapid.T))) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) { rt.Repeat(start(rt)) })

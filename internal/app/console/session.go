@@ -85,8 +85,7 @@ func (all *sessions) prune(now time.Time) {
 	}
 }
 
-// find returns the cookie's session and takes its notice, except for htmx updates, which do not extend the session
-// either.
+// find takes the session's notice, except for htmx updates, which do not extend the session either.
 func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, ok bool) {
 	now := all.now()
 	all.mu.Lock()

@@ -45,7 +45,7 @@ func direction(descends bool) string {
 	return "ascending"
 }
 
-// ownOrder returns a link for one of the list's own orders, and how the table is sorted. Natural order is descending.
+// ownOrder returns a link for a column's own order, and how the table is sorted. Natural order is descending.
 func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) (to, sorted string) {
 	if c.Sort == "" {
 		return "", ""

@@ -42,8 +42,8 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// latestChanges returns the latest stored changes, oldest first, and the latest change's number. If the oldest were
-// deleted, it asks for fewer.
+// latestChanges returns stored changes, oldest first, and the latest number. It may return fewer than feedRows after
+// deletions.
 func (s *Extensions) latestChanges(ctx context.Context, r ext.Request) (changes []ext.Change, last ext.Seq, err error) {
 	feed, err := s.opened.Changes(ctx, r, 0, 0, 0)
 	if err != nil {

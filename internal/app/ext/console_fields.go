@@ -17,8 +17,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// A field name begins with how to convert its text to JSON, so parsing the form does not depend on the schema, which
-// may have changed.
+// A field name starts with its kind, so parsing the form does not depend on the schema, which may have changed.
 const (
 	textKind    = "text"    // string; absent if empty
 	stringKind  = "string"  // string, may be empty
@@ -104,7 +103,7 @@ func parseField(field string) (kind, property string, ok bool) {
 	return kind, property, err == nil && slices.Contains(fieldKinds, kind)
 }
 
-// field returns a field that round-trips the value: as JSON if no other kind can. A nil value is absent.
+// field round-trips the value, as JSON if no other kind can. A nil value is absent.
 func (p *property) field(value json.RawMessage, isNew bool) service.Field {
 	var text string
 	var list []string
@@ -212,7 +211,7 @@ func (p *property) line(f *service.Field) {
 	}
 }
 
-// options returns the enum or boolean values as JSON, or nil if there are none or the current value is not included.
+// options returns the enum or boolean values as JSON, or nil if the current value is not among them.
 func (p *property) options(value json.RawMessage) (all []service.Option) {
 	values := p.Enum
 	if len(p.Const) > 0 {

@@ -348,7 +348,7 @@ func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (
 	return o, nil
 }
 
-// saveRecord writes a record if it still has the displayed revision. Otherwise it shows the stored record beside the
+// saveRecord writes a record if it still has the displayed revision, and otherwise shows the stored record beside the
 // draft.
 func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, key, err := parseKey(r)

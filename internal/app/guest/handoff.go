@@ -88,7 +88,7 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 }
 
 // isSaved returns an error if the handoff secret exists only in this process, e.g. in a command before the first
-// server start: no server could decrypt a key.
+// server start, since no server could decrypt its keys.
 func (h *handoffParts) isSaved() error {
 	if h.deps.Unsaved[handoffSecret] {
 		return errcode.New(errcode.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
@@ -112,8 +112,8 @@ func (h *handoffParts) settle(ctx context.Context) error {
 	return err
 }
 
-// start encrypts answers from earlier releases. It replaces all keys if the SQLite file was restored, which the
-// witness file in the data folder reveals.
+// start encrypts answers from earlier releases. It replaces all keys if the witness file in the data folder reveals
+// that the SQLite file was restored.
 func (h *handoffParts) start(ctx context.Context) error {
 	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
 		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)
@@ -132,8 +132,7 @@ func (h *handoffParts) start(ctx context.Context) error {
 		return err
 	}
 	w := handoffs.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
-	// File first: if the server dies before it changes the database, the next start voids tokens unnecessarily, which
-	// is harmless.
+	// File first: if the server dies before it changes the database, the next start merely voids tokens needlessly.
 	if err := durable.Replace(path, durable.Bytes([]byte(w.Next+"\n"))); err != nil {
 		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}

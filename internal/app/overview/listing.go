@@ -51,8 +51,7 @@ func (l *listing[T]) latest() (all T, at time.Time) {
 	return l.all, l.at
 }
 
-// ask starts a read if the list is old. It returns a channel that is closed when the running read ends; nil without a
-// read.
+// ask starts a read if the list is old. It returns a channel that is closed when the running read ends, or nil.
 func (l *listing[T]) ask(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -122,8 +122,8 @@ type Action struct {
 	Uploads bool
 	Memory  int64
 
-	// Logged names the values that identify the changed thing in the log. Recorded: the action is an operation with
-	// its own recorder.
+	// Logged names the values that identify the changed thing in the log. Recorded: an operation's own recorder logs
+	// the action.
 	Logged   []string
 	Recorded bool
 

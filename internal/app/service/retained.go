@@ -73,8 +73,8 @@ type Deleted struct {
 	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still have the data"`
 }
 
-// Deleted returns the copies of the services' databases that still contain the deleted data, except backups from
-// before begun, when the data did not exist.
+// Deleted returns the copies of the services' databases that still contain the deleted data. Backups from before
+// begun, when the data did not exist, are omitted.
 func (d *Deps) Deleted(begun time.Time, services ...string) (Deleted, error) {
 	if d.Retained == nil {
 		return Deleted{Copies{}}, nil

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/durable"
 )
 
-// WriteWhole renames a file once it is complete and synced. The temporary name is visible, so that a killed export's
-// remains can be found.
+// WriteWhole writes to a temporary file and renames it once complete and synced. The temporary name is visible, so
+// that a killed export's remains can be found.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
@@ -166,6 +166,5 @@ type Bytes int64
 // Rounded implements Rounded.
 func (n Bytes) Rounded() string { return FormatBytes(int64(n)) }
 
-// Rounded is a result with sizes. Pages and terminals show them rounded; everything else, e.g. a pipe, gets the exact
-// numbers of fmt.Sprint.
+// Rounded is a result with sizes: rounded on pages and terminals, otherwise, e.g. in a pipe, exact (fmt.Sprint).
 type Rounded interface{ Rounded() string }

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UsageError means wrong command usage. The program prints it with a reference to the command's help and exits with
-// status 2.
+// UsageError means wrong command usage: the program refers to the command's help and exits with status 2.
 type UsageError struct {
 	Message string
 	Command *cobra.Command // whose help to read; nil: the failed command

@@ -218,9 +218,9 @@ func (v *mozillaView) eachName(fn func(rows.Row) error) error {
 	return nil
 }
 
-// Times in milliseconds. The other server stores a record without an expiry as 2,100,000,000 s after the write or, by
-// column default, as never. Clients can set at most 999,999,999 s, so times after latestExpiry mean never. Its
-// predecessor stored seconds: read as milliseconds, these fall in the first weeks of 1970.
+// Times in milliseconds. The other server stores "no expiry" as 2,100,000,000 s after the write or, by column
+// default, as never. Clients can set at most 999,999,999 s, so times after latestExpiry mean never. Its predecessor
+// stored seconds: read as milliseconds, these fall in the first weeks of 1970.
 const (
 	latestExpiry   = 3_400_000_000_000 // in 2077
 	never          = 3_153_600_000_000

@@ -19,8 +19,8 @@ const pageRows = 500
 // mostSorted rows.
 const mostSorted = 100_000
 
-// mostServed limits the accounts that a server sorts per request. The counters are in a different database, so
-// sorting reads all of them.
+// mostServed limits the accounts that a server sorts per request: the counters are in a different database, so
+// sorting reads them all.
 const mostServed = 2000
 
 type listInput struct {

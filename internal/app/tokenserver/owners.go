@@ -82,8 +82,8 @@ func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, er
 	return all, err
 }
 
-// currentOwners returns the users as owners. If an account has several users with the same keys, e.g. after a node
-// change, the newest that is not replaced is current.
+// currentOwners returns the users as owners. If an account's users share keys, e.g. after a node change, the newest
+// that is not replaced is current.
 func currentOwners(v rows.View, users []storageUser) ([]rows.Owner, error) {
 	type name struct{ email, keys string }
 	var emails []rows.Row

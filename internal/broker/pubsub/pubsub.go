@@ -82,7 +82,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return created(err)
 }
 
-// Exists reports whether a topic, and a subscription unless it is "", exist, or true if the account may not check.
+// Exists checks a topic and, unless "", a subscription. It returns true if the account may not check.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	_, err := b.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: "projects/" + b.project + "/topics/" + topic})
 	if err == nil && subscription != "" {

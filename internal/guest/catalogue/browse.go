@@ -63,8 +63,8 @@ func (s *Service) CheckArrival(q *SearchQuery) error {
 	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.opts.Clock())
 }
 
-// Find searches and normalizes the query. The total is the catalogue's: equal on every page, and including suspended
-// tenants' properties.
+// Find searches and normalizes the query. The total, from the catalogue, is equal on every page and includes
+// suspended tenants' properties.
 func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
 	hash, err := q.normalizedHash()

@@ -169,7 +169,7 @@ type Store interface {
 	// TenantKeys reads up to limit Ed25519 keys by tenant and ID, starting after those in after.
 	TenantKeys(ctx context.Context, after Key, limit int) ([]Key, error)
 
-	// ChangeHandoffKeys applies ChangeKeys.Decide in a transaction that excludes mints and other key changes. An
-	// error of Decide is returned, and nothing changes.
+	// ChangeHandoffKeys applies ChangeKeys.Decide in a transaction that excludes mints and other key changes. If
+	// Decide fails, nothing changes.
 	ChangeHandoffKeys(ctx context.Context, c ChangeKeys) (ChangedKeys, error)
 }

@@ -213,7 +213,7 @@ func (k *Keys) change(ctx context.Context, do keyChange, id string) (Key, error)
 }
 
 // Settle makes a new database's first key. After a database restore, consumed handoffs may be open again, so Settle
-// replaces all keys to void all tokens and returns true. w is nil if the database itself detects restores.
+// voids all tokens by replacing all keys and returns true. w is nil if the database itself detects restores.
 func (k *Keys) Settle(ctx context.Context, w *Witness) (restored bool, err error) {
 	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keySettle, keys: k, witness: w})
 	return r.Restored, err

@@ -40,7 +40,7 @@ type RefusalStore interface {
 }
 
 // refusals buffers this process's refusals. A handoff's first refusal waits until the database stores its row and
-// event. Refusals in the next second or two are counted and written together, so a thousand attempts cost two or
+// event. Later refusals are counted for a second or two and written together, so a thousand attempts cost two or
 // three writes. A killed process loses the last second's counts.
 type refusals struct {
 	flushing sync.Mutex

@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MintRoute is the route of mutations whose answers contain tokens. They are encrypted in the database and in Redis,
-// so that nobody who reads either or a backup can consume a handoff.
+// MintRoute is the route whose answers contain tokens. They are encrypted in the database and in Redis: nobody who reads
+// either or a backup can consume a handoff.
 const MintRoute = "POST /handoff/{tenantId}/{propertyId}"
 
 // sealedMark is the first byte of an encrypted body. Plain bodies start with a brace.
@@ -34,8 +34,8 @@ func (k *Keys) Unseal(body []byte, key string) ([]byte, error) {
 
 // AnswerStore rewrites stored mutation answers.
 type AnswerStore interface {
-	// Answers returns up to limit answers for a route whose body starts with begins, by composite key, starting after
-	// after.
+	// Answers returns up to limit answers for a route, ordered by composite key and above after, whose body starts
+	// with begins.
 	Answers(ctx context.Context, route string, begins byte, after string, limit int) ([]KeyedAnswer, error)
 
 	// ReplaceBodies replaces bodies that still equal Old.

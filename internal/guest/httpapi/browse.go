@@ -306,7 +306,7 @@ func (x *exchange) getBrand() error {
 
 func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
-// sendView sends an answer that is equal for all guests. Shared caches may store it, so it carries no guest data.
+// sendView sends an answer that is equal for all guests and free of guest data, because shared caches may store it.
 func (x *exchange) sendView(v catalogue.View, err error) error {
 	x.cacheStatus(v, err)
 	if err != nil {

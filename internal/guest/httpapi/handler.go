@@ -123,8 +123,8 @@ func (x *exchange) admit() error {
 	return x.limit()
 }
 
-// bootstrap starts a session for a guest whose change was refused for lack of a session, so that a retry succeeds,
-// unless the client may not start sessions.
+// bootstrap starts a session for a guest whose change was refused for lack of one, so that a retry succeeds, unless
+// the client may not start sessions.
 func (x *exchange) bootstrap(refused error) {
 	if !x.action.mutates || !errors.Is(refused, errSession) && !errors.Is(refused, errToken) {
 		return
@@ -201,9 +201,8 @@ func (x *exchange) identifyUser() (known bool, err error) {
 	return true, nil
 }
 
-// proofs returns possible session proofs: an app's bearer token, or the cookies. A browser may send several cookies
-// with the same name; only validly signed cookies count. A profile with a domain also accepts earlier host cookies,
-// and replaces them.
+// proofs returns possible session proofs: an app's bearer token, or the cookies. Among cookies with the same name,
+// only validly signed cookies count. A profile with a domain also accepts earlier host cookies, and replaces them.
 func (x *exchange) proofs() []*http.Cookie {
 	scheme, token, _ := strings.Cut(x.in.Header.Get("Authorization"), " ")
 	hasToken := strings.EqualFold(scheme, "Bearer")

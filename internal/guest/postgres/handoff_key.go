@@ -95,7 +95,7 @@ func (s *Store) keys(ctx context.Context, statement pgdb.Statement, args ...any)
 }
 
 // signingKey locks a tenant's active key ("": HMAC) until the transaction ends. A statement that waited for a
-// rotation does not see the new key, but the next statement does.
+// rotation does not see the new key; the next statement does.
 func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	for first := true; ; first = false {
 		if !first { // replaced meanwhile, if it exists: impossible the second time

@@ -61,8 +61,8 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 	return all, err
 }
 
-// Suspensions are a hash, so that they are never partly lost: a field per tenant, the version, and a completeness
-// marker. It never expires.
+// Suspensions are a hash, so they are never partly lost: a field per tenant, the version, and a completeness marker.
+// It never expires.
 const (
 	fieldComplete = "complete"
 	fieldVersion  = "version"

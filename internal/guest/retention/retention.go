@@ -117,8 +117,8 @@ func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (
 	return n, err
 }
 
-// Run deletes a job's old rows and returns how many, even after an error such as ErrJobRuns. It reports the running
-// total after each step.
+// Run deletes a job's old rows and returns how many, even after an error such as ErrJobRuns. It reports each step's
+// running total.
 func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
 		n, err := r.opts.Store.Drop(ctx, job, r.Before(job, r.opts.Clock()), MaxStep)

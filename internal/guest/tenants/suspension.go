@@ -57,8 +57,7 @@ type Store interface {
 	TenantStates(ctx context.Context) ([]Suspension, error)
 }
 
-// Hot caches suspensions. A lost copy never means that no tenant is suspended: ask the database, and replace the
-// copy.
+// Hot caches suspensions. If the copy is lost, ask the database and replace the copy: tenants may still be suspended.
 type Hot interface {
 	// Suspended returns the suspended tenants in tenants. known is false if the copy is lost.
 	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)

@@ -190,8 +190,8 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// increment increments a private or the shared record. The latter needs an idempotency key, because reading it does
-// not show whether the increment happened.
+// increment increments a private or the shared record. The shared record needs an idempotency key, because reading it
+// does not show whether the increment happened.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
 	shared := w.Random.IntN(2) == 0

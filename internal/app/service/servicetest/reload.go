@@ -14,7 +14,7 @@ type Effect struct {
 	See  func() string // returns the open service's value
 }
 
-// Reloads changes every reloadable setting in turn, and checks that the open service uses the new value, then the
+// Reloads changes every reloadable setting in turn and checks that the open service uses the new value, then the
 // default again. fresh returns the service with defaults.
 func Reloads(t *testing.T, opened *service.Opened, fresh func() service.Service, effects map[string]Effect) {
 	t.Helper()
