@@ -29,7 +29,7 @@ type Key struct {
 // KeyTerms limits an access key.
 type KeyTerms struct {
 	Name    string
-	Expires Moment // 0: never
+	Expires Moment // 0 if the key does not expire
 	Limits  KeyLimits
 }
 
@@ -38,7 +38,7 @@ func (t *KeyTerms) Equal(o *KeyTerms) bool {
 	return t.Name == o.Name && t.Expires == o.Expires && t.Limits.Text() == o.Limits.Text()
 }
 
-// MaxKeyName is in bytes.
+// MaxKeyName is the maximum length of a key name in bytes.
 const MaxKeyName = 100
 
 // Check validates the terms.

@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BucketRef names an incarnation of a bucket; writes to others return ErrNoBucket. An empty ID, where allowed, means
-// the current incarnation.
+// BucketRef identifies one incarnation of a bucket. Writes to another incarnation return ErrNoBucket. An empty ID,
+// where allowed, means the current incarnation.
 type BucketRef struct {
 	Name string
 	ID   BucketID
@@ -55,7 +55,7 @@ func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessB
 
 // Policy is a bucket policy validated by package policy.
 type Policy struct {
-	Document string `json:"document,omitempty"` // as sent
+	Document string `json:"document,omitempty"` // as sent by the client
 
 	// Accounts is resolved when the policy is set, because names may be reassigned.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
@@ -75,7 +75,7 @@ type SettingsChange struct {
 	Notifications *Notifications `json:"notifications,omitempty"`
 	Events        *[]Event       `json:"-"` // appended in the same transaction
 
-	// LifecycleWas, if set, must match Lifecycle.Changed; otherwise ErrPrecondition.
+	// LifecycleWas, if set, must equal Lifecycle.Changed, otherwise Apply returns ErrPrecondition.
 	LifecycleWas *Moment `json:"-"`
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
@@ -137,7 +137,7 @@ type BucketLister struct {
 // NewBucketLister returns a BucketLister.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
-// Add adds a row. done means that the page is full.
+// Add adds a row. It returns true if the page is full.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):

@@ -12,8 +12,8 @@ const claimTime = 10 * time.Minute
 // releaseTime limits cleanup on shutdown.
 const releaseTime = 5 * time.Second
 
-// Collect removes at most limit objects deleted at or before a time. Failures are retried after their claim expires.
-// If ctx is done, the claim is released for the next process.
+// Collect removes at most limit objects that were deleted at or before a time. Objects that fail are retried after
+// their claim expires. If ctx is done, Collect releases the claim for the next process.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -30,7 +30,7 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	return n, err
 }
 
-// free removes the claimed bodies, then their rows.
+// free removes the claimed bodies and then their rows.
 func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error
@@ -73,7 +73,7 @@ func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
-// AbortUploads aborts at most limit uploads begun before a time.
+// AbortUploads aborts at most limit uploads that began before a time.
 func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.store.AbortOld(ctx, At(before), s.now(), limit)
 }
@@ -103,7 +103,7 @@ func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
 
-// FreeBatch removes the remaining bodies and rows. It is idempotent. Failures stay in the batch.
+// FreeBatch removes the remaining bodies and rows. It is idempotent. Bodies that cannot be removed stay in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
 	garbage, err := s.store.Claimed(ctx, id, At(s.clock()), false)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CORSRule is a CORS rule. "*" matches any text; origins allow one.
+// CORSRule is a CORS rule. "*" matches any text; an origin may contain one "*".
 type CORSRule struct {
 	ID             string   `json:"id,omitempty"`
 	AllowedOrigins []string `json:"allowed_origins"`
@@ -22,7 +22,7 @@ const maxRuleID = 255
 type CORSError struct {
 	Member    string // S3 element name
 	Reason    string // e.g. "must not be empty"
-	Malformed bool   // S3 returns MalformedXML
+	Malformed bool   // S3 returns MalformedXML for it
 }
 
 func (e *CORSError) Error() string { return e.Member + " " + e.Reason }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Damage marks a missing or corrupt copy until it is repaired.
+// Damage is a record of a missing or corrupt copy. It is kept until the copy is repaired.
 type Damage struct {
 	Copy
 	Problem   string
@@ -18,7 +18,7 @@ type Damage struct {
 	Next     Moment
 	Error    string
 
-	// The row, if known. The path gives owner, bucket and body.
+	// The row, if known. The path contains the owner, bucket and body.
 	Owner  AccountID
 	Bucket BucketID
 	ID     ObjectID
@@ -42,7 +42,7 @@ const (
 	Lost    DamageState = "lost" // no good copy was found
 )
 
-// NewDamage marks a copy.
+// NewDamage returns the damage record of a copy.
 func NewDamage(c Copy, problem string, seen Moment) Damage {
 	d := Damage{Copy: c, Problem: problem, State: Damaged, FirstSeen: seen, LastSeen: seen, Next: seen}
 	parts := strings.Split(c.Path, "/")
@@ -53,7 +53,7 @@ func NewDamage(c Copy, problem string, seen Moment) Damage {
 	return d
 }
 
-// Of returns the damage with the object or part that references the body.
+// Of returns the damage with the object or part whose row references the body.
 func (d Damage) Of(r *Reference) Damage {
 	d.Owner, d.Bucket, d.ID, d.Name, d.Upload, d.Number = r.Owner, r.Bucket, r.ID, r.Name, r.Upload, r.Number
 	return d
@@ -65,7 +65,7 @@ const (
 	mostPause  = time.Hour
 )
 
-// Failed returns the mark after a failed repair. The delay doubles up to an hour.
+// Failed returns the record after a failed repair attempt. The delay doubles up to an hour.
 func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	pause := min(firstPause<<min(d.Attempts, 10), mostPause)
 	d.Attempts++
@@ -73,14 +73,14 @@ func (d Damage) Failed(state DamageState, reason string, now Moment) Damage {
 	return d
 }
 
-// DamageQuery selects marks.
+// DamageQuery selects damage records.
 type DamageQuery struct {
 	After Copy        // exclusive
-	State DamageState // "": any
+	State DamageState // "" for any state
 	Limit int
 }
 
-// DamageCount counts a node's marks.
+// DamageCount counts the damage records of a node.
 type DamageCount struct {
 	Node   string
 	State  DamageState
@@ -88,20 +88,20 @@ type DamageCount struct {
 	Oldest Moment
 }
 
-// Damages stores damage marks.
+// Damages stores damage records.
 type Damages interface {
-	// Mark adds marks, or updates their LastSeen, problem and row.
+	// Mark adds damage records. For existing records, it updates LastSeen, the problem and the row.
 	Mark(ctx context.Context, all []Damage) error
 
 	Marked(ctx context.Context, q DamageQuery) ([]Damage, error)
 
-	// DueMarks returns at most limit due marks, soonest first.
+	// DueMarks returns at most limit records that are due, soonest first.
 	DueMarks(ctx context.Context, now Moment, limit int) ([]Damage, error)
 
-	// NoteAttempt updates an existing mark after a repair attempt.
+	// NoteAttempt updates an existing record after a repair attempt.
 	NoteAttempt(ctx context.Context, d Damage) error
 
-	// Unmark removes marks not seen after d.LastSeen.
+	// Unmark removes records, unless the damage was seen again after d.LastSeen.
 	Unmark(ctx context.Context, all []Damage) error
 
 	CountMarks(ctx context.Context) ([]DamageCount, error)
@@ -111,10 +111,10 @@ type Damages interface {
 type Scrub struct {
 	Node  string
 	Began Moment
-	After string // last path; empty when Done
+	After string // last path; empty if Done
 	Done  bool
 
-	// In this pass:
+	// Counts of this pass.
 	Copies int64
 	Bytes  int64
 	Found  int64 // damaged copies and unreferenced files

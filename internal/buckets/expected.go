@@ -11,7 +11,7 @@ import (
 // Expected is checked against the finished upload. Zero fields are not checked.
 type Expected struct {
 	Size      optional.Of[int64]
-	Checksums []Checksum // at most one per algorithm; only the upload's is checked
+	Checksums []Checksum // at most one per algorithm; only the algorithm of the upload is checked
 }
 
 // ErrObjectSize means that the listed parts have another size.
@@ -27,7 +27,7 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 // ErrorCode implements errcode.Coder.
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check returns ErrObjectSize or *ChecksumError. Objects without a checksum match.
+// check returns ErrObjectSize or *ChecksumError if the object differs. An object without a checksum matches any.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -40,13 +40,14 @@ func (e *Expected) check(o *Object) error {
 	return nil
 }
 
-// minio-go omits the part count of composite checksums.
+// is compares a value. minio-go omits the part count of composite checksums.
 func (c *Checksum) is(value string) bool {
 	base, _, _ := strings.Cut(c.Value, "-")
 	return value == c.Value || c.Composite && value == base
 }
 
-// checksum combines the part checksums. It is zero if the client chose no algorithm or a part lacks its checksum.
+// checksum combines the checksums of the parts. It returns zero if the client chose no algorithm or a part has no
+// checksum.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

@@ -11,13 +11,13 @@ const day = Moment(24 * time.Hour / time.Microsecond)
 // never is the last midnight that HTTP and XML dates can express.
 var never = At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 
-// Expiry is when a lifecycle rule deletes something.
+// Expiry is the time at which a lifecycle rule deletes something.
 type Expiry struct {
 	At   Moment
 	Rule *LifecycleRule
 }
 
-// AfterDays adds days and rounds up to midnight UTC as S3 does, at most to year 9999.
+// AfterDays adds days and, like S3, rounds up to midnight UTC. The result is at most in the year 9999.
 func AfterDays(begin Moment, days int) Moment {
 	midnight := begin - begin%day
 	if begin%day < 0 {
@@ -73,7 +73,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 		case !v.Current && n != nil && (n.Keep == nil || newer >= *n.Keep):
 			at = AfterDays(v.Superseded, n.Days)
 		case v.Current && x != nil && x.removesMarkers():
-			at = 0 // at any age, even if the clock was ahead
+			at = 0 // expired at any age, even if the clock was ahead
 		case v.Current && x != nil && x.Days > 0:
 			at = AfterDays(v.Modified, x.Days)
 		default:
@@ -86,7 +86,7 @@ func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	return e, ok
 }
 
-// Delete markers have no tags or size.
+// matchesVersion reports whether the rule applies to a version. Delete markers have no tags or size.
 func (r *LifecycleRule) matchesVersion(v *Version) bool {
 	if v.Marker {
 		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())

@@ -12,9 +12,9 @@ type Garbage struct {
 	Bucket  BucketID
 	Name    string
 	ID      ObjectID
-	Length  int64 // all parts, for an aborted upload
+	Length  int64 // of all parts if it is an aborted upload
 	Sharks  []string
-	Upload  UploadID // set if the body is in this upload's parts
+	Upload  UploadID // set if the body consists of this upload's parts
 	Deleted Moment
 
 	// Object is the deleted version without its body, if requested. Aborted uploads lack Headers and Roles.
@@ -35,27 +35,27 @@ type Claim struct {
 	Expires Moment
 	Limit   int
 
-	Objects bool // fill in Garbage.Object
+	Objects bool // also read Garbage.Object
 }
 
 // Waiting counts remaining garbage.
 type Waiting struct {
 	Rows    int64
 	Young   int64  // within the grace period
-	Next    Moment // oldest young row
-	Claimed int64  // claimed, but past the grace period
-	Until   Moment // last claim expires
-	Held    Moment // backup hold expires; set by Service.Waiting
+	Next    Moment // when the oldest young row is due
+	Claimed int64  // claimed and past the grace period
+	Until   Moment // when the last claim expires
+	Held    Moment // when the backup hold expires; set by Service.Waiting
 }
 
-// Due counts removable garbage.
+// Due returns the number of rows that can be removed.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
 // Backlog measures the remaining garbage.
 type Backlog struct {
 	Rows, Bytes int64
 	Oldest      Moment // deletion time
-	Held        Moment // backup hold expires
+	Held        Moment // when the backup hold expires
 }
 
 // SortGarbage sorts by deletion time.

@@ -15,7 +15,7 @@ type Right string
 // Access key rights.
 const (
 	RightRead   Right = "read"  // bodies, metadata and tags
-	RightWrite  Right = "write" // objects, tags and multipart uploads; includes overwriting
+	RightWrite  Right = "write" // objects, tags and multipart uploads, including overwriting
 	RightDelete Right = "delete"
 	RightList   Right = "list"   // objects and uploads
 	RightManage Right = "manage" // create, delete and configure buckets
@@ -28,12 +28,12 @@ var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage,
 // KeyLimits restricts an access key. The zero value is unlimited.
 type KeyLimits struct {
 	Buckets  []string       `json:"buckets,omitempty"`  // names, or prefixes ending in *
-	Prefix   string         `json:"prefix,omitempty"`   // of object names
-	Rights   []Right        `json:"rights,omitempty"`   // empty: all
-	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty: all
+	Prefix   string         `json:"prefix,omitempty"`   // prefix of object names
+	Rights   []Right        `json:"rights,omitempty"`   // empty for all
+	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
 }
 
-// MaxKeyLimits is the JSON size limit.
+// MaxKeyLimits is the maximum size in JSON.
 const MaxKeyLimits = 4096
 
 // IsZero reports whether there are no limits.
@@ -82,7 +82,7 @@ func (l *KeyLimits) Text() string {
 	return string(b)
 }
 
-// ParseKeyLimits parses Text. Limits that this release does not know allow nothing.
+// ParseKeyLimits parses the result of Text. Limits that this release does not know allow nothing.
 func ParseKeyLimits(text string) (l KeyLimits) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -98,7 +98,7 @@ func isBucketPrefix(s string) bool {
 	}) < 0
 }
 
-// AllowNetwork reports whether the address is allowed. With limits, an unknown address is not.
+// AllowNetwork reports whether the address is allowed. If Networks is set, an unknown address is not allowed.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
@@ -111,7 +111,7 @@ func (l *KeyLimits) AllowBucket(bucket string) bool {
 	})
 }
 
-// Allow reports whether the key holds a right on all objects with a name prefix.
+// Allow reports whether the key has a right to all objects with a name prefix.
 func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
 	if !l.AllowBucket(bucket) || !strings.HasPrefix(name, l.Prefix) {
 		return false

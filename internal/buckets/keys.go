@@ -37,7 +37,8 @@ const (
 	KeyDelay = 900 * time.Millisecond
 )
 
-// NewKeyring returns a keyring. Configured keys take precedence over stored keys. old are former encryption secrets.
+// NewKeyring returns a keyring. Configured keys take precedence over stored keys. old are the previous encryption
+// secrets.
 func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, configured ...ConfiguredKey) (*Keyring, error) {
 	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}}
 	for _, c := range configured {
@@ -73,13 +74,13 @@ func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms)
 	return key.ID, secret, err
 }
 
-// Changed must be called after storing a key.
+// Changed invalidates the cache. Call it after storing a key.
 func (k *Keyring) Changed(id string) {
 	k.found.Remove(id)
 	k.unknown.Remove(id)
 }
 
-// Known is Find from the cache. known is false if Find would read the database.
+// Known is like Find, but only reads the cache. It returns known = false if Find would read the database.
 func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	if f, found := k.found.Get(id); found && k.isFresh(f.at) {
 		return f.Credential, true, true
@@ -88,13 +89,13 @@ func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	return Credential{}, false, found && k.isFresh(at)
 }
 
-// isFresh returns false if the clock was set back.
+// isFresh reports whether a cached key is still valid. It returns false if the clock was set back.
 func (k *Keyring) isFresh(at time.Time) bool {
 	age := k.clock().Sub(at)
 	return 0 <= age && age < KeyDelay
 }
 
-// Find returns a key that is not revoked, but may have expired.
+// Find returns a key that is not revoked. The key may have expired.
 func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, err error) {
 	if c, ok, known := k.Known(id); known {
 		return c, ok, nil
@@ -114,7 +115,7 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	return Credential{}, false, nil
 }
 
-// read is Find without the cache. It returns ErrNoKey for an unusable key.
+// read is like Find, but without the cache. It returns ErrNoKey for an unusable key.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret
@@ -151,7 +152,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
-// Revoke takes effect at once here, within KeyDelay elsewhere.
+// Revoke revokes a key. This takes effect immediately in this process, and within KeyDelay in others.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
@@ -160,7 +161,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change updates a key's terms. It takes effect like Revoke, and returns ErrNoKey for a revoked key.
+// Change updates the terms of a key. It takes effect like Revoke, and returns ErrNoKey for a revoked key.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured
@@ -189,14 +190,14 @@ func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (
 
 const changeTries = 10
 
-// newKeyID returns HF and 18 characters of A-Z and 2-7.
+// newKeyID returns "HF" and 18 characters from A-Z and 2-7.
 func newKeyID() string {
 	b := make([]byte, 12)
 	_, _ = rand.Read(b)
 	return "HF" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b)[:18]
 }
 
-// newKeySecret returns 40 characters, like Amazon's.
+// newKeySecret returns 40 characters, like Amazon's secrets.
 func newKeySecret() string {
 	b := make([]byte, 30)
 	_, _ = rand.Read(b)

@@ -4,17 +4,17 @@ package buckets
 type Lifecycle struct {
 	Rules []LifecycleRule `json:"rules,omitempty"`
 
-	// Changed is when the rules were set. A run applies one version.
+	// Changed is when the rules were set. Each run applies one version of the rules.
 	Changed Moment `json:"changed,omitempty"`
 
-	// Bucket is stored because sweeps read only the settings.
+	// Bucket is stored because lifecycle sweeps read only the settings.
 	Bucket string `json:"bucket,omitempty"`
 
 	// MinimumSize is S3's default minimum transition size. It has no effect.
 	MinimumSize string `json:"minimum_size,omitempty"`
 }
 
-// LifecycleRule uses either Filter or Prefix, S3's older form.
+// LifecycleRule is a rule with either Filter or Prefix, S3's older form.
 type LifecycleRule struct {
 	ID         string             `json:"id"`
 	Disabled   bool               `json:"disabled,omitempty"`
@@ -23,7 +23,7 @@ type LifecycleRule struct {
 	Expiration *Expiration        `json:"expiration,omitempty"`
 	Noncurrent *NoncurrentVersion `json:"noncurrent,omitempty"`
 
-	// AbortDays aborts incomplete uploads at this age; 0: never.
+	// AbortDays is the age at which incomplete uploads are aborted; 0 means never.
 	AbortDays int `json:"abort_days,omitempty"`
 }
 
@@ -49,7 +49,7 @@ type Expiration struct {
 	Days int    `json:"days,omitempty"`
 	Date Moment `json:"date,omitempty"` // midnight UTC
 
-	// DeleteMarker removes delete markers without versions.
+	// DeleteMarker removes delete markers that hide no versions.
 	DeleteMarker *bool `json:"delete_marker,omitempty"`
 }
 

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLifecycleRules is the maximum per bucket.
+// MaxLifecycleRules is the maximum number of rules per bucket.
 const MaxLifecycleRules = 1000
 
-// S3's documented limits.
+// Limits documented by S3.
 const (
 	maxRuleTags = 10
 	maxTagKey   = 128

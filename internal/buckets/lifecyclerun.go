@@ -8,9 +8,9 @@ import (
 // LifecycleRun is a bucket's lifecycle progress.
 type LifecycleRun struct {
 	Rules Moment `json:"rules"`
-	Due   Moment `json:"due"` // next step or next run
+	Due   Moment `json:"due"` // time of the next step or run
 
-	// LifecycleResult is the current or last run's.
+	// LifecycleResult is the result of the current or last run.
 	LifecycleResult
 	Previous *LifecycleResult `json:"previous,omitempty"`
 
@@ -26,7 +26,7 @@ type LifecyclePosition struct {
 	After        string         `json:"after,omitempty"`
 	AfterID      UploadID       `json:"after_id,omitempty"`
 	AfterVersion VersionID      `json:"after_version,omitempty"`
-	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name seen, up to AfterVersion
+	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name up to AfterVersion
 }
 
 // LifecyclePhase selects the rows that a run reads.
@@ -41,22 +41,22 @@ const (
 
 // LifecycleResult counts a run's work.
 type LifecycleResult struct {
-	Began Moment `json:"began"`           // rules apply as of this time
-	Ended Moment `json:"ended,omitempty"` // 0: unfinished
+	Began Moment `json:"began"`           // the rules apply as of this time
+	Ended Moment `json:"ended,omitempty"` // 0 if unfinished
 
-	Read    int64             `json:"read"`    // objects and uploads
+	Read    int64             `json:"read"`    // number of objects and uploads
 	Deleted Usage             `json:"deleted"` // objects and versions
 	Aborted int64             `json:"aborted"`
 	ByRule  map[string]Counts `json:"by_rule,omitzero"`
 }
 
-// Counts are a rule's deletions.
+// Counts counts what a rule deleted.
 type Counts struct {
 	Usage
 	Uploads int64 `json:"uploads,omitempty"`
 }
 
-// Add adds a rule's deletions.
+// Add adds the deletions of a rule.
 func (r *LifecycleResult) Add(rule string, c Counts) {
 	if r.ByRule == nil {
 		r.ByRule = map[string]Counts{}
@@ -82,7 +82,7 @@ func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
 type Lifecycles interface {
-	// DueLifecycles lists due buckets of all accounts, including deleted buckets. They lack Created.
+	// DueLifecycles lists due buckets of all accounts, including deleted buckets. Their Created field is not set.
 	DueLifecycles(ctx context.Context, after BucketKey, now Moment, limit int) ([]Bucket, error)
 
 	// LifecycleRun returns the zero run before the first run.
@@ -90,15 +90,15 @@ type Lifecycles interface {
 
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
-	// Expire deletes at most MaxPage objects whose body, Modified and tags have not changed since they were read,
-	// each in its own transaction, and reports which objects it deleted. Versioned buckets get delete markers, within
-	// the quota.
+	// Expire deletes at most MaxPage objects, each in its own transaction, and reports which objects it deleted. It
+	// skips objects whose body, Modified or tags have changed since they were read. In versioned buckets it adds
+	// delete markers, within the quota.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	Clock(ctx context.Context) (Moment, error)
 }
 
-// Expired lists the objects to delete, unique and by name.
+// Expired lists the objects to delete, without duplicates and ordered by name.
 type Expired struct {
 	Objects []*Object
 	Now     Moment
@@ -111,7 +111,7 @@ func (e Expired) Slice(from, to int) Expired {
 	return e
 }
 
-// SameExpired reports whether body, Modified and tags are as read.
+// SameExpired reports whether body, Modified and tags have not changed since the object was read.
 func SameExpired(current, read *Object) bool {
 	return current.ID == read.ID && current.Modified == read.Modified && maps.Equal(current.Tags, read.Tags)
 }

@@ -5,24 +5,24 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPage is the largest page, in entries.
+// MaxPage is the maximum number of entries on a page.
 const MaxPage = 1024
 
 // Position is where a page starts.
 type Position struct {
 	Name      string
-	Inclusive bool // start at the name, not after it
+	Inclusive bool // start at the name instead of after it
 }
 
-// Query selects a page of a bucket's objects by name. With a delimiter, names are grouped up to its first occurrence
-// after the prefix. A group counts as one entry.
+// Query selects a page of a bucket's objects by name. With a delimiter, names that are equal up to its first
+// occurrence after the prefix form a group. A group counts as one entry.
 type Query struct {
 	Prefix    string
-	Delimiter string // empty: no groups
+	Delimiter string // empty for no groups
 	Start     Position
 	Limit     int
 
-	// Metadata also reads Headers, Roles and Sharks, perhaps newer than the rest.
+	// Metadata also reads Headers, Roles and Sharks, which may be newer than the rest.
 	Metadata bool
 
 	// Bytes, if positive, limits the page's memory. A page has at least one entry.
@@ -72,7 +72,7 @@ const (
 	objectMemory = 400
 	tagMemory    = 64
 
-	// MaxEntry is the size of an entry with the longest strings.
+	// MaxEntry is the size of an entry whose strings have the maximum length.
 	MaxEntry = 40 << 10
 )
 
@@ -80,18 +80,18 @@ const (
 type Page struct {
 	Entries []Entry
 	More    bool
-	Next    Position // if More
+	Next    Position // set if More
 }
 
-// Long lists are read in slices to bound memory.
+// Long lists are read in slices to limit memory.
 const (
-	// FirstSlice is in entries. PostgreSQL reads as many rows as requested.
+	// FirstSlice is the number of entries in the first slice. PostgreSQL reads as many rows as requested.
 	FirstSlice = 500
 
 	// SliceBytes fits about 500 entries with short names.
 	SliceBytes = 256 << 10
 
-	// SliceMemory is reserved per slice: SliceBytes, another entry and spare capacity.
+	// SliceMemory is reserved per slice. It covers SliceBytes, one more entry and spare capacity.
 	SliceMemory = SliceBytes + MaxEntry + 64<<10
 )
 
@@ -104,7 +104,7 @@ func (p *Page) PerSlice() int {
 	return 1 + SliceBytes*len(p.Entries)/size
 }
 
-// Starting continues after an object name or group.
+// Starting returns a query that continues after an object name or group.
 func (q Query) Starting(marker string) Query {
 	q.Start = Position{Name: marker}
 	if group, ok := q.GroupOf(marker); ok && group == marker {
@@ -113,7 +113,7 @@ func (q Query) Starting(marker string) Query {
 	return q
 }
 
-// GroupOf returns the group of a name with the query's prefix.
+// GroupOf returns the group of a name that has the query's prefix.
 func (q *Query) GroupOf(name string) (group string, ok bool) {
 	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
 		return "", false
@@ -127,13 +127,13 @@ func (q *Query) GroupOf(name string) (group string, ok bool) {
 
 func (q *Query) after(group string) Position {
 	next, ok := Successor(group)
-	if !ok { // no valid name is greater
+	if !ok { // there is no greater valid name
 		return Position{Name: strings.Repeat(string(utf8.MaxRune), MaxObjectName/utf8.UTFMax+1)}
 	}
 	return Position{Name: next, Inclusive: true}
 }
 
-// Lister builds a page from ordered rows, beginning at From. The backend skips to the positions returned by Add.
+// Lister builds a page from ordered rows, which begin at From. The backend skips to the positions that Add returns.
 type Lister struct {
 	q       Query
 	page    Page
@@ -144,7 +144,7 @@ type Lister struct {
 // NewLister returns a Lister.
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
-// From returns where rows begin.
+// From returns the position at which the rows begin.
 func (l *Lister) From() Position {
 	if l.q.Start.Name < l.q.Prefix {
 		return Position{Name: l.q.Prefix, Inclusive: true}
@@ -152,7 +152,8 @@ func (l *Lister) From() Position {
 	return l.q.Start
 }
 
-// Add adds a row. skip means that rows up to next are in the same group; done, that the page is complete.
+// Add adds a row. If it returns skip, all rows up to next are in the same group; if it returns done, the page is
+// complete.
 func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 	if next, skip, done = l.AddGroup(o.Name); skip || done || l.isFull(o.Name) {
 		return next, skip, !skip
@@ -174,7 +175,7 @@ func (l *Lister) add(e Entry) {
 
 const mostObjects = 128
 
-// AddGroup is Add by name only. Call Add unless it returns grouped or done.
+// AddGroup is like Add, but needs only the name. Call Add if it returns neither grouped nor done.
 func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	if !strings.HasPrefix(name, l.q.Prefix) {
 		return Position{}, false, true
@@ -190,7 +191,7 @@ func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	return l.q.after(group), true, false
 }
 
-// isFull also sets where the next page starts.
+// isFull reports whether the page is full, and then sets where the next page starts.
 func (l *Lister) isFull(name string) bool {
 	if len(l.page.Entries) < l.q.Limit && (l.q.Bytes <= 0 || l.bytes < l.q.Bytes) {
 		return false
@@ -206,8 +207,8 @@ func (l *Lister) IsComplete() bool { return l.page.More }
 // Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the smallest string above all strings with the prefix, or false. It is valid UTF-8, as PostgreSQL
-// requires.
+// Successor returns the smallest string above all strings with the prefix, or false if there is none. The string is
+// valid UTF-8, as PostgreSQL requires.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -10,7 +10,7 @@ import (
 // LockMode is a retention mode.
 type LockMode string
 
-// Retention modes. Governance can be bypassed, compliance cannot.
+// Retention modes. Governance can be bypassed; compliance cannot.
 const (
 	Governance LockMode = "GOVERNANCE"
 	Compliance LockMode = "COMPLIANCE"
@@ -25,14 +25,14 @@ const (
 	HoldOff HoldStatus = "OFF"
 )
 
-// Lock protects an object version. Retention ends by the database clock.
+// Lock protects an object version. The database clock decides when retention ends.
 type Lock struct {
 	Mode  LockMode   `json:"mode,omitempty"`
 	Until Moment     `json:"until,omitempty"`
 	Hold  HoldStatus `json:"hold,omitempty"`
 }
 
-// IsZero reports whether nothing is locked.
+// IsZero reports whether the version has no lock.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
 // Retention returns the lock without its legal hold.
@@ -44,7 +44,7 @@ type Retention struct {
 	Until Moment
 }
 
-// IsZero reports whether there is no retention.
+// IsZero reports whether no retention is set.
 func (r Retention) IsZero() bool { return r == Retention{} }
 
 // Check returns ErrRetention if r is invalid.
@@ -55,10 +55,11 @@ func (r Retention) Check() error {
 	return ErrRetention
 }
 
-// maxUntil is the last date that databases and S3 support.
+// maxUntil is the last date that both databases and S3 support.
 var maxUntil = At(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
-// Check returns *LockedError if the version must not be deleted or changed. bypass ignores governance.
+// Check returns *LockedError if the version must not be deleted or changed. With bypass, governance mode does not
+// count.
 func (l Lock) Check(now Moment, bypass bool) error {
 	if l.Hold == HoldOn || l.Until > now && !(bypass && l.Mode == Governance) {
 		return &LockedError{l}
@@ -66,8 +67,8 @@ func (l Lock) Check(now Moment, bypass bool) error {
 	return nil
 }
 
-// Change applies a change or returns *LockedError. Retention can be extended; with a bypass, governance can also be
-// shortened, removed or turned into compliance.
+// Change applies a change or returns *LockedError. Retention can always be extended. With a bypass, governance
+// retention can also be shortened, removed or changed to compliance.
 func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
 	if r := c.Retention; r != nil {
 		if err := r.Check(); err != nil {
@@ -114,9 +115,9 @@ func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // BucketLock is an object lock configuration.
 type BucketLock struct {
-	Enabled bool `json:"-"` // permanent; versioning cannot be suspended
+	Enabled bool `json:"-"` // permanent, and versioning cannot be suspended
 
-	// Default retention of new objects.
+	// default retention of new objects
 	Mode  LockMode `json:"mode,omitempty"`
 	Days  int      `json:"days,omitempty"`
 	Years int      `json:"years,omitempty"`
@@ -155,7 +156,7 @@ func (l BucketLock) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Apply returns a new object's lock. Its own retention overrides the default.
+// Apply returns the lock of a new object. If the object has its own retention, it overrides the default.
 func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	switch {
 	case !l.Enabled && !own.IsZero():
@@ -166,7 +167,7 @@ func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
 	return own, nil
 }
 
-// A year after February 29 is February 28, as in PostgreSQL.
+// until returns the end of the default retention. As in PostgreSQL, a year after February 29 is February 28.
 func (l BucketLock) until(now Moment) Moment {
 	t := now.Time()
 	if u := t.AddDate(l.Years, 0, 0); u.Day() == t.Day() {

@@ -9,14 +9,14 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Smaller bodies are in memory as a whole while they are written or read.
+// Bodies smaller than a chunk are held in memory as a whole while they are written or read.
 const chunkSize = buckets.ChunkSize
 
 // chunk is a reference-counted buffer. The last holder returns it to the pool.
 type chunk struct {
 	bytes   [frameSize]byte
 	n       int
-	layout  layout // if framed, the trailer follows the data
+	layout  layout // decides whether a trailer follows the data
 	sum     uint64 // CRC64NVME, once sealed or verified
 	id      uint64 // frame ID, once verified
 	holders atomic.Int32
@@ -43,7 +43,8 @@ func (c *chunk) release() {
 	}
 }
 
-// fill is io.ReadFull but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF, too.
+// fill is like io.ReadFull, but returns the reader's own error, because io.ErrUnexpectedEOF can also mean that a
+// client hung up.
 func (c *chunk) fill(r io.Reader) (err error) {
 	for c.n < chunkSize && err == nil {
 		var n int
@@ -53,7 +54,7 @@ func (c *chunk) fill(r io.Reader) (err error) {
 	return err
 }
 
-// queue is a body as read by one node's driver. It ends when the writer closes feed.
+// queue is the body that one node's driver reads. It ends when the writer closes feed.
 type queue struct {
 	ctx     context.Context //nolint:containedctx // the request's
 	feed    chan *chunk

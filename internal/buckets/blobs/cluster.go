@@ -32,15 +32,18 @@ const badCopies = 4096
 // Options configure a Cluster.
 type Options struct {
 	Clock clock.Clock
-	// Stall is how long a node may make no progress. A busy disk may take seconds to sync a file.
+	// Stall is how long a node may make no progress before it counts as failed. A busy disk may take seconds to sync
+	// a file.
 	Stall time.Duration
-	// ReadStall limits the time to return a chunk, or the free space.
+	// ReadStall limits the time in which a node must return a chunk or its free space.
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after a failure.
 	Avoid time.Duration
-	// Report receives problems found by reads. It must not block. Failures while other copies work go to Observe.
+	// Report receives problems found by reads. It must not block. If a node fails but other copies can be read, only
+	// Observe is called.
 	Report func(Finding)
-	// Missing, if set, is called before a read fails on an unknown node, which another process may just have added.
+	// Missing, if set, is called before a read fails because a node is unknown. Another process may just have added
+	// the node.
 	Missing func(context.Context)
 	// Observe, if set, is called for each attempt to store or read a copy. It must not block.
 	Observe func(node string, e Event)
@@ -63,9 +66,9 @@ func (c *Cluster) observe(m *member, e Event) {
 	}
 }
 
-// Finding is a bad copy, or a body without a good copy. The body may have been deleted or moved meanwhile.
+// Finding is a bad copy, or a body without a good copy. The body may have been deleted or moved since.
 type Finding struct {
-	Node      string // empty for Lost
+	Node      string // empty if the problem is Lost
 	Path      string
 	Problem   Problem
 	Reference buckets.Reference
@@ -79,8 +82,8 @@ const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // too short or too long
 	Corrupt   Problem = "corrupt"   // wrong checksum
-	Lost      Problem = "lost"      // a chunk is good on no node
-	// Unframed is a good copy from before chunk checksums existed. Each read verifies it whole.
+	Lost      Problem = "lost"      // no node has a good copy of some chunk
+	// Unframed is a good copy written before chunk checksums existed. Every read must verify the whole copy.
 	Unframed Problem = "unframed"
 )
 
@@ -122,7 +125,7 @@ var _ buckets.Bodies = (*Cluster)(nil)
 
 type badCopy struct{ node, path string }
 
-// Cluster.mu protects all fields but the ID and the driver.
+// member is a node. Cluster.mu protects all fields except the ID and the driver.
 type member struct {
 	id, datacenter string
 	driver         Driver
@@ -130,7 +133,7 @@ type member struct {
 	state      buckets.NodeState
 	space      Space
 	hasSpace   bool
-	answer     chan struct{} // closed when the node answered or stalled; nil: not asked
+	answer     chan struct{} // closed when the node answered or stalled; nil if it was not asked
 	avoidUntil time.Time
 	stalled    bool // gets no bodies until it responds
 	err        error
@@ -159,8 +162,8 @@ func NewCluster(o Options) *Cluster {
 	return c
 }
 
-// Set replaces the nodes. A node with an unchanged driver keeps its health. Requests on dropped nodes continue, and
-// the caller closes their drivers.
+// Set replaces the nodes. A node whose driver is unchanged keeps its health. Running requests on removed nodes
+// continue; the caller closes their drivers.
 func (c *Cluster) Set(nodes ...Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,15 +194,16 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
-// SetPending sets the number of nodes not initialized, e.g. because a disk is not mounted. They get no bodies, but
-// count for Copies.
+// SetPending sets the number of configured nodes that are not initialized, e.g. because a disk is not mounted. They
+// get no bodies, but Copies counts them.
 func (c *Cluster) SetPending(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending = n
 }
 
-// Copies returns the default: two if several nodes take bodies, including pending nodes.
+// Copies returns the default number of copies: 2 if several nodes, including pending nodes, accept bodies, otherwise
+// 1.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +219,7 @@ func (c *Cluster) Copies() int {
 // Refresh reads the free space and health of all nodes. Call it every few seconds.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of the nodes for which which returns true; it calls which with c.mu held. Concurrent
+// ask reads the free space of the nodes selected by the function which, which it calls with c.mu held. Concurrent
 // callers share a request, so that rejected writes do not load a node. A stalled node is not asked again until its
 // driver returns.
 func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// NewCopy returns a body as stored on nodes. from is the content, or another node's copy. Read returns ErrCorrupt if
-// the content does not match the row.
+// NewCopy returns a body in the format stored on nodes. from is the content, or a copy from another node. Read
+// returns ErrCorrupt if the content does not match the row.
 func NewCopy(b *buckets.Body, from io.ReadCloser) io.ReadCloser {
 	return &copyReader{body: b, from: from, in: bufio.NewReaderSize(from, 4<<10), sum: newSum(b), chunk: newChunk()}
 }
@@ -19,9 +19,9 @@ type copyReader struct {
 	body   *buckets.Body
 	from   io.Closer
 	in     *bufio.Reader
-	layout layout // of the source, after the first chunk
+	layout layout // layout of the source, known after the first chunk
 	sum    *sum
-	chunk  *chunk // nil: closed
+	chunk  *chunk // nil after Close
 	rest   []byte
 	index  int64
 	end    error

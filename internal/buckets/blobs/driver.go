@@ -19,11 +19,12 @@ import (
 //
 // Errors from the caller's reader or context are wrapped without a code.
 type Driver interface {
-	// Put stores or replaces a body and returns its size. On success the body is durable, otherwise invisible, even
-	// if the process is killed. Unless size is -1, a body of another size is Invalid.
+	// Put stores or replaces a body and returns its size. If Put succeeds, the body is durable; otherwise it is
+	// invisible, even if the process is killed. Unless size is -1, Put returns errcode.Invalid for a body of another
+	// size.
 	Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error)
-	// Get reads length bytes from offset, or to the end if length is -1. A range beyond the end is cut. An offset
-	// beyond the end is Invalid, but an empty body can be read from offset 0.
+	// Get reads length bytes from offset, or to the end if length is -1. It shortens a range that extends beyond the
+	// end. It returns errcode.Invalid for an offset beyond the end, but an empty body can be read from offset 0.
 	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
 	Stat(ctx context.Context, path string) (Info, error)
 	// Delete durably removes a body or temporary file. A missing body is not an error.
@@ -31,9 +32,9 @@ type Driver interface {
 	// Copy duplicates a body without reading it, or returns errors.ErrUnsupported.
 	Copy(ctx context.Context, from, to string) error
 	// Walk returns all files with paths above after, in byte order, including temporary files of killed processes. It
-	// may miss concurrent changes, and ends after an error.
+	// may miss concurrent changes, and stops after an error.
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
-	// Space also serves as a health check: it fails if the node cannot be read.
+	// Space returns the free space. It also serves as a health check, because it fails if the node cannot be read.
 	Space(ctx context.Context) (Space, error)
 	Close() error
 }
@@ -49,7 +50,7 @@ type Info struct {
 	Path     string
 	Size     int64
 	Modified time.Time
-	// Temporary marks the file of an unfinished or killed Put. It may be deleted when old.
+	// Temporary marks the file of a Put that is unfinished or was killed. Old temporary files may be deleted.
 	Temporary bool
 }
 
@@ -81,10 +82,10 @@ var (
 	errRange = errcode.New(errcode.Invalid, "range: offset is beyond the end of the body")
 )
 
-// ErrRange reports an offset beyond the end of a body.
+// ErrRange returns the error for an offset beyond the end of a body.
 func ErrRange() error { return errRange }
 
-// CheckPath rejects paths that some node does not support.
+// CheckPath rejects paths that not all nodes support.
 func CheckPath(path string) error {
 	if path == "" || len(path) > maxPath {
 		return errPath
@@ -97,7 +98,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckFile also accepts temporary files.
+// CheckFile is like CheckPath, but also accepts temporary files.
 func CheckFile(path string) error {
 	folder, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrNotEnoughSpace is wrapped if a body does not fit on a node or, from a Cluster, on enough nodes. HTTP answers
-// 507.
+// ErrNotEnoughSpace is wrapped if a body does not fit on a node or, in errors of a Cluster, on enough nodes. The HTTP
+// status is 507.
 var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
 type full struct{ cause error }
@@ -25,17 +25,17 @@ func noSpace(cause error) error {
 	return full{cause}
 }
 
-// NotEnoughSpace reports a node without space for a body.
+// NotEnoughSpace returns the error for a node without space for a body.
 func NotEnoughSpace(node string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, "storage node "+node+" has not enough space", noSpace(cause))
 }
 
-// Unavailable reports a node that does not work.
+// Unavailable returns the error for a node that does not work.
 func Unavailable(node, what string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, "storage node "+node+": "+what, cause)
 }
 
-// NotFound reports a missing body.
+// NotFound returns the error for a missing body.
 func NotFound(node, path string) error {
 	return errcode.New(errcode.NotFound, "storage node "+node+" has no body "+path)
 }
@@ -44,7 +44,7 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// SourceError marks an error of the reader passed to Put, so that the node is not blamed.
+// SourceError marks an error from the reader passed to Put, so that the node is not blamed.
 func SourceError(err error) error { return sourceError{err} }
 
 // IsSourceError reports whether Put failed because of its reader.

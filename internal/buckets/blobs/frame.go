@@ -97,10 +97,10 @@ var (
 	errFrame = errcode.Wrap(errcode.Internal, "a chunk is another one than its place says", ErrCorrupt)
 )
 
-// errNewer means that an intact copy was written by a later release.
+// errNewer means that an intact copy was written by a later release of Holdfast.
 var errNewer = errors.New("the format of the copy is unknown")
 
-// open verifies a frame. The caller checks the length and the ID.
+// open verifies a frame except for its length and ID, which the caller checks.
 func (c *chunk) open(index int64) error {
 	c.layout = framed
 	c.sum = checksum.UpdateCRC64(0, c.data())
@@ -120,7 +120,7 @@ func (c *chunk) open(index int64) error {
 	return nil
 }
 
-// HasSize reports whether a copy may have this size. Copies older than frames are smaller than StoredSize.
+// HasSize reports whether a copy may have this size. Copies from before frames existed are smaller than StoredSize.
 func HasSize(b *buckets.Body, size int64) bool {
 	return size == plain.size(b.Length) || size == framed.size(b.Length)
 }

@@ -10,8 +10,8 @@ import (
 
 var errStalled = errcode.New(errcode.Unavailable, "storage node does not respond")
 
-// within returns errStalled if an operation takes too long. The operation continues in the background, because a
-// system call on a hanging disk cannot be interrupted.
+// within runs an operation and returns errStalled if it takes too long. The operation then continues in the
+// background, because a system call on a hanging disk cannot be interrupted.
 func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run func(context.Context) (T, error)) (value T, err error) {
 	type result struct {
 		value T
@@ -49,20 +49,20 @@ func (c *Cluster) blame(ctx context.Context, m *member, err error) {
 	case err == nil:
 		m.err, m.avoidUntil = nil, time.Time{}
 	case errors.Is(err, ErrNotEnoughSpace):
-		m.err, m.hasSpace, m.space.Free = err, true, 0 // until the next Refresh
+		m.err, m.hasSpace, m.space.Free = err, true, 0 // no space until the next Refresh
 	default:
 		m.err, m.avoidUntil = err, c.Clock().Add(c.Avoid)
 	}
 }
 
-// isAvoided reports whether a node failed recently. Setting the clock back does not prolong that. The caller holds
+// isAvoided reports whether a node failed recently. A clock that is set back does not prolong this. The caller holds
 // c.mu.
 func (c *Cluster) isAvoided(m *member) bool {
 	left := m.avoidUntil.Sub(c.Clock())
 	return left > 0 && left <= c.Avoid
 }
 
-// report also remembers a bad copy, so that reads try it last.
+// report reports a finding and remembers the bad copy, so that reads try it last.
 func (c *Cluster) report(f Finding) {
 	if f.Problem != Unframed {
 		c.bad.Add(badCopy{f.Node, f.Path}, struct{}{})

@@ -9,13 +9,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Free space to keep: some file systems become slow or fail when full.
+// Free space that is never used, because some file systems become slow or fail when full.
 const (
-	keepFreePart = 100 // fraction of the total
+	keepFreePart = 100 // 1/100 of the total
 	keepFreeMost = 1 << 30
 )
 
-// placement chooses nodes for a body's copies, each node at most once.
+// placement chooses nodes for the copies of a body. It chooses each node at most once.
 type placement struct {
 	c       *Cluster
 	size    int64
@@ -24,7 +24,7 @@ type placement struct {
 	have    map[*member]bool // nodes that already had a copy
 	spread  map[string]int   // copies per datacenter
 	failure error            // last failure
-	stalled bool             // since the others were asked
+	stalled bool             // a node stalled since the others were asked
 }
 
 func (c *Cluster) place(size int64, copies int) *placement {
@@ -38,9 +38,9 @@ func (p *placement) exclude(have []*member) {
 	}
 }
 
-// next returns n more nodes. If too few are available, it first asks full, read-only and unresponsive nodes again: a
-// body is rejected only if it cannot be stored now. After a stall it first asks all other nodes, because the client
-// would wait for each node that shares the cause.
+// next returns n more nodes. If too few are available, next first asks full, read-only and unresponsive nodes again,
+// so that a body is rejected only if it cannot be stored now. After a stall, next first asks all other nodes, because
+// the client would otherwise wait for each node that stalls for the same reason.
 func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	candidate := func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] }
 	if p.stalled {
@@ -55,8 +55,8 @@ func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	return p.try(n)
 }
 
-// try prefers nodes without recent failures, then the datacenter with the fewest copies, then chooses at random,
-// weighted by free space.
+// try chooses n nodes. It prefers nodes without recent failures, then the datacenter with the fewest copies, and then
+// chooses at random, weighted by free space.
 func (p *placement) try(n int) ([]*member, error) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *placement) failed(m *member, err error) {
 	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
-// choose returns nil if no node fits.
+// choose chooses a node. It returns nil if no node fits.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
@@ -116,7 +116,8 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
-// sameDatacenter balances copies over datacenters, regardless of their numbers of nodes.
+// sameDatacenter returns the nodes in one datacenter. It balances copies over datacenters, regardless of how many
+// nodes each has.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {
@@ -128,7 +129,7 @@ func (p *placement) sameDatacenter(nodes []*member) []*member {
 	return slices.DeleteFunc(nodes, func(m *member) bool { return m.datacenter != name })
 }
 
-// weighted treats unknown space as the largest known.
+// weighted chooses a node at random, weighted by free space. Unknown space counts as the largest known.
 func (p *placement) weighted(nodes []*member) *member {
 	most := 1.0
 	for _, m := range nodes {
@@ -157,14 +158,15 @@ func (p *placement) fits(m *member) bool {
 	return !m.hasSpace || m.space.Fits(p.size)
 }
 
-// Fits reports whether a node with this space takes a body.
+// Fits reports whether a node with this space accepts a body.
 func (s Space) Fits(size int64) bool { return !s.ReadOnly && s.hasRoom(size) }
 
 func (s Space) hasRoom(size int64) bool {
 	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
 }
 
-// lack returns ErrNotEnoughSpace only if the failed nodes would not suffice either. The caller holds c.mu.
+// lack returns the error for too few nodes. It is ErrNotEnoughSpace only if the copies would not fit even if the
+// failed nodes worked. The caller holds c.mu.
 func (p *placement) lack() error {
 	possible := p.c.pending
 	for _, m := range p.c.members {

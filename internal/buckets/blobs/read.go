@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open implements buckets.Bodies. It verifies the first chunk before it returns, so that most errors precede the
-// response.
+// Open implements buckets.Bodies. It verifies the first chunk before it returns, so that most errors occur before the
+// response is sent.
 func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference, offset, length int64) (io.ReadCloser, error) {
 	if length < 0 {
 		length = body.Length - offset
@@ -38,7 +38,7 @@ func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference,
 	return r, nil
 }
 
-// OpenStored returns a verified copy as stored on nodes, with its size.
+// OpenStored returns a verified copy in the format stored on nodes, and its size.
 func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Reference) (io.ReadCloser, int64, error) {
 	if body.Length == 0 {
 		return &bodyReader{end: io.EOF}, 0, nil
@@ -54,7 +54,7 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 	return r, r.left, nil
 }
 
-// copies returns the nodes with a copy, and an error if some node is unknown.
+// copies returns the nodes that hold a copy, and an error if a node is unknown.
 func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	for _, id := range sharks {
 		m, err := c.member(id)
@@ -69,7 +69,7 @@ func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 
 type bodyReader struct {
 	*reading
-	stored  bool   // return the copy's bytes, not the body's
+	stored  bool   // return the stored bytes, including trailers
 	current *chunk // nil before the first chunk
 	offset  int    // bytes returned from the current chunk
 	skip    int    // bytes to skip before the range
@@ -169,7 +169,7 @@ func (r *bodyReader) Close() error {
 
 var errClosed = errors.New("read of a body after Close")
 
-// convert gives a verified chunk the row's layout.
+// convert changes a verified chunk to the layout in the row.
 func (c *chunk) convert(b *buckets.Body, index int64) {
 	switch {
 	case !b.Frames.Set:
@@ -179,7 +179,8 @@ func (c *chunk) convert(b *buckets.Body, index int64) {
 	}
 }
 
-// lost returns the error for a chunk that no copy provides. It is lost unless a failed node may have it.
+// lost returns the error for a chunk that no copy provides. The chunk counts as lost unless a failed node may have
+// it.
 func (r *reading) lost() error {
 	var all []error
 	down := false

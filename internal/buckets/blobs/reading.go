@@ -11,17 +11,17 @@ import (
 	"holdfast/internal/optional"
 )
 
-// reading reads a body chunk by chunk, each from any good copy, so copies damaged in different places still yield the
-// whole body.
+// reading reads a body chunk by chunk. Each chunk may come from any good copy, so copies with different damaged
+// chunks still provide the whole body.
 type reading struct {
 	c        *Cluster
 	ctx      context.Context //nolint:containedctx // the request's
 	path     string
-	body     buckets.Reference // from the row; Frames may come from a copy
+	body     buckets.Reference // from the row, but Frames may come from a copy
 	unframed bool              // the row has no Frames
 	replicas []*replica
-	missing  error // error for a node outside the cluster
-	at, to   int64 // next and last chunk index, exclusive
+	missing  error // error if a node is not in the cluster
+	at, to   int64 // next chunk index, and the index after the last
 
 	source  *source
 	current *replica
@@ -29,7 +29,7 @@ type reading struct {
 	whole   *sum     // nil unless the whole body is read
 }
 
-// replica is a copy as one reading sees it.
+// replica is the state of a copy during a reading.
 type replica struct {
 	node     *member
 	layout   layout
@@ -61,7 +61,8 @@ func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *rea
 	return r
 }
 
-// preference orders copies: working nodes first, known bad copies last, otherwise at random to share the load.
+// preference orders the copies of a body: working nodes first and known bad copies last. Otherwise the order is
+// random, to share the load.
 func (c *Cluster) preference(from []*member, path string) []*replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +112,7 @@ func (r *reading) next() (*chunk, error) {
 	}
 }
 
-// accept checks the whole body's checksum. With good chunks, it fails only if the row is wrong.
+// accept checks the checksum of the whole body. If all chunks are good, it fails only if the row is wrong.
 func (r *reading) accept(c *chunk) error {
 	if r.whole == nil {
 		return nil
@@ -164,7 +165,7 @@ func (r *reading) open() error {
 	}
 }
 
-// verifier snapshots the state for a source's goroutine.
+// verifier returns a snapshot of the state for a source's goroutine.
 func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
@@ -182,7 +183,8 @@ func (r *reading) pick() *replica {
 	return slices.MinFunc(left, func(a, b *replica) int { return cmp.Compare(a.rank, b.rank) })
 }
 
-// adopt takes over a copy's frames if the row lacks them: it is garbage, or was read before it got frames.
+// adopt uses the frames of a copy if the row has none, because the body is garbage or the row was read before it got
+// frames.
 func (r *reading) adopt(id, crc64 uint64) {
 	if !r.body.Frames.Set {
 		r.body.Frames = optional.Some(buckets.Frames{ID: id, CRC64NVME: crc64})
@@ -196,7 +198,7 @@ func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }
 
-// survey verifies a copy against the body's checksum. Then the chunks of any copy can be verified.
+// survey verifies a copy against the checksum of the body. After that, the chunks of any copy can be verified.
 func (r *reading) survey(p *replica) error {
 	w, err := r.c.readWhole(r.ctx, p.node, r.path, r.verifier(p), nil)
 	if errors.Is(err, errLayout) && !p.switched {

@@ -14,8 +14,8 @@ import (
 // ErrCorrupt is wrapped by errors for a body with a wrong checksum or length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body from body.Sharks to n more nodes, except those in have, which hold a copy, perhaps a bad
-// one.
+// Replicate copies a body from body.Sharks to n more nodes. It skips the nodes in have, which already hold a copy,
+// possibly a bad one.
 func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
 	from, err := c.copies(body.Sharks)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Refer
 	return ids, nil
 }
 
-// Restore writes a copy from body.Sharks to a node and replaces any existing copy. The node may itself be a source,
-// for chunks that are good nowhere else.
+// Restore writes a copy from body.Sharks to a node and replaces any existing copy. The node itself may also be in
+// body.Sharks, for chunks that are good nowhere else.
 func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Reference, node string) error {
 	to, err := c.member(node)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	if err != nil {
 		return err
 	}
-	// The row names the node, so a copy completed late is good. It may have replaced the only copy.
+	// The row names the node, so a copy that is completed late is kept. It may have replaced the only copy.
 	err = c.copyTo(ctx, copySet{path, &body, from}, to, true)
 	c.blame(ctx, to, err)
 	if err == nil {
@@ -66,7 +66,7 @@ type copySet struct {
 	on   []*member
 }
 
-// After an error, replicate returns the nodes that succeeded.
+// replicate copies a body to n more nodes. After an error, it returns the nodes that succeeded.
 func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
 		nodes, err := p.next(ctx, 1)
@@ -90,8 +90,8 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 	return added, nil
 }
 
-// copyTo keeps the trailers of chunks, so that damage on the way is found. With keep, a copy completed after giving
-// up stays.
+// copyTo copies the chunks with their trailers, so that damage on the way is detected. With keep, a copy that is
+// completed after copyTo gave up stays.
 func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()
@@ -146,11 +146,11 @@ type Pace func(ctx context.Context, n int) error
 // Verified describes a good copy.
 type Verified struct {
 	Framed bool
-	Frames buckets.Frames // ID is 0 without frames
+	Frames buckets.Frames // ID is 0 if the copy has no frames
 }
 
-// Verify verifies a copy. It returns ErrCorrupt for a bad copy and errcode.NotFound for a missing one, without
-// reporting a finding. A good copy is Unframed if it or its row lacks frames. pace, if not nil, is called before each
+// Verify verifies a copy without reporting a finding. It returns ErrCorrupt for a bad copy and errcode.NotFound for a
+// missing one. A good copy is Unframed if the copy or its row has no frames. pace, if not nil, is called before each
 // chunk.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
@@ -211,8 +211,8 @@ func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verif
 	return w, sum.check()
 }
 
-// Copy duplicates a body on its nodes without reading it. If a node cannot, Copy returns errors.ErrUnsupported and
-// leaves nothing behind.
+// Copy duplicates a body on its nodes without reading it. If a node does not support this, Copy returns
+// errors.ErrUnsupported and leaves nothing behind.
 func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) error {
 	var done []*member
 	for _, id := range sharks {
@@ -233,7 +233,7 @@ func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) er
 	return nil
 }
 
-// Walk is Driver.Walk.
+// Walk calls Driver.Walk on a node.
 func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, error] {
 	m, err := c.member(node)
 	if err != nil {

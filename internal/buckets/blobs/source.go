@@ -11,15 +11,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source reads and verifies one copy in a goroutine, which is left behind if the node hangs. It reads one chunk
-// ahead, so that verifying overlaps sending.
+// source reads and verifies one copy in a goroutine, which is abandoned if the node hangs. The goroutine reads one
+// chunk ahead, so that the next chunk is verified while the previous one is sent.
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
 	wanted  chan wanted
 	got     chan fetched
 	pending bool
-	at, end int64 // next and last chunk index, exclusive
+	at, end int64 // next chunk index, and the index after the last
 	length  int64
 	timer   *time.Timer
 }
@@ -38,13 +38,13 @@ type fetched struct {
 type verifier struct {
 	layout layout
 	body   buckets.Body
-	sums   []uint64 // per chunk; nil: unknown
+	sums   []uint64 // per chunk; nil if unknown
 	alone  bool     // the chunk is the whole body
 }
 
 var errLayout = errors.New("the copy has another layout")
 
-// verify checks a chunk. If there are neither checksums nor a frame ID, the caller verifies a body of several chunks
+// verify checks a chunk. If neither checksums nor a frame ID are known, the caller verifies a body of several chunks
 // as a whole.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
@@ -103,7 +103,7 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
-// get derives the copy's layout from its size.
+// get opens a copy. It derives the layout from the size.
 func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
 	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(part.to), right)
@@ -145,7 +145,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	switch {
 	case err == nil:
 		return nil
-	case !IsEnd(err) && err != io.ErrUnexpectedEOF: // from ReadFull; wrapped errors of drivers are failures
+	case !IsEnd(err) && err != io.ErrUnexpectedEOF: // from ReadFull; wrapped errors from drivers are failures
 		return err
 	case size == v.layout.size(v.body.Length):
 		return errcode.New(errcode.Unavailable, "the storage node stopped in the middle of a copy")
@@ -153,7 +153,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	return errShort(size)
 }
 
-// next also returns the copy's size.
+// next returns the next chunk and the size of the copy.
 func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
 	if !s.pending {
 		s.want()
@@ -186,7 +186,7 @@ func (s *source) want() {
 	s.at++
 }
 
-// close does not wait: the goroutine ends once its driver returns.
+// close does not wait for the goroutine, which ends once its driver returns.
 func (s *source) close() {
 	s.cancel()
 	close(s.wanted)

@@ -11,10 +11,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// sum verifies a whole body: CRC64NVME, or for bodies older than frames CRC32C or MD5.
+// sum verifies a whole body with CRC64NVME. Bodies from before frames existed have only a CRC32C or MD5.
 type sum struct {
 	want  []byte
-	hash  hash.Hash // nil: CRC64NVME, combined from the chunks
+	hash  hash.Hash // nil for CRC64NVME, which is combined from the chunk checksums
 	crc64 checksum.CRC64
 }
 

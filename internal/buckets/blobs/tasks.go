@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// tasks tracks background goroutines. Unlike a sync.WaitGroup, it may start tasks while someone waits.
+// tasks tracks background goroutines. Unlike a sync.WaitGroup, it allows new tasks while a caller waits.
 type tasks struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when the last task ends; nil: nobody waits
+	idle  chan struct{} // closed when the last task ends; nil if no caller waits
 }
 
 func (t *tasks) Go(fn func()) {

@@ -22,7 +22,7 @@ const removeTimeout = time.Minute
 var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
 
 // Write implements buckets.Bodies. The slowest node sets the pace. If a node fails or stalls, another node gets the
-// body: at once if it is in memory, otherwise as a copy at the end.
+// body: immediately if the body is in memory, otherwise as a copy at the end.
 func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (buckets.Stored, error) {
 	if err := CheckPath(path); err != nil {
 		return buckets.Stored{}, err
@@ -53,7 +53,7 @@ type write struct {
 	c      *Cluster
 	ctx    context.Context //nolint:containedctx // the request's
 	path   string
-	size   int64 // limit for the source; -1: unknown
+	size   int64 // limit for the source; -1 if unknown
 	copies int
 	p      *placement
 	src    buckets.Summed
@@ -73,7 +73,7 @@ func (w *write) stored() buckets.Stored {
 	return s
 }
 
-// seal requires that the source returned exactly this chunk.
+// seal appends the trailer. The source must have returned exactly this chunk.
 func (w *write) seal(c *chunk) {
 	if c.n > 0 {
 		c.sum = w.sumOf(c)
@@ -83,7 +83,7 @@ func (w *write) seal(c *chunk) {
 	}
 }
 
-// sumOf derives the chunk's checksum from the source's if possible.
+// sumOf returns the checksum of a chunk, derived from the source's checksum if possible.
 func (w *write) sumOf(c *chunk) uint64 {
 	if w.src != nil {
 		if whole, ok := w.src.CRC64NVME(); ok {
@@ -101,7 +101,7 @@ type put struct {
 	err      error
 }
 
-// start calls release when the driver no longer uses the body, possibly long after the request.
+// start starts a put. It calls release when the driver no longer uses the body, possibly long after the request.
 func (w *write) start(m *member, open func(context.Context) (body io.Reader, size int64, q *queue), release func(*queue)) *put {
 	ctx, cancel := context.WithCancel(w.ctx)
 	body, size, q := open(ctx)
@@ -114,7 +114,7 @@ func (w *write) start(m *member, open func(context.Context) (body io.Reader, siz
 	return p
 }
 
-// settleAll waits for all puts together at most the stall time.
+// settleAll waits for all puts. The stall time limits the total wait.
 func (w *write) settleAll(puts []*put) {
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.c.Stall, errStalled)
 	defer cancel()
@@ -192,7 +192,7 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 		return err
 	}
 	var live []*put
-	defer func() { // on errors, even if the source panics
+	defer func() { // also on errors, and if the source panics
 		for _, p := range live {
 			w.abandon(p)
 		}
@@ -236,12 +236,13 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 	}
 }
 
-// none is the error if every node failed: sent data cannot be sent again.
+// none returns the error if every node failed. Data that was already sent cannot be sent again.
 func (w *write) none() error {
 	return &errcode.Error{Code: errcode.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }
 
-// send returns the nodes that took the chunk. Nodes that stall together are waited for once.
+// send sends a chunk to the nodes and returns those that took it. If several nodes stall at the same time, send waits
+// for them only once.
 func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	if next.n == 0 {
 		return live
@@ -299,7 +300,7 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 
 var errEarly = errcode.New(errcode.Unavailable, "storage node stopped in the middle of a body")
 
-// finish waits for the nodes and replaces failed nodes.
+// finish waits for the nodes and replaces those that failed.
 func (w *write) finish(live *[]*put, length int64) error {
 	for _, p := range *live {
 		close(p.queue.feed)
@@ -327,7 +328,7 @@ func (w *write) undo() {
 	}
 }
 
-// abandon cancels a put and removes its copy, unless w.keep.
+// abandon cancels a put and, unless w.keep is set, removes its copy.
 func (w *write) abandon(p *put) {
 	p.cancel()
 	if w.keep {
@@ -341,7 +342,7 @@ func (w *write) abandon(p *put) {
 	})
 }
 
-// removeLater ignores errors: an audit finds the copy.
+// removeLater removes a copy in the background. It ignores errors, because an audit finds the copy.
 func (c *Cluster) removeLater(m *member, path string) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)

@@ -1,4 +1,4 @@
-// Package download serves object bodies and ranges in every protocol, with Range and If-Range (RFC 9110, sections
+// Package download serves object bodies and ranges for every protocol, with Range and If-Range (RFC 9110, sections
 // 13.1.5 and 14).
 package download
 
@@ -19,7 +19,7 @@ type Extent struct {
 }
 
 // Requested returns the requested extent. tag is the entity tag in the caller's protocol. For a range outside the
-// object it sets Content-Range to the size and returns buckets.ErrRange.
+// object, Requested sets Content-Range to the size and returns buckets.ErrRange.
 func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag string) (Extent, error) {
 	whole := Extent{0, o.Length, http.StatusOK}
 	header := r.Header.Get("Range")
@@ -66,8 +66,8 @@ type Body struct {
 	Object  *buckets.Object
 }
 
-// Send sends an extent, or only the header for HEAD. begin sends the header after the first bytes are verified, so
-// that an unreadable body can still become a protocol error. sent receives the size of each write.
+// Send sends an extent, or for HEAD only the header. It calls begin to send the header after the first bytes are
+// verified, so that an error can still be sent if the body is unreadable. sent receives the size of each write.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func(), sent func(n int)) error {
 	if r.Method == http.MethodHead || e.Length == 0 {
 		begin()
@@ -88,7 +88,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 // sender sends the header with the first bytes.
 type sender struct {
 	io.Writer
-	begin func() // nil once called
+	begin func() // nil after it was called
 	sent  func(n int)
 }
 

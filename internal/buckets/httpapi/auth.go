@@ -9,10 +9,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Audience is the tokens' aud claim, which rejects tokens for other services.
+// Audience is the aud claim in tokens. It prevents the use of tokens for other services.
 const Audience = "holdfast buckets"
 
-// Claims returns the claims in an account's token. With gc it may also claim and free any account's deleted objects.
+// Claims returns the claims for an account's token. If gc is true, the token also allows claiming and freeing the
+// deleted objects of any account.
 func Claims(a buckets.Account, gc bool) map[string]any {
 	c := map[string]any{"sub": a.ID, "account": a.Name}
 	if gc {
@@ -21,7 +22,7 @@ func Claims(a buckets.Account, gc bool) map[string]any {
 	return c
 }
 
-// authenticate verifies the only Authorization header's token, and that it allows the path.
+// authenticate verifies the token in the only Authorization header, and that it allows the path.
 func (x *exchange) authenticate() error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {

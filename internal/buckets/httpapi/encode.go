@@ -40,11 +40,11 @@ type metadataJSON struct {
 
 type versionJSON struct {
 	ID            buckets.ObjectID `json:"id"`
-	EntityTag     string           `json:"entity_tag"` // S3's
+	EntityTag     string           `json:"entity_tag"` // S3's entity tag
 	Created       string           `json:"created"`
 	Modified      string           `json:"modified"`
 	ContentLength int64            `json:"content_length"`
-	ContentMD5    []byte           `json:"content_md5"` // null: uploaded in parts
+	ContentMD5    []byte           `json:"content_md5"` // null if the object was uploaded in parts
 	ContentType   string           `json:"content_type"`
 	Checksum      *checksumJSON    `json:"checksum,omitempty"`
 	Parts         int              `json:"parts,omitempty"`
@@ -58,7 +58,7 @@ type checksumJSON struct {
 
 type objectJSON struct {
 	Name    string            `json:"name"`
-	Version buckets.VersionID `json:"version,omitempty"` // missing without versioning
+	Version buckets.VersionID `json:"version,omitempty"` // missing in buckets without versioning
 	versionJSON
 	Owner      buckets.AccountID `json:"owner"`
 	BucketID   buckets.BucketID  `json:"bucket_id"`
@@ -81,7 +81,7 @@ type garbageJSON struct {
 	BucketID buckets.BucketID  `json:"bucket_id"`
 	metadataJSON
 	Path      string           `json:"path,omitempty"`   // on the storage nodes
-	Upload    buckets.UploadID `json:"upload,omitempty"` // with the parts of the body
+	Upload    buckets.UploadID `json:"upload,omitempty"` // upload whose parts form the body
 	DeletedAt string           `json:"deleted_at"`
 }
 

@@ -112,7 +112,7 @@ func asRefusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusServiceUnavailable, codeUnavailable, message)
 }
 
-// ofBody refuses a body that contradicts its headers.
+// ofBody returns the response to a body that contradicts its headers.
 func ofBody(e *sigv4.Error) *web.Refusal {
 	switch e.Kind {
 	case sigv4.InvalidMD5, sigv4.DigestMismatch:

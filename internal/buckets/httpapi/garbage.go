@@ -11,13 +11,13 @@ import (
 )
 
 type batchJSON struct {
-	ID      *string       `json:"batch_id"`          // null: none
+	ID      *string       `json:"batch_id"`          // null if there is no batch
 	Expires string        `json:"expires,omitempty"` // set for a new batch
 	Garbage []garbageJSON `json:"garbage"`
 }
 
-// LargestRequest returns the most memory that a request uses, in bytes, without object bodies: a batch of deleted
-// objects with their metadata.
+// LargestRequest returns the most memory in bytes that a request uses, not counting object bodies. The largest
+// request lists deleted objects with their metadata.
 func LargestRequest() int64 {
 	return buckets.MaxPage*batchMemory + textMemory*batchMemory + web.BlockBytes
 }
@@ -55,8 +55,8 @@ func (x *exchange) readBatch() error {
 	return x.sendBatch(http.StatusOK, &batchJSON{ID: &id}, all, buckets.MaxPage)
 }
 
-// sendBatch writes a batch that was charged for limit entries. It adjusts the charge to the actual entries and a
-// single entry's JSON.
+// sendBatch writes a batch for which memory for limit entries was charged. It reduces the charge to the actual
+// entries and the JSON of a single entry.
 func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, limit int) error {
 	need := int64(textMemory * batchMemory)
 	for i := range all {
@@ -82,8 +82,8 @@ func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, li
 	return d.finish(end)
 }
 
-// freeBatch removes the rest of a batch. An unknown batch is no error: a client that missed the response repeats the
-// request.
+// freeBatch removes the rest of a batch. It succeeds for an unknown batch, because a client repeats the request if it
+// did not receive the response.
 func (x *exchange) freeBatch() error {
 	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*(entryMemory+buckets.MaxObjectName)); err != nil {
 		return err

@@ -17,12 +17,12 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the paths that Owns reports.
+// Handler serves the paths for which Owns returns true.
 type Handler struct {
 	Service *buckets.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
-	Cores   *sigv4.Cores // compute MD5s while bodies arrive; may be nil
+	Cores   *sigv4.Cores // compute the MD5 while a body arrives; may be nil
 
 	policies policy.Cache
 }
@@ -105,7 +105,7 @@ func (x *exchange) parse(act *action) (err error) {
 	return err
 }
 
-// resolve reads the token's account, which may be deleted, and the bucket.
+// resolve reads the bucket and the token's account, which may be deleted.
 func (x *exchange) resolve() (err error) {
 	if _, err := x.Service.AccountByID(x.ctx(), x.owner); err != nil {
 		return err
@@ -114,13 +114,13 @@ func (x *exchange) resolve() (err error) {
 		return nil
 	}
 	if buckets.CheckBucketName(x.route.bucket) != nil {
-		return buckets.ErrNoBucket // the database may reject the name
+		return buckets.ErrNoBucket // the database may reject such a name
 	}
 	x.bucket, err = x.Service.Bucket(x.ctx(), x.owner, x.route.bucket)
 	return err
 }
 
-// bodiless rejects a body that would be ignored, because the client expects an effect.
+// bodiless rejects a request with a body if the body would be ignored, because the client expects an effect.
 func (x *exchange) bodiless() error {
 	switch n, err := x.in.Body.Read(make([]byte, 1)); {
 	case n > 0:
@@ -133,7 +133,7 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// writing returns a context that names the client for events.
+// writing returns a context that contains the client, for events.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

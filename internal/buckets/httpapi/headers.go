@@ -12,9 +12,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// stored lists headers stored and returned with an object, besides Content-Type and user metadata. The CORS headers
-// are Manta's. The S3 headers are included because an update replaces all headers, so clients must be able to send
-// them again.
+// stored lists the headers that are stored and returned with an object, besides Content-Type and user metadata. Manta
+// stores the CORS headers. The S3 headers are included because an update replaces all headers, so clients must be
+// able to send them again.
 var stored = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",
@@ -110,7 +110,7 @@ func parseRoles(list []string) ([]string, error) {
 
 var errDurability = web.Refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
 
-// durability returns the number of copies; 0 without the header.
+// durability returns the requested number of copies, or 0 without the header.
 func durability(h http.Header) (int, error) {
 	values := h.Values(durabilityHeader)
 	if len(values) == 0 {
@@ -183,7 +183,7 @@ func (x *exchange) writeObject(o *buckets.Object) {
 	}
 }
 
-// writeVersion sets the headers that conditions use.
+// writeVersion sets the headers that conditional requests use.
 func (x *exchange) writeVersion(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+string(o.ID)+`"`)

@@ -9,15 +9,15 @@ const (
 	// batchMemory is charged per batch entry until its size is known.
 	batchMemory = entryMemory + buckets.MaxObjectName + mostMetadata
 
-	// textMemory is charged per byte of text: the text and its JSON, where a byte may become \u0001.
+	// textMemory is charged per byte of text. It covers the text and its JSON, in which a byte may become \u0001.
 	textMemory = 7
 
 	metadataSlice = 16 // entries per slice with metadata
 
-	// sliceMemory is charged for a slice and an entry's JSON.
+	// sliceMemory is charged for a slice and the JSON of one entry.
 	sliceMemory = buckets.SliceMemory + textMemory*(buckets.MaxObjectName+mostMetadata)
 
-	// mostSettings exceeds the settings that are read with a bucket.
+	// mostSettings is above the largest size of the settings that are read with a bucket.
 	mostSettings = 64 << 10
 )
 

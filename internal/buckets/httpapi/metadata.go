@@ -31,7 +31,7 @@ func (x *exchange) readUpdate() ([]byte, error) {
 	return web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
 }
 
-// updateMetadata replaces the members that the body contains.
+// updateMetadata replaces those members of the metadata that the body contains.
 func (x *exchange) updateMetadata() error {
 	body, err := x.readUpdate()
 	if err != nil {

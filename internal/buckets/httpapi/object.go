@@ -48,7 +48,7 @@ func (x *exchange) source() (s source, err error) {
 }
 
 func (x *exchange) putObject() error {
-	web.ReleaseSlot(x.out) // a slow client must not hold it
+	web.ReleaseSlot(x.out) // a slow client must not hold the slot
 	o, err := x.newObject()
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 
 var errPolicy = web.Refuse(http.StatusForbidden, codeForbidden, "the policy of the bucket denies this")
 
-// checkPolicy refuses an action that the bucket policy denies its owner. A token is for an account's own buckets, so
-// the rest of the policy does not apply.
+// checkPolicy refuses an action if the bucket policy denies it to the owner. A token is only for the account's own
+// buckets, so the rest of the policy does not apply.
 func (x *exchange) checkPolicy(a policy.Action) error {
 	p := x.policies.Of(&x.bucket)
 	if p == nil {

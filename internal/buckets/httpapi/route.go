@@ -46,7 +46,7 @@ func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
 // Routes returns all routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
-// Label returns a raw path's route for metrics and logs, without client-chosen parts.
+// Label returns the route of a raw path for metrics and logs. It contains no text chosen by clients.
 func Label(path string) string {
 	rt, err := parseRoute(path)
 	if err != nil {
@@ -102,8 +102,8 @@ func inAccount(account string, s []string) (rt route) {
 
 type action struct {
 	serve      func(*exchange) error
-	needs      policy.Action // a policy must not deny it
-	versioned  policy.Action // replaces needs for a version
+	needs      policy.Action // action that a policy must not deny
+	versioned  policy.Action // replaces needs if a version is requested
 	params     []string      // query parameters
 	conditions bool          // accepts conditional headers
 	body       bool          // accepts a body

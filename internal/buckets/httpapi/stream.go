@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// listStream streams a response with a list, e.g. {"items":[...],"next_marker":...}.
+// listStream streams a response that contains a list, e.g. {"items":[...],"next_marker":...}.
 type listStream struct {
 	blocks *web.Blocks
 	b      []byte
@@ -50,7 +50,8 @@ func (s *listStream) finish(after string) error {
 	return nil
 }
 
-// finishPage ends a page. The next page begins after marker if there are more items; null marks the last page.
+// finishPage ends a page. If there are more items, the next page begins after marker; otherwise the response contains
+// null.
 func (s *listStream) finishPage(more bool, marker string) error {
 	end := []byte("null")
 	if more {

@@ -27,14 +27,14 @@ var (
 )
 
 // body reads an object from the source. It implements buckets.Source: io.EOF means that the bytes match the entity
-// tag or checksum, if either can be computed.
+// tag or the checksum, if either can be computed.
 type body struct {
 	ctx    context.Context //nolint:containedctx // Read takes no context
 	source *Source
 	bucket string
-	from   Listed // with the answer's entity tag and size
+	from   Listed // with the entity tag and size from the response
 
-	in       io.ReadCloser // nil: the next read requests a range
+	in       io.ReadCloser // nil if the next read must request a range
 	n        int64
 	failures int // since the last byte
 
@@ -45,7 +45,7 @@ type body struct {
 	sum        hash.Hash
 	algorithm  checksum.Algorithm
 	want       buckets.Checksum
-	isVerified bool // more than the length was verified
+	isVerified bool // more than the length could be verified
 	err        error
 }
 
@@ -82,7 +82,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return 0, b.err
 }
 
-// After a failure, read requests the rest of the object.
+// read reads the body. After a failure, it requests the rest of the object.
 func (b *body) read(p []byte) (int, error) {
 	if b.in == nil {
 		if b.n == b.from.Size {
@@ -101,7 +101,7 @@ func (b *body) read(p []byte) (int, error) {
 			return 0, errRange
 		}
 	}
-	// The stall timeout must not depend on the speed of the target.
+	// The stall timeout must not depend on how fast the target is.
 	in := b.in
 	watch := time.AfterFunc(stallsAfter, func() { _ = in.Close() })
 	n, err := in.Read(p)
@@ -124,7 +124,7 @@ func (b *body) add(p []byte) {
 	}
 }
 
-// failed waits before a retry, or returns the error after too many failures.
+// failed waits before a retry. After too many failures it returns the error.
 func (b *body) failed(err error) error {
 	b.Close()
 	if b.failures++; b.failures >= attempts || b.ctx.Err() != nil {
@@ -139,7 +139,7 @@ func (b *body) failed(err error) error {
 	}
 }
 
-// verify checks the whole body against everything the source reported, and returns io.EOF.
+// verify checks the whole body against everything that the source reported, and returns io.EOF.
 func (b *body) verify() error {
 	if b.hasMD5Tag {
 		if hex.EncodeToString(b.md5.Sum(nil)) != b.from.ETag {

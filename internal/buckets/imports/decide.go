@@ -6,34 +6,34 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Listed is a listed object or version of the source.
+// Listed is an object or version listed by the source.
 type Listed struct {
 	Key      string
 	Version  string
 	ETag     string // without quotes
 	Size     int64
-	Modified buckets.Moment // source clock
+	Modified buckets.Moment // by the source's clock
 	Marker   bool
 	Latest   bool
 }
 
-// Action is an import's decision for a name.
+// Action is what an import does with a name.
 type Action int
 
 // Actions.
 const (
 	Skip         Action = iota // both sides are equal
 	Take                       // read the object from the source
-	Keep                       // changed here by a client, after the source
+	Keep                       // changed here by a client later than at the source
 	Delete                     // deleted at the source
 	Retag                      // only tags may differ
 	TakeVersions               // versions differ
 )
 
-// Decide compares a name at the source with the object here; either may be nil. behind is how far the source's clock
+// Decide compares a name at the source with the object here. Either may be nil. behind is how far the source's clock
 // is behind.
 //
-// Objects that no client touched here follow the source. An object that a client wrote or changed here is replaced
+// Objects that no client changed here follow the source. An object that a client wrote or changed here is replaced
 // only by a later change at the source, and never deleted.
 func Decide(from *Listed, here *buckets.Object, behind time.Duration) Action {
 	if here == nil {

@@ -10,13 +10,13 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Plan is an import's decision for a name's versions.
+// Plan is what an import does with the versions of a name.
 type Plan struct {
 	Take   []Listed           // oldest first
-	Delete []*buckets.Version // imported, unchanged here, and gone at the source
+	Delete []*buckets.Version // imported, unchanged here and deleted at the source
 	Same   []Pair             // on both sides
-	Absent int                // older than a version here, so they cannot be added: deleted here, or rejected by an earlier import
-	Keep   bool               // changed here by a client, after the source: add nothing
+	Absent int                // cannot be added, because they are older than a version here; they were deleted here or rejected by an earlier import
+	Keep   bool               // changed here by a client later than at the source, so add nothing
 }
 
 // Pair is a version on both sides.
@@ -28,9 +28,9 @@ type Pair struct {
 // IsNothing reports whether both sides are equal.
 func (p *Plan) IsNothing() bool { return len(p.Take)+len(p.Delete) == 0 && !p.Keep }
 
-// PlanVersions compares both sides' versions of a name, each oldest first. Versions match by source time, entity tag
-// and size. As with Decide, versions written here by clients are never deleted, and stay current unless the source
-// has a later version.
+// PlanVersions compares the versions of a name on both sides, each oldest first. Versions match if source time,
+// entity tag and size are equal. As with Decide, a version that a client wrote here is never deleted, and stays
+// current unless the source has a later version.
 func PlanVersions(from []Listed, here []buckets.Version, behind time.Duration) (p Plan) {
 	places := map[string][]int{}
 	for i := range from {
@@ -84,8 +84,8 @@ func identity(isMarker bool, at buckets.Moment, etag string, size int64) string 
 	return fmt.Sprint(int64(at), " ", size, " ", etag)
 }
 
-// inOrder sorts a name's versions oldest first. Lists are newest first, but some servers list delete markers
-// separately; these are sorted by ULID or time.
+// inOrder sorts the versions of a name, oldest first. Lists are newest first, but some servers list delete markers
+// separately. Their versions are sorted by ULID or time.
 func inOrder(newestFirst []Listed) []Listed {
 	runs := 1
 	for i := 1; i < len(newestFirst); i++ {
@@ -108,7 +108,7 @@ func inOrder(newestFirst []Listed) []Listed {
 	return newestFirst
 }
 
-// ULIDs sort by time.
+// isULID reports whether an ID is a ULID. ULIDs sort by time.
 func isULID(id string) bool {
 	return len(id) == 26 && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }

@@ -18,19 +18,19 @@ type Options struct {
 	Target  *buckets.Service
 	Account buckets.Account // receives the buckets
 
-	Bucket, Prefix string // at the source; "": all
-	To             string // target bucket; "": same name
+	Bucket, Prefix string // at the source; "" for all
+	To             string // target bucket; "" for the same name
 	Parallel       int
 	DryRun         bool
 	CurrentOnly    bool // skip noncurrent versions
-	IgnoreTags     bool // of otherwise equal objects
-	Final          bool // the source has no more writers: compare again at the end
+	IgnoreTags     bool // ignore the tags of otherwise equal objects
+	Final          bool // nobody writes to the source any more, so compare again at the end
 
 	Report   func(Problem)  // never called concurrently
-	Progress func(Progress) // likewise
+	Progress func(Progress) // never called concurrently
 }
 
-// Problem is an object, or a bucket if Key is "", that was not fully imported.
+// Problem is an object that was not fully imported, or a bucket if Key is "".
 type Problem struct {
 	Bucket string
 	Key    string
@@ -40,7 +40,7 @@ type Problem struct {
 
 // Progress is an import's progress.
 type Progress struct {
-	Done, Total int64 // objects; total 0: unknown
+	Done, Total int64 // objects; the total is 0 if unknown
 	Bytes       int64
 }
 
@@ -57,7 +57,7 @@ type Result struct {
 	Unverified int64
 	Retagged   int64
 	Absent     int64 // older versions that can no longer be added
-	Left       int64 // differing at the end of a final import
+	Left       int64 // still different at the end of a final import
 }
 
 type imports struct {
@@ -73,15 +73,15 @@ type imports struct {
 
 type pair struct {
 	from, to string
-	bucket   buckets.Bucket // without an ID it would be created
+	bucket   buckets.Bucket // without an ID if the import would create it
 
-	versioning types.BucketVersioningStatus // "": import only current objects
-	lock       *buckets.BucketLock          // nil: do not import version locks
+	versioning types.BucketVersioningStatus // "" if only current objects are imported
+	lock       *buckets.BucketLock          // nil if version locks are not imported
 
-	keepsVersions func(context.Context) error // enables versioning and object lock once
+	keepsVersions func(context.Context) error // enables versioning and object lock, once
 }
 
-// Run imports and returns the result, even with an error. It can be repeated.
+// Run runs an import and returns the result, even after an error. It can be repeated.
 func Run(ctx context.Context, o Options) (Result, error) {
 	i := &imports{Options: o}
 	if i.Report == nil {
@@ -176,7 +176,7 @@ func (i *imports) count(ctx context.Context) {
 	i.total = n
 }
 
-// compare compares again after the last pass.
+// compare compares both sides again after the last pass.
 func (i *imports) compare(ctx context.Context) error {
 	again := &imports{Options: i.Options, pairs: i.pairs}
 	again.DryRun = true
@@ -211,10 +211,10 @@ func (i *imports) show() {
 	i.Progress(Progress{Done: r.Imported + r.Skipped + r.Kept + r.Failed, Total: i.total, Bytes: i.bytes})
 }
 
-// mostFailures consecutive failures mean that the problem is not a single object.
+// mostFailures consecutive failures mean that the cause is not a single object.
 const mostFailures = 100
 
-// settle counts an object's result. It returns only errors that end the import.
+// settle counts the result of an object. It returns only errors that stop the import.
 func (i *imports) settle(ctx context.Context, bucket, key string, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -43,8 +43,8 @@ func (h *here) head(ctx context.Context) (*buckets.Object, error) {
 
 func (h *here) skip() { h.page = h.page[1:] }
 
-// merge compares the two lists. Source names out of order are looked up: some servers list a folder before names that
-// sort before its slash.
+// merge compares the two lists. It looks up source names that are out of order, because some servers list a folder
+// before names that sort before its slash.
 type merge struct {
 	*imports
 	*pair
@@ -106,7 +106,7 @@ func (m *merge) lookUp(ctx context.Context, from *Listed) error {
 	} else if err != nil {
 		return err
 	}
-	o.Inline = nil // a task waits with it
+	o.Inline = nil // it would stay in memory while the task waits
 	return m.decide(from, &o)
 }
 

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// partsOf returns the number of parts in an entity tag. It returns 0 if the tag is an MD5, and -1 if it is neither.
+// partsOf returns the number of parts in an entity tag, 0 if the tag is an MD5, and -1 if it is neither.
 func partsOf(etag string) int {
 	sum, count, hasParts := strings.Cut(etag, "-")
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != md5.Size {
@@ -32,7 +32,7 @@ func partsOf(etag string) int {
 }
 
 type partSums struct {
-	sizes []int64 // the last size is repeated
+	sizes []int64 // the last size repeats
 	part  hash.Hash
 	all   hash.Hash
 	n     int
@@ -70,12 +70,12 @@ func (s *partSums) etag() string {
 	return hex.EncodeToString(s.all.Sum(nil)) + "-" + strconv.Itoa(s.n)
 }
 
-// isCount reports whether a body of size bytes in parts of first bytes has n parts.
+// isCount reports whether a body of size bytes has n parts if each part has first bytes.
 func isCount(size, first int64, n int) bool {
 	return first > 0 && (size+first-1)/first == int64(n)
 }
 
-// layouts returns possible part layouts. isKnown means that the source reported it.
+// layouts returns possible part layouts. It returns true if the source reported the layout.
 func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all []*partSums, isKnown bool) {
 	n := partsOf(from.ETag)
 	if n == 1 {
@@ -108,7 +108,7 @@ func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all 
 	return []*partSums{newPartSums(sizes...)}, sum == from.Size
 }
 
-// partSize asks for the size of a part and the number of parts, 0 without an answer.
+// partSize requests the size of a part and the number of parts. It returns 0 without an answer.
 func (s *Source) partSize(ctx context.Context, bucket string, from *Listed, number int32) (size int64, count int) {
 	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from), PartNumber: &number, IfMatch: aws.String(`"` + from.ETag + `"`)})
 	if err != nil {

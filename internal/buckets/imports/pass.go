@@ -14,10 +14,10 @@ import (
 type task struct {
 	action Action
 	from   Listed
-	here   *buckets.Object // nil: missing
+	here   *buckets.Object // nil if missing
 
 	plan    Plan            // for TakeVersions
-	current *buckets.Object // for TakeVersions; nil: a delete marker or nothing
+	current *buckets.Object // for TakeVersions; nil if there is none or it is a delete marker
 }
 
 func (i *imports) pass(ctx context.Context, p *pair) error {
@@ -92,7 +92,7 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 	return err
 }
 
-// confirm checks an apparent delete, because lists are not always sorted.
+// confirm checks again whether an object was deleted at the source, because lists are not always sorted.
 func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, err error) {
 	switch {
 	case t.action == Delete:
@@ -122,7 +122,7 @@ func (r *Result) would(t *task) {
 
 const tries = 3
 
-// again decides again after a client changed the target object.
+// again decides again after a client changed the object here.
 func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
 	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
@@ -147,7 +147,7 @@ func (i *imports) keep(p *pair, key string) {
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
 }
 
-// unchanged returns the condition that the target object is still o, or still missing if o is nil.
+// unchanged returns the condition that the object here is still o, or is still missing if o is nil.
 func unchanged(o *buckets.Object) (c buckets.Condition) {
 	if o != nil {
 		c.Match.Tags = []string{string(o.ID)}
@@ -188,7 +188,7 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	}
 	put := buckets.PutRequest{Object: o, Size: from.Size, Condition: unchanged(t.here)}
 	w, err := i.Target.PutObject(ctx, i.Account.ID, p.bucket.BucketRef, put, &counted{b, i})
-	if errors.Is(err, buckets.ErrNoObject) { // deleted here meanwhile
+	if errors.Is(err, buckets.ErrNoObject) { // deleted here since
 		err = buckets.ErrPrecondition
 	}
 	if err == nil {
@@ -205,7 +205,7 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// answered returns the object as sent, perhaps newer than the list.
+// answered returns the object as the source sent it, which may be newer than the list.
 func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	etag := ""
 	if out.ETag != nil {

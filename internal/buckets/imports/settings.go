@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// settings imports bucket settings unless the target has its own. Unsupported settings become notes.
+// settings imports bucket settings unless the target has its own. It adds notes about unsupported settings.
 func (i *imports) settings(ctx context.Context, p *pair) error {
 	var c buckets.SettingsChange
 	now := &p.bucket.Settings
@@ -80,7 +80,7 @@ func (i *imports) bucketTags(ctx context.Context, p *pair, c *buckets.SettingsCh
 	return "", nil
 }
 
-// The accounts in the policy are this server's.
+// policy imports the bucket policy. The accounts in it must be accounts of this server.
 func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: &p.from})
 	if err != nil || aws.ToString(out.Policy) == "" || !p.bucket.Settings.Policy.IsZero() {
@@ -139,8 +139,9 @@ func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) 
 	return note, nil
 }
 
-// keepVersions enables versioning and object lock, so that imported versions replace nothing. The default retention
-// follows in setVersions, because it would lock versions that are not locked at the source.
+// keepVersions enables versioning and object lock before the import, so that imported versions replace nothing.
+// setVersions sets the default retention afterwards, because it would lock versions that are not locked at the
+// source.
 func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
 	if err == nil && b.Versioning != buckets.VersioningEnabled {
@@ -152,7 +153,7 @@ func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
-// setVersions copies the versioning state and default retention after the versions.
+// setVersions copies the versioning state and default retention after the versions are imported.
 func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
 		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,

@@ -30,13 +30,13 @@ import (
 
 // SourceOptions locate the source and its credentials.
 type SourceOptions struct {
-	Endpoint    string // URL; "": AWS_ENDPOINT_URL, or Amazon S3
-	Region      string // "": from the profile, or us-east-1
-	Profile     string // AWS profile; "": AWS_PROFILE
+	Endpoint    string // URL; "" for AWS_ENDPOINT_URL, or else Amazon S3
+	Region      string // "" for the region of the profile, or else us-east-1
+	Profile     string // AWS profile; "" for AWS_PROFILE
 	VirtualHost bool   // even with an endpoint
 	Anonymous   bool
 
-	AccessKey, SecretKey string // "": from the environment or the profile
+	AccessKey, SecretKey string // "" for the environment or the profile
 
 	Parallel int
 }
@@ -44,8 +44,8 @@ type SourceOptions struct {
 const (
 	attempts      = 8
 	longestWait   = 20 * time.Second
-	answerWithin  = time.Minute // for a response header
-	stallsAfter   = time.Minute // without a body byte
+	answerWithin  = time.Minute // time to wait for a response header
+	stallsAfter   = time.Minute // time to wait for a byte of the body
 	defaultRegion = "us-east-1"
 )
 
@@ -55,7 +55,7 @@ type Source struct {
 	behind atomic.Int64 // nanoseconds that the source's clock is behind
 }
 
-// NewSource finds the source's credentials.
+// NewSource returns a source and finds its credentials.
 func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	if err := CheckEndpoint(o.Endpoint); err != nil {
 		return nil, err
@@ -112,7 +112,8 @@ func CheckEndpoint(text string) error {
 	return nil
 }
 
-// leastSkew is the smallest clock difference that counts: response dates are whole seconds, and responses take time.
+// leastSkew is the smallest clock difference that counts, because response dates are whole seconds and responses take
+// time.
 const leastSkew = 5 * time.Second
 
 func (s *Source) sawClock(m middleware.Metadata) {
@@ -173,7 +174,7 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
-// get requires an unchanged object if etag is set.
+// get requests an object. If etag is set, the object must be unchanged.
 func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, bytes string) (*s3.GetObjectOutput, error) {
 	in := &s3.GetObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if etag != "" {
@@ -193,7 +194,8 @@ func versionOrNil(from *Listed) *string {
 	return &from.Version
 }
 
-// has avoids HEAD, which does not distinguish a missing bucket from a missing object.
+// has reports whether an object exists. It does not use HEAD, which cannot distinguish a missing bucket from a
+// missing object.
 func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	out, err := s.get(ctx, bucket, &Listed{Key: key}, "", "bytes=0-0")
 	switch {
@@ -201,7 +203,7 @@ func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 		return true, out.Body.Close()
 	case isGone(err):
 		return false, nil
-	case codeOf(err) == "InvalidRange": // an empty object
+	case codeOf(err) == "InvalidRange": // the object is empty
 		return true, nil
 	}
 	return false, readable("look for a deleted object", err)
@@ -259,7 +261,7 @@ var hints = map[string]string{
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 
-// readable describes an error without library text. Errors of a single request are Unavailable.
+// readable describes an error without the text of the library. Errors of a single request become errcode.Unavailable.
 func readable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
 		return err

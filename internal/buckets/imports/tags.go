@@ -8,7 +8,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// comparesTags reports whether to compare the tags of an otherwise equal object. Times do not show tag changes.
+// comparesTags reports whether to compare the tags of an otherwise equal object, because modification times do not
+// reveal tag changes.
 func (i *imports) comparesTags(here *buckets.Object) bool {
 	return !i.IgnoreTags && here.Imported != 0 && here.Modified == here.Imported
 }

@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// listVersions passes each name's versions, oldest first.
+// listVersions calls a function with the versions of each name, oldest first.
 func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn func(key string, versions []Listed) error) error {
 	in := &s3.ListObjectVersionsInput{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
@@ -59,7 +59,7 @@ func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn fun
 	}
 }
 
-// lastOf returns the index of the name that continues on the next page: the longest name that begins the marker
+// lastOf returns the index of the name that continues on the next page: the longest name with which the marker begins
 // (MinIO appends a position), or else the last name.
 func lastOf(names []string, marker string) int {
 	last := len(names) - 1
@@ -72,7 +72,7 @@ func lastOf(names []string, marker string) int {
 	return last
 }
 
-// group keeps the order of names.
+// group groups versions by name and keeps the order of the names.
 func group(all []Listed) (names []string, byName map[string][]Listed) {
 	byName = map[string][]Listed{}
 	for _, l := range all {
@@ -87,7 +87,7 @@ func group(all []Listed) (names []string, byName map[string][]Listed) {
 	return names, byName
 }
 
-// versionsOf returns a name's versions, oldest first. Not every list is sorted.
+// versionsOf returns the versions of a name, oldest first, because not every list is sorted.
 func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Listed, err error) {
 	others := 0
 	err = s.listVersions(ctx, bucket, key, func(name string, versions []Listed) error {
@@ -117,7 +117,7 @@ func decoded(key string, encoding types.EncodingType) (string, error) {
 	return key, nil
 }
 
-// versionPage keeps the order in which versions and delete markers were sent; the SDK's client does not.
+// versionPage returns versions and delete markers in the order in which they were sent; the SDK's client does not.
 func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput) (page []Listed, out *s3.ListObjectVersionsOutput, err error) {
 	var document []byte
 	out, err = s.client.ListObjectVersions(ctx, in, s3.WithAPIOptions(func(stack *middleware.Stack) error {

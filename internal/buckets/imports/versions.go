@@ -35,7 +35,7 @@ func (h *versionsHere) head(ctx context.Context) (*buckets.Version, error) {
 	return &h.page[0], nil
 }
 
-// until returns the next name's versions, oldest first, if that name is at most name.
+// until returns the versions of the next name, oldest first, unless that name is above name.
 func (h *versionsHere) until(ctx context.Context, name string) (all []buckets.Version, err error) {
 	first, err := h.head(ctx)
 	if err != nil || first == nil || first.Name > name {
@@ -183,8 +183,8 @@ func (i *imports) planAgain(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// followPlan deletes and takes versions, oldest first. It stops at a version that is unreadable now, so that the next
-// import continues there. It skips versions that can never be imported.
+// followPlan deletes versions and takes versions, oldest first. It stops at a version that cannot be read now, so
+// that the next import continues there. It skips versions that can never be imported.
 func (i *imports) followPlan(ctx context.Context, p *pair, t *task) error {
 	for _, v := range t.plan.Delete {
 		d := buckets.Delete{Name: v.Name, Version: v.VersionID()}

@@ -12,17 +12,17 @@ const (
 	distrust = 24 * time.Hour
 )
 
-// guard detects jumps of the database clock, which would expire young objects.
+// guard detects jumps of the database clock. After a jump, young objects would expire.
 type guard struct {
 	moment buckets.Moment
 	at     time.Time // monotonic
-	until  time.Time // end of distrust; zero: trusted
+	until  time.Time // end of the distrust; zero if the clock is trusted
 }
 
 var errJumped = errcode.New(errcode.Unavailable,
 	"the clock of the database has jumped ahead by more than an hour: lifecycle rules wait for a day, or until the server is restarted; set the clock if it is wrong")
 
-// check returns errJumped for a day after a jump, unless the clock was set back since.
+// check returns errJumped for a day after a jump, unless the clock was set back.
 func (g *guard) check(now buckets.Moment, at time.Time) error {
 	if !g.at.IsZero() {
 		jump := now.Time().Sub(g.moment.Time()) - at.Sub(g.at)

@@ -1,8 +1,9 @@
 // Package lifecycle applies bucket lifecycle rules: it deletes expired objects and aborts incomplete uploads.
 //
-// S3 rounds days up to midnight UTC, so a bucket needs a daily run, and another after its rules change. A run reads
-// names with the rules' prefixes and deletes unchanged objects that had expired when it began. Buckets take turns in
-// short slices. Each slice stores its position, so any process can continue. A lease excludes other processes.
+// S3 rounds days up to midnight UTC, so a bucket needs a run every day, and another one after its rules change. A run
+// reads names with the rules' prefixes and deletes objects that had expired when the run began, if they are
+// unchanged. Buckets take turns in short slices. Each slice stores its position, so any process can continue. A lease
+// excludes other processes.
 package lifecycle
 
 import (
@@ -70,11 +71,11 @@ type Runner struct {
 // New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
-// Sweep applies due rules until limit objects and uploads are deleted, and returns their number. Fewer mean that no
-// bucket is due, or that another process works.
+// Sweep applies due rules until limit objects and uploads are deleted, and returns the number deleted. A number below
+// limit means that no bucket is due, or that another process is working.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
-		if ctx.Err() != nil { // or other processes would wait until the lease expires
+		if ctx.Err() != nil { // otherwise other processes would wait until the lease expires
 			err = errors.Join(err, r.releaseAtEnd(ctx))
 		}
 	}()
@@ -97,7 +98,7 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 			}
 			r.after = due[i].Key()
 			done, err := r.slice(ctx, &due[i], slice{at: now, limit: limit - n})
-			if n += done; err != nil && !errors.Is(err, buckets.ErrNoBucket) || n >= limit { // buckets may be deleted meanwhile
+			if n += done; err != nil && !errors.Is(err, buckets.ErrNoBucket) || n >= limit { // buckets may be deleted during the run
 				return n, err
 			}
 		}
@@ -105,7 +106,7 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// Run applies a bucket's rules, due or not. It calls progress after each slice.
+// Run applies the rules of a bucket, whether due or not. It calls progress after each slice.
 func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (_ buckets.LifecycleRun, err error) {
 	if err := r.await(ctx, wait); err != nil {
 		return buckets.LifecycleRun{}, err
@@ -183,14 +184,14 @@ func (r *Runner) release(ctx context.Context) error {
 	return r.o.Store.EndLease(ctx, leaseName, r.holder)
 }
 
-// releaseAtEnd releases the lease even if ctx has ended.
+// releaseAtEnd releases the lease, even if ctx is done.
 func (r *Runner) releaseAtEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	return r.release(ctx)
 }
 
-// now returns the database time, or an error if that clock may be wrong.
+// now returns the database time, or an error if the database clock may be wrong.
 func (r *Runner) now(ctx context.Context) (buckets.Moment, error) {
 	now, err := r.o.Store.Clock(ctx)
 	if err != nil {

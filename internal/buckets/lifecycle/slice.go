@@ -15,7 +15,7 @@ import (
 type slice struct {
 	at    buckets.Moment
 	limit int  // objects and uploads to delete, at least 1
-	anew  bool // begin a run even if not due
+	anew  bool // begin a run even if none is due
 }
 
 type step struct {
@@ -27,8 +27,8 @@ type step struct {
 	done   buckets.LifecycleResult
 }
 
-// slice continues or begins a bucket's run and returns the number of deleted objects and uploads. A failed bucket is
-// retried later, so that others get their turn.
+// slice continues or begins the run of a bucket and returns the number of deleted objects and uploads. If a bucket
+// fails, it is retried later, so that others get their turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *step) end(ctx context.Context, err error) error {
 	return s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)
 }
 
-// report logs and counts the slice's deletions.
+// report logs and counts the deletions of the slice.
 func (s *step) report() {
 	s.o.Observe(s.done)
 	if s.done.Deleted.Objects+s.done.Aborted == 0 {
@@ -181,7 +181,7 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 		switch {
 		case err == nil:
 			s.add(e.Rule.ID, buckets.Counts{Uploads: 1})
-		case !errors.Is(err, buckets.ErrNoUpload): // completed or aborted meanwhile
+		case !errors.Is(err, buckets.ErrNoUpload): // completed or aborted since
 			return err
 		}
 	}

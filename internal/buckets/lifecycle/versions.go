@@ -42,8 +42,8 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 		switch {
 		case d.Err == nil:
 			s.add(by[expired[i]].rule, buckets.Counts{Usage: buckets.Usage{Objects: 1, Bytes: d.Object.Length}})
-		case errors.Is(d.Err, buckets.ErrNoVersion), errors.Is(d.Err, buckets.ErrPrecondition): // deleted, or became current, meanwhile
-		case locked: // a later run deletes it, after its lock
+		case errors.Is(d.Err, buckets.ErrNoVersion), errors.Is(d.Err, buckets.ErrPrecondition): // deleted or became current since
+		case locked: // a later run deletes it when its lock has expired
 		default:
 			return d.Err
 		}
@@ -62,8 +62,8 @@ type judged struct {
 	noncurrent bool
 }
 
-// expired returns a page's expired versions that were not locked when the run began. It stores the last name's
-// noncurrent versions in the run's position.
+// expired returns the expired versions on a page that were not locked when the run began. In the run's position, it
+// stores how many noncurrent versions the last name has.
 func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
 	by = map[buckets.Deletion]judged{}
 	name, newer := s.run.After, s.run.Newer

@@ -33,10 +33,10 @@ type Options struct {
 	Clock   clock.Clock
 	Folder  string // for temporary files, locked by the caller
 
-	// Show reports progress, never concurrently; total 0 means unknown.
+	// Show reports progress and is never called concurrently. total is 0 if unknown.
 	Show func(step Step, n, total int64)
-	// Waiting is called, possibly concurrently, while work pauses for a backup. A killed backup's hold ends at
-	// expires.
+	// Waiting is called, possibly concurrently, while work pauses for a backup. If the backup was killed, its hold
+	// ends at expires.
 	Waiting func(expires buckets.Moment)
 }
 
@@ -64,7 +64,7 @@ type Step string
 const (
 	Listing   Step = "references" // read references
 	Comparing Step = "copies"     // compare nodes with the references
-	Deciding  Step = "findings"   // recheck and repair findings
+	Deciding  Step = "findings"   // check findings again and repair them
 	Moving    Step = "bodies"     // move bodies
 )
 
@@ -73,7 +73,7 @@ type Problem string
 
 // Problems.
 const (
-	Unreferenced Problem = "unreferenced" // no row names the file
+	Unreferenced Problem = "unreferenced" // no row references the file
 	Missing      Problem = "missing"      // a row names a missing copy
 	Corrupt      Problem = "corrupt"      // wrong length or checksum, or unreadable
 	FewCopies    Problem = "few-copies"   // a row names too few nodes
@@ -104,13 +104,13 @@ type Finding struct {
 
 // AuditOptions configure an audit.
 type AuditOptions struct {
-	Verify bool // verify the checksum of every copy
+	Verify bool // check the checksum of every copy
 	Repair bool
-	Node   string        // audit only this node, without counters
-	Level  int           // expected copies per body; 0: as in its row
-	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0: DefaultGrace
-	// UnknownAccounts also removes unreferenced files of accounts that this database lacks. Another database may use
-	// them.
+	Node   string        // audit only this node, and no usage counters
+	Level  int           // expected copies per body; 0 for the number in its row
+	Grace  time.Duration // ignore younger unreferenced files; at least MinGrace, 0 for DefaultGrace
+	// UnknownAccounts also removes unreferenced files of accounts that are not in this database. Another database may
+	// use the files.
 	UnknownAccounts bool
 	// Restart discards an interrupted audit.
 	Restart bool
@@ -142,15 +142,15 @@ type audit struct {
 	result  Result
 	pending int64 // undecided findings
 
-	// background is set on a server, where copies on a failed node do not count as missing. marks leaves damaged
-	// copies to Repair.
+	// background is set on a server, where copies on a failed node do not count as missing. If marks is set, damaged
+	// copies are left to Repair.
 	background, marks bool
 
 	accounts map[buckets.AccountID]bool
 }
 
-// Audit compares bodies on storage nodes and usage counters with the database, and reports every finding. After an
-// interruption, even by SIGKILL, the next call with the same options resumes where this one stopped.
+// Audit compares the bodies on storage nodes and the usage counters with the database, and reports every finding.
+// After an interruption, even by SIGKILL, the next call with the same options resumes the audit.
 func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding) error) (Result, error) {
 	ao.Grace = max(cmp.Or(ao.Grace, DefaultGrace), MinGrace)
 	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report, accounts: map[buckets.AccountID]bool{}}
@@ -194,7 +194,7 @@ func (f Finding) of(b *body) Finding {
 	return f
 }
 
-// list also finds rows with too few nodes.
+// list lists the references. It also finds rows that name too few nodes.
 func (a *audit) list(ctx context.Context) error {
 	if a.state.Listed {
 		return nil
@@ -258,7 +258,7 @@ func (a *audit) findInRow(b *body) error {
 	return nil
 }
 
-// auditUsage reads each account in one snapshot, so concurrent writes do not matter.
+// auditUsage reads each account in one snapshot, so that concurrent writes do not matter.
 func (a *audit) auditUsage(ctx context.Context) error {
 	if a.Node != "" {
 		return nil
@@ -286,7 +286,7 @@ func (a *audit) auditUsage(ctx context.Context) error {
 	}
 }
 
-// decide rereads the references, drops outdated findings and repairs the rest.
+// decide reads the references again, drops outdated findings and repairs the others.
 func (a *audit) decide(ctx context.Context) error {
 	if a.pending = a.state.Findings; a.pending == 0 {
 		return nil

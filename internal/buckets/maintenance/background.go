@@ -18,21 +18,21 @@ import (
 const (
 	background      = "background"
 	backgroundLease = background
-	// backgroundHolder prefixes the holder of a short server lease, for which commands wait.
+	// backgroundHolder is the prefix of the holder of a server's short lease. Commands wait for such a lease.
 	backgroundHolder = background + " "
 	// backgroundEvery is how often a server checks damaged copies and the lease.
 	backgroundEvery = 10 * time.Second
-	// scrubDelay delays scrubbing after server start, unless buckets.scrub_interval is short.
+	// scrubDelay is the delay between server start and scrubbing, unless buckets.scrub_interval is short.
 	scrubDelay  = time.Minute
 	repairBatch = 32
-	// mostMarks limits the damaged copies that a process remembers.
+	// mostMarks limits how many damaged copies a process remembers.
 	mostMarks = 10_000
 )
 
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
 
-// Start stores reports of damaged copies and adds frames until ctx ends. It also repairs and scrubs while it holds
-// the lease. Damaged copies are known when it returns; wait waits for the end.
+// Start stores reports of damaged copies and adds frames until ctx is done. While it holds the lease, it also repairs
+// and scrubs. When Start returns, the damaged copies are known. wait waits until the work has ended.
 func (s *Service) Start(ctx context.Context) (wait func()) {
 	_ = s.loadMarks(ctx) // watchMarks retries
 	unframed := s.framing.begin()
@@ -69,7 +69,7 @@ func (s *Service) say(err error) {
 	s.said = text
 }
 
-// watchMarks keeps the cluster informed about all processes' marks.
+// watchMarks keeps the cluster informed about the damage records of all processes.
 func (s *Service) watchMarks(ctx context.Context) {
 	for {
 		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
@@ -101,7 +101,7 @@ func (s *Service) lease(name string) (buckets.Lease, error) {
 	return buckets.Lease{Name: name, Holder: s.id, Process: fmt.Sprintf("the background work of process %d on %s", os.Getpid(), host), Left: leaseTime}, err
 }
 
-// lead works while this process holds the lease, if it can get it now.
+// lead does the work of the process that holds the lease, if it can acquire the lease now.
 func (s *Service) lead(ctx context.Context) error {
 	if err := s.o.Whole(ctx); err != nil {
 		return nil //nolint:nilerr // rows that are not copied yet would look deleted
@@ -175,7 +175,7 @@ func (s *Service) repairs(ctx context.Context) error {
 	}
 }
 
-// RepairDue repairs a batch of due copies. again means that more may be due.
+// RepairDue repairs a batch of copies that are due. It returns again = true if more may be due.
 func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	now := buckets.At(s.o.Clock())
 	due, err := s.o.Store.DueMarks(ctx, now, repairBatch)
@@ -199,7 +199,8 @@ func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
 	return len(due) == repairBatch, s.loadMarks(ctx)
 }
 
-// withSiblings adds marks on other copies of the same bodies, which must not count as good.
+// withSiblings adds the damage records of other copies of the same bodies, because these copies must not count as
+// good.
 func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buckets.Damage, error) {
 	all, err := s.o.Store.Marked(ctx, buckets.DamageQuery{Limit: mostMarks})
 	if err != nil {

@@ -22,16 +22,16 @@ import (
 
 const (
 	copiers = 8
-	// passes limits the search for a missing body, with pauses of 1 to 32 seconds. It may have moved to another node,
-	// or be garbage claimed before the hold.
+	// passes limits the search for a missing body, with pauses of 1 to 32 seconds. The body may have been moved to
+	// another node, or may be garbage that was claimed before the hold.
 	passes = 7
-	// restorePasses limits attempts for an unreadable body.
+	// restorePasses limits the attempts to read an unreadable body.
 	restorePasses = 4
 )
 
 var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
 
-// Hold stops garbage collection in all processes. It expires if this process dies.
+// Hold stops garbage collection in all processes. The hold expires if this process dies.
 func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.Context, release func(), err error) {
 	id := buckets.NewUUID()
 	extend := func(ctx context.Context) error {
@@ -70,13 +70,13 @@ func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.C
 
 // Copied lists the bodies that CopyBodies skipped.
 type Copied struct {
-	Elsewhere map[string]int64 // by first node
-	Lost      []string         // paths and reasons
+	Elsewhere map[string]int64 // bodies by first node
+	Lost      []string         // paths with reasons
 }
 
-// CopyBodies copies every body on nodes with a folder. It includes garbage: the database copy may still reference
-// objects deleted since. Each body is read once, from any good copy, and hard-linked for its other nodes. dir is for
-// temporary files.
+// CopyBodies copies every body on nodes that are folders. It includes garbage, because the copy of the database may
+// reference objects that were deleted since. Each body is read once, from any good copy, and hard-linked for its
+// other nodes. dir is for temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -90,11 +90,12 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 	return copied, nil
 }
 
-// Source opens a body for a restore. errcode.NotFound means missing, Internal damaged, and Unavailable retryable.
+// Source opens a body for a restore. It returns errcode.NotFound if the body is missing, errcode.Internal if it is
+// damaged, and errcode.Unavailable if a retry may succeed.
 type Source func(ctx context.Context, path string) (io.ReadCloser, error)
 
-// RestoreBodies writes and verifies every body of a restored database. Garbage may lack bodies. dir is for temporary
-// files.
+// RestoreBodies writes and verifies every body of a restored database. Bodies of garbage may be missing. dir is for
+// temporary files.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
@@ -153,7 +154,7 @@ type copier struct {
 	passes    int
 	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error)
 	isLost    func(error) bool
-	isRestore bool // garbage may lack bodies
+	isRestore bool // bodies of garbage may be missing
 
 	mu        sync.Mutex
 	done      int64
@@ -197,7 +198,7 @@ func (c *copier) close() (err error) {
 	return err
 }
 
-// pass copies all bodies, or those missed before. Listing them first keeps the transaction short.
+// pass copies all bodies, or those that an earlier pass missed. It lists them first to keep the transaction short.
 func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	list, err := os.CreateTemp(dir, ".bodies-*")
 	if err != nil {
@@ -257,7 +258,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	return context.Cause(ctx)
 }
 
-// finish records a copied or unreadable body. It returns other errors.
+// finish records a copied or unreadable body. It returns any other error.
 func (c *copier) finish(b *body, total int64, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +278,7 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
-// copy marks read errors as source errors.
+// copy copies a body. It marks read errors as source errors.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {
@@ -307,14 +308,14 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked returns false if the file system lacks hard links; the caller then copies again.
+// linked hard-links a copy. It returns false if the file system has no hard links; then the caller copies again.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
 	name := filepath.Join(to.dir, path)
 	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
 }
 
-// sync makes links durable: the driver syncs only files.
+// sync makes links durable, because the driver syncs only files.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
 		root, err := os.OpenRoot(t.dir)

@@ -42,7 +42,7 @@ type bodies struct {
 	body
 }
 
-// next skips bodies that keep rejects.
+// next returns the next body that keep accepts.
 func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	for {
 		if err := b.lines.next(); err != nil || b.ended {
@@ -59,7 +59,7 @@ func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	}
 }
 
-// filter is an approximate set of path hashes: has may also return true for paths that were not added.
+// filter is an approximate set of path hashes. has may return true for a path that was not added.
 type filter struct {
 	seed maphash.Seed
 	bits []uint64

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// batchSize copies are compared between saves. readers limits concurrency.
+// batchSize copies are compared before progress is saved. readers limits concurrency.
 const (
 	batchSize = 64
 	readers   = 4
@@ -55,7 +55,7 @@ func keys[V any](m map[string]V) iter.Seq[string] {
 	}
 }
 
-// comparison merges a node's files and expected bodies by path.
+// comparison merges the files on a node and the expected bodies by path.
 type comparison struct {
 	*audit
 	node  string
@@ -127,7 +127,7 @@ type pairs struct {
 	after  string
 	until  string
 	next   func() (blobs.Info, error, bool)
-	file   *blobs.Info // nil: end
+	file   *blobs.Info // nil at the end
 	offset int64       // in the list of bodies, after the last row taken
 }
 
@@ -156,7 +156,7 @@ func (p *pairs) nextRow() error {
 	}
 }
 
-// take returns the next path with its file, row, or both. An error belongs to the following item.
+// take returns the next path with its file, its row, or both. An error belongs to the following item.
 func (p *pairs) take() (i item, err error) {
 	file, row := p.file, !p.rows.ended
 	if file != nil && row {
@@ -216,7 +216,7 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
-// check returns the item's problem, or nil.
+// check returns the problem of an item, or nil.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -257,8 +257,8 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	return &f, nil
 }
 
-// verify reads a copy and describes any problem. A missing copy is no problem: it was removed after the walk, or the
-// next audit finds it.
+// verify reads a copy and describes its problem, if any. A missing copy is not a problem here: it was removed after
+// the walk, or the next audit finds it.
 func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pace) (v verified, detail string, err error) {
 	v.Verified, err = a.Cluster.Verify(ctx, b.path, b.ref, node, pace)
 	switch {
@@ -283,10 +283,10 @@ type verified struct {
 	Whole bool
 }
 
-// addFrames leaves failures to a later pass.
+// addFrames adds frames to a body. If it fails, a later pass tries again.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
-		return nil // left to that node's comparison
+		return nil // the comparison of that node does it
 	}
 	if until, err := c.Store.Held(ctx, buckets.At(c.Clock())); err != nil || until != 0 {
 		return err

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// group holds a path's findings and reread body.
+// group holds the findings for a path and the body, which is read again.
 type group struct {
 	path     string
 	body     *body
@@ -84,7 +84,7 @@ func nextGroup(found *lines) (*group, error) {
 	return g, nil
 }
 
-// settle rechecks, repairs and reports a path's findings.
+// settle checks the findings for a path again, repairs and reports them.
 func (a *audit) settle(ctx context.Context, g *group) error {
 	var left []Finding
 	for _, f := range g.findings {
@@ -116,7 +116,8 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	return a.sayAll(g.findings)
 }
 
-// unmark removes marks on copies that are good or gone, unless they were seen again. Repair settles its own marks.
+// unmark removes the damage records of copies that are good or gone, unless the damage was seen again. Repair updates
+// its own records.
 func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
 	if a.background {
 		return nil
@@ -188,7 +189,8 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// isUnchanged reports whether the file is still as found. An unreadable file counts as unchanged, to be reported.
+// isUnchanged reports whether a file has not changed since it was found. An unreadable file counts as unchanged, so
+// that it is reported.
 func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	if blobs.IsTemporary(f.Path) {
 		return true // a later write would change its time
@@ -200,7 +202,7 @@ func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	return info.Size == f.Size && info.Modified.Equal(f.Modified)
 }
 
-// repair handles referenced copies first, because an unreferenced file may be the only good copy.
+// repair repairs referenced copies first, because an unreferenced file may be the only good copy.
 func (a *audit) repair(ctx context.Context, g *group) {
 	var broken, strays []string
 	few := false
@@ -238,8 +240,8 @@ func (a *audit) repair(ctx context.Context, g *group) {
 			f.Detail = "not removed: " + err.Error()
 			continue
 		}
-		// Check again: a copy made meanwhile is young. None can appear after this, because drains and audits exclude
-		// each other.
+		// Check again, because a copy made since then is young. None can appear after this, because drains and audits
+		// exclude each other.
 		if !a.isUnchanged(ctx, f) {
 			continue
 		}
@@ -255,12 +257,12 @@ var (
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
 
-// isLost is false if a failed node may have a copy.
+// isLost reports whether a body is lost. It returns false if a failed node may have a copy.
 func isLost(err error) bool {
 	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
 
-// mayRemove rejects files of unknown accounts: with a new database on another database's nodes, all files are
+// mayRemove rejects files of unknown accounts. If a new database uses the nodes of another database, all files are
 // unreferenced.
 func (a *audit) mayRemove(ctx context.Context, path string) error {
 	version, rest, _ := strings.Cut(path, "/")
@@ -286,7 +288,7 @@ func (a *audit) mayRemove(ctx context.Context, path string) error {
 
 var errNoAccount = errors.New("the database has no such account; if it is not the body of another database, use --unknown-accounts")
 
-// elsewhere returns nodes that the row does not name. After a restore or a killed drain they may hold a good copy.
+// elsewhere returns nodes that the row does not name. They may hold a good copy after a restore or a killed drain.
 func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	for _, id := range slices.Sorted(keys(a.nodes)) {
 		if !slices.Contains(r.Sharks, id) {
@@ -296,8 +298,8 @@ func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	return ids
 }
 
-// goodCopies returns all nodes with a good copy, and at most want nodes to keep. It searches unreferenced nodes only
-// if a copy is broken.
+// goodCopies returns all nodes with a good copy, and at most want of them to keep. It searches unreferenced nodes
+// only if a copy is broken.
 func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want int) (from, nodes []string) {
 	for _, id := range b.ref.Sharks {
 		if !slices.Contains(broken, id) {
@@ -340,7 +342,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 		}
 	}()
 	var failed []error
-	for _, id := range broken { // prefer the old node: then the row stays
+	for _, id := range broken { // prefer the old node, so that the row does not change
 		if len(nodes) >= want || a.nodes[id] != buckets.NodeActive {
 			continue
 		}
@@ -377,7 +379,7 @@ func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
 	return err
 }
 
-// removeBroken ignores errors: the next audit finds the remaining copies.
+// removeBroken removes broken copies. It ignores errors, because the next audit finds the remaining copies.
 func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
 	for _, id := range broken {
 		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {

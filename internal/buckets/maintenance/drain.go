@@ -19,7 +19,7 @@ const drainFile = "drain-bodies"
 
 const movers = 8
 
-// maxRounds limits restarts caused by bodies written to the node meanwhile.
+// maxRounds limits the restarts caused by bodies that were written to the node during a round.
 const maxRounds = 100
 
 // DrainOptions configure a drain.
@@ -30,12 +30,12 @@ type DrainOptions struct {
 
 // Drained is the result of a drain.
 type Drained struct {
-	Moved   int64    // bodies
-	Dropped int64    // redundant or garbage copies
+	Moved   int64    // number of bodies
+	Dropped int64    // redundant copies, and copies of garbage
 	Stray   int64    // files that could not be removed
 	Failed  int64    // bodies still on the node
-	NoSpace int64    // failed because no other node has space
-	Reasons []string // some failures
+	NoSpace int64    // failures because no other node has space
+	Reasons []string // some of the failures
 	Removed bool
 }
 
@@ -51,16 +51,16 @@ type drain struct {
 	total  int64
 }
 
-// Drain moves all bodies off a node and removes it from the database. It first sets NodeDraining; the node keeps that
-// state if bodies are left.
+// Drain moves all bodies off a node and removes the node from the database. It first sets NodeDraining. The node
+// keeps that state if bodies are left.
 //
-// A server that does not know the state yet may still add bodies. The next round moves them, and from RemoveNode's
-// check on, such writes fail and clients retry.
+// A server that does not know the state yet may still add bodies. The next round moves them. After the check in
+// RemoveNode, such writes fail and clients retry.
 //
-// Drain copies the body, changes the row, then removes the old copy. A reader with the old row rereads it. If the
-// object is overwritten or deleted in between, Drain changes the garbage row, and the garbage collector removes the
-// new copy. If that row is gone too, an audit removes the copy. After an interruption, the next call continues with
-// the remaining bodies.
+// Drain copies the body, changes the row, and then removes the old copy. A reader that has the old row reads the row
+// again. If the object is overwritten or deleted in between, Drain changes the garbage row, and the garbage collector
+// removes the new copy. If that row is deleted too, an audit removes the copy. After an interruption, the next call
+// continues with the remaining bodies.
 func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
 	d := &drain{Options: o, DrainOptions: do, node: node.ID}
 	if err := durable.MakeFolder(o.Folder); err != nil {
@@ -104,7 +104,8 @@ func (d *drain) clear() error {
 	return nil
 }
 
-// list writes the node's bodies to a file, because moving may take days, too long for a database read.
+// list writes the list of bodies on the node to a file, because moving them may take days, too long for a database
+// read.
 func (d *drain) list(ctx context.Context) (n int64, err error) {
 	s := newSorter(d.Folder, drainFile)
 	err = d.Store.References(ctx, func(r buckets.Reference) error {
@@ -162,7 +163,7 @@ func (d *drain) moveAll(ctx context.Context) error {
 	}
 }
 
-// take returns only errors that stop the drain.
+// take moves a body. It returns only errors that stop the drain.
 func (d *drain) take(ctx context.Context, b *body) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -199,7 +200,7 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	return nil
 }
 
-// remove does not retry, because a hanging node would delay every body.
+// remove removes a copy. It does not retry, because a hanging node would delay every body.
 func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone
@@ -220,7 +221,7 @@ type outcome int
 
 const (
 	moved   outcome = iota
-	dropped         // the row names a node less
+	dropped         // the row no longer names the node
 	changed         // the row changed; the next round retries
 )
 
@@ -242,12 +243,12 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	case ctx.Err() != nil:
 		return changed, ctx.Err()
 	case b.ref.Garbage && blobs.IsSourceError(err):
-		// The collector removed it, or the node is gone. No new request reads it.
+		// The garbage collector removed the body, or the node is gone. No new request reads the copy.
 		return d.set(ctx, b, nil, dropped)
 	case errors.Is(err, blobs.ErrNotEnoughSpace) && d.FewerCopies && d.hasGoodCopy(ctx, b, others):
 		return d.set(ctx, b, others, dropped)
 	}
-	// The object may have been deleted meanwhile. Writing the same list reveals whether the row changed.
+	// The object may have been deleted since. Writing the same list reveals whether the row changed.
 	if same, failed := d.Store.SetSharks(ctx, b.ref, b.ref.Sharks); failed != nil {
 		return changed, errDatabase{failed}
 	} else if !same {
@@ -256,7 +257,7 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	return changed, err
 }
 
-// set changes the node list in the body's row, or in its garbage row if the object was overwritten or deleted.
+// set changes the node list in the row of a body, or in its garbage row if the object was overwritten or deleted.
 func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) (outcome, error) {
 	ref := b.ref
 	for {

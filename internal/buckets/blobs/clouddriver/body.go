@@ -53,7 +53,8 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	return 0, d.fail(ctx, bucket, "write object", "", err)
 }
 
-// fill is io.ReadFull but keeps the reader's error: a client that hangs up is io.ErrUnexpectedEOF, too.
+// fill is like io.ReadFull, but returns the reader's own error, because io.ErrUnexpectedEOF can also mean that a
+// client hung up.
 func fill(buffer []byte, r io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int
@@ -78,7 +79,7 @@ type written struct {
 	md5  [md5.Size]byte
 }
 
-// The body becomes visible when the writer is closed, unless its context was canceled.
+// write uploads the body, which becomes visible when the writer is closed, unless its context was canceled.
 func (u upload) write() (written, error) {
 	if u.rest == nil {
 		if err := blobs.CheckSize(int64(len(u.begin)), u.size); err != nil {
@@ -137,7 +138,8 @@ func (u upload) copyTo(w io.Writer) (written, error) {
 
 var errUpload = errors.New("the object differs from what was uploaded")
 
-// The MD5 of a multipart object is unknown.
+// confirm compares the stored object with what was written, and deletes it if it differs. Multipart objects have no
+// known MD5.
 func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, want written) error {
 	got, err := bucket.Attributes(ctx, path)
 	switch {

@@ -1,4 +1,5 @@
-// Package clouddriver stores bodies in a cloud bucket or a compatible server. Package cloudbucket lists the URLs.
+// Package clouddriver stores bodies in a cloud bucket or a compatible server. Package cloudbucket documents the
+// supported URLs.
 package clouddriver
 
 import (
@@ -17,8 +18,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Driver is a node in a bucket or below a key prefix (the URL parameter prefix). It opens the bucket on first use, so
-// credentials may come later.
+// Driver is a node that stores bodies in a bucket, or below a key prefix (the URL parameter prefix). It opens the
+// bucket on first use, so the credentials may be missing until then.
 type Driver struct {
 	id  string
 	url *url.URL
@@ -39,7 +40,7 @@ func New(address, id string) (*Driver, error) {
 	return &Driver{id: id, url: u}, nil
 }
 
-// Init writes the marker. It rejects buckets with other objects and other nodes.
+// Init writes the marker. It rejects a bucket that contains other objects or belongs to another node.
 func Init(ctx context.Context, address, id string) error {
 	d, err := New(address, id)
 	if err != nil {
@@ -103,7 +104,7 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	if bucket != nil {
 		return bucket, nil
 	}
-	// Without the lock: a provider may be slow, and callers' contexts differ.
+	// The lock is not held here, because a provider may be slow and each caller has its own context.
 	bucket, err := blob.OpenBucket(ctx, d.url.String())
 	if err != nil {
 		return nil, blobs.Unavailable(d.id, "bucket does not open", err)
@@ -147,7 +148,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// path is the body that may not exist.
+// fail converts an error. If path is set, the error may mean that the body at path does not exist.
 func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -162,7 +163,7 @@ func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path strin
 	return blobs.Unavailable(d.id, what, err)
 }
 
-// Space implements blobs.Driver. Buckets have no size; it only checks the marker.
+// Space implements blobs.Driver. It only checks the marker, because buckets have no size.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

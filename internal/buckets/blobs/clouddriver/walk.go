@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// Walk implements blobs.Driver. Azure lists all objects from the first. There are no temporary files: providers keep
-// unfinished uploads apart.
+// Walk implements blobs.Driver. Azure cannot start after a name, so all objects are listed. There are no temporary
+// files, because providers keep unfinished uploads apart.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		bucket, err := d.open(ctx)
@@ -47,7 +47,7 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 	}
 }
 
-// The path is relative to the node's prefix.
+// beginAfter makes a listing start after a path, which is relative to the node's prefix.
 func beginAfter(as func(any) bool, after string) {
 	if after == "" {
 		return

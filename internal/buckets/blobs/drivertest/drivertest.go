@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open returns an empty node's driver.
+// Open returns the driver of an empty node.
 type Open func(t testing.TB) blobs.Driver
 
 // Run tests a driver.
@@ -57,7 +57,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// content differs at every position and by seed.
+// content returns bytes that differ by position and seed.
 func content(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(seed, uint64(size)))
@@ -234,7 +234,7 @@ type panicReader struct{}
 
 func (panicReader) Read([]byte) (int, error) { panic("body") }
 
-// net/http aborts a request with a panic.
+// sourcePanics tests a body that panics, because net/http aborts requests with a panic.
 func sourcePanics(t *testing.T, d blobs.Driver) {
 	for _, size := range brokenSizes {
 		func() {
@@ -255,7 +255,7 @@ func canceled(t *testing.T, d blobs.Driver) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stop := readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF })
 		_, err := d.Put(ctx, "v2/new", io.MultiReader(bytes.NewReader(content(4, size)), stop), -1)
-		// The last byte may be written before the driver looks.
+		// The last byte may be written before the driver checks the context.
 		if err == nil {
 			t.Errorf("put of %d bytes succeeded after its context was canceled", size)
 		} else if !errors.Is(err, context.Canceled) {
@@ -335,7 +335,7 @@ func paths(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", longest)
 }
 
-// names are in byte order, where it differs from the order of folders by name.
+// names are in byte order, which differs from the order in which folders list them.
 var names = []string{
 	"v2/A/x", "v2/a,b/x", "v2/a-b/x", "v2/a.b/x", "v2/a/,", "v2/a/-", "v2/a/0", "v2/a/a/z", "v2/a/a0", "v2/a/b", "v2/a0/x", "v2/a_b/x", "v2/aa/x", "v2/b", "v3",
 }

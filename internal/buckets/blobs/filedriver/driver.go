@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Driver is a node in a folder. It opens the folder on first use and again after a failure, so a disk may be mounted
-// later.
+// Driver is a node that stores bodies in a folder. It opens the folder on first use and again after a failure, so a
+// disk may be mounted later.
 type Driver struct {
 	id, dir string
 	process string
@@ -35,7 +35,8 @@ type disk struct {
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// Init creates the folder if needed and writes the marker. It rejects folders with other files and other nodes.
+// Init creates the folder if needed and writes the marker. It rejects a folder that contains other files or belongs
+// to another node.
 func Init(dir, id string) error {
 	if err := makeFolder(dir); err != nil {
 		return cannotCreate(dir, err)
@@ -54,7 +55,7 @@ func Init(dir, id string) error {
 	return nil
 }
 
-// CheckInit predicts whether Init would fail.
+// CheckInit returns the error that Init would return, without changing anything.
 func CheckInit(dir, id string) error {
 	root, err := os.OpenRoot(dir)
 	switch {
@@ -92,7 +93,7 @@ func cannotCreate(dir string, err error) error {
 	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
-// checkFolder rejects other nodes and folders with files.
+// checkFolder rejects a folder that contains files or belongs to another node.
 func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -100,7 +101,7 @@ func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	return true, checkEmpty(root, dir)
 }
 
-// makeFolder durably creates a folder. Its parent must exist: a typo would otherwise create a tree somewhere.
+// makeFolder durably creates a folder. Its parent must exist, so that a typo does not create a tree somewhere.
 func makeFolder(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +118,8 @@ func makeFolder(dir string) error {
 	return durable.SyncIn(parent, ".")
 }
 
-// checkEmpty accepts lost+found and temporary files, which may be the marker of a killed Init.
+// checkEmpty rejects a folder with files. It ignores lost+found and temporary files, which may be the marker of a
+// killed Init.
 func checkEmpty(root *os.Root, dir string) error {
 	entries, err := readFolder(root, ".")
 	if err != nil {
@@ -168,8 +170,8 @@ func checkMarker(root *os.Root, dir, id string) error {
 // New returns a driver for a folder prepared by Init. The folder may be unavailable now.
 func New(dir, id string) *Driver { return &Driver{id: id, dir: dir} }
 
-// Of names the process that writes temporary files, so that others can remove them after its death. Call it before
-// first use.
+// Of sets the process name in the names of temporary files, so that other processes can remove them if this one dies.
+// Call it before first use.
 func (d *Driver) Of(process string) *Driver {
 	d.process = process
 	return d
@@ -237,7 +239,7 @@ func (d *Driver) Close() error {
 	return err
 }
 
-// name is the path that may not exist.
+// fail converts an error. If name is set, the error may mean that this file does not exist.
 func (d *Driver) fail(what, name string, err error) error {
 	switch {
 	case isFull(err):
@@ -256,7 +258,7 @@ func (d *Driver) fail(what, name string, err error) error {
 	return blobs.Unavailable(d.id, what, err)
 }
 
-// Space implements blobs.Driver. It checks the marker too.
+// Space implements blobs.Driver. It also checks the marker.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

@@ -14,12 +14,11 @@ import (
 	"holdfast/internal/durable"
 )
 
-// About 200 bytes per folder: 64 buckets with 256 folders.
+// durableFolders take about 200 bytes each. The limit suffices for 64 buckets with 256 folders each.
 const durableFolders = 16 << 10
 
-// folders creates and syncs folders, and removes empty folders. A folder is durable once its parent is synced. The
-// cache holds durable folders. A folder is removed only while no goroutine is between finding it in the cache and
-// adding a file.
+// folders creates and syncs folders, and removes empty ones. A folder is durable once its parent is synced; the cache
+// holds durable folders. A folder must not be removed between a goroutine finding it in the cache and adding a file.
 type folders struct {
 	root     *os.Root
 	prefix   string
@@ -52,10 +51,10 @@ func (f *folders) create(folder string) (*temporary, error) {
 	return t, nil
 }
 
-// attempts limits retries when another process removes the new folder because it is empty.
+// attempts limits retries if another process removes the new folder because it is still empty.
 const attempts = 10
 
-// in opens or makes a folder, in which add creates a file.
+// in opens or creates a folder and calls add to create a file in it.
 func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os.Root, err error) {
 	f.removing.RLock()
 	defer f.removing.RUnlock()
@@ -81,8 +80,8 @@ func (f *folders) openFolder(folder string) (*os.Root, error) {
 	return f.root.OpenRoot(folder)
 }
 
-// ensure durably creates a folder and its parents. An existing folder may be new too: it counts as durable only after
-// its parent is synced.
+// ensure durably creates a folder and its parents. An existing folder counts as durable only after its parent is
+// synced, because it may have been created just now.
 func (f *folders) ensure(folder string) error {
 	if folder == "." {
 		return nil
@@ -132,7 +131,7 @@ func (f *folders) isEmpty(folder string) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// syncGroup is a folder's running sync and the callers waiting for the next.
+// syncGroup is the running sync of a folder, and the callers waiting for the next one.
 type syncGroup struct {
 	next *syncBatch
 }
@@ -177,7 +176,7 @@ func (f *folders) group(folder string, sync func() error) error {
 	return batch.err
 }
 
-// finish starts the next sync if callers wait.
+// finish starts the next sync if callers are waiting.
 func (f *folders) finish(folder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +198,8 @@ func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
 	return opened.ReadDir(-1)
 }
 
-// sortKey makes directory entries sort like the paths below them: directory "a" sorts as "a/", after "a,b" and "a-b".
+// sortKey makes directory entries sort like the paths below them: directory "a" sorts as "a/", i.e. after "a,b" and
+// "a-b".
 func sortKey(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"

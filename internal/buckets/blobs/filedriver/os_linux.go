@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeBack starts to store the window that ends at end, and waits for the previous window. It returns disk errors,
-// because Linux reports each only once: the sync at the end would not. File systems without the call are no error.
+// writeBack starts writing the window that ends at end to disk, and waits for the previous window. It returns disk
+// errors, because Linux reports each error only once, so the final sync would not return it. It ignores file systems
+// that lack the system call.
 func writeBack(f *os.File, end, window int64) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

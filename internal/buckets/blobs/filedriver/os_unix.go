@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// EFBIG is a file size limit of the file system or process.
+// isFull reports whether a node is full. EFBIG means that a file reached the limit of the file system or process.
 func isFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
@@ -32,7 +32,7 @@ func freeSpace(folder *os.File) (blobs.Space, error) {
 	}
 }
 
-// isWritable is false even for root if the mount is read-only.
+// isWritable reports whether a folder can be written. It returns false for a read-only mount, even for root.
 func isWritable(folder *os.File) bool {
 	err := unix.Faccessat(int(folder.Fd()), ".", unix.W_OK, unix.AT_EACCESS)
 	return !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM)

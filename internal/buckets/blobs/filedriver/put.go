@@ -17,7 +17,7 @@ import (
 
 const bufferSize = 128 << 10
 
-// Writing back every window keeps the final sync of a large body short.
+// A large body is written back in windows, so that the final sync is short.
 const window = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
@@ -83,7 +83,7 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 	return w.total, to.Sync()
 }
 
-// writer separates its own error from the reader's.
+// writer distinguishes its own errors from the reader's.
 type writer struct {
 	ctx         context.Context //nolint:containedctx // the request's
 	file        *os.File
@@ -122,7 +122,7 @@ func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {
 	return f, name, err
 }
 
-// Some file systems report failed writes only on close, so commit closes the file before renaming it.
+// commit closes the file before renaming it, because some file systems report failed writes only on close.
 func (t *temporary) commit(name string) error {
 	file := t.file
 	t.file = nil
@@ -156,7 +156,7 @@ func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	if _, err := d.Stat(ctx, from); err != nil || from == to {
 		return err
 	}
-	// Both names share one time, and an audit must not take the new name for an old unreferenced file.
+	// Hard links share one modification time. An audit must not mistake the new name for an old unreferenced file.
 	now := time.Now()
 	if err := at.root.Chtimes(from, now, now); err != nil {
 		return d.fail("link file", from, err)

@@ -104,12 +104,13 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	// On a node that vanished, every body seems to be deleted.
+	// If the disk was unmounted, every body seems to be missing.
 	_, err = d.verify()
 	return err
 }
 
-// A missing file may have been removed just before the process was killed, so its folder is synced too.
+// remove removes a file. If the file is missing, remove still syncs the folder, because the file may have been
+// removed just before the process was killed.
 func (at *disk) remove(name string) error {
 	folder := path.Dir(name)
 	info, missing := at.root.Lstat(name)
@@ -161,7 +162,7 @@ func (w *walk) folder(folder string) error {
 	entries, err := readFolder(w.root, folder)
 	if err != nil {
 		if folder != "." && errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil // removed since it was listed
 		}
 		return err
 	}
@@ -192,7 +193,7 @@ func (w *walk) entry(name string, e fs.DirEntry) error {
 	}
 	info, err := w.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // deleted or renamed meanwhile
+		return nil // deleted or renamed since it was listed
 	} else if err != nil {
 		return err
 	}
