@@ -118,7 +118,6 @@ func (s stored) Rounded() string {
 	return service.FormatBytes(s.bytes) + " of " + service.FormatBytes(s.limit) + s.note
 }
 
-// Cell shows the numbers with a bar.
 func (s stored) Cell() service.Cell {
 	c := service.Cell{Text: s.Rounded(), Share: float64(s.bytes), Most: float64(s.limit)}
 	if s.limit == 0 {

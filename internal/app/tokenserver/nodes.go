@@ -54,7 +54,6 @@ type nodeLoad struct{ accounts, capacity int64 }
 
 func (l nodeLoad) String() string { return fmt.Sprintf("%d of %d accounts", l.accounts, l.capacity) }
 
-// Cell shows the numbers with a bar.
 func (l nodeLoad) Cell() service.Cell {
 	return service.Cell{Text: l.String(), Share: float64(l.accounts), Most: float64(l.capacity)}
 }

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// put replaces the attributes if their version is was.
 func (c *client) put(was, value string) bool {
 	c.t.Helper()
 	stored, err := c.Hot.PutAttributes(c.t.Context(), c.id, was, guest.NewAttributes(canonjson.Value(value)))

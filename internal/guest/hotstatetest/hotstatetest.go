@@ -46,7 +46,6 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 
 type check = suite.Case[*client]
 
-// client is a session in a store.
 type client struct {
 	Harness
 	t  suite.TB

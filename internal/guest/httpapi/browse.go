@@ -169,7 +169,6 @@ func acceptLanguage(h http.Header) (best string) {
 	return best
 }
 
-// searched reads the path's search session into query.
 func (x *exchange) searched(query any) (s guest.Search, page int, err error) {
 	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
 	if !ok {

@@ -55,7 +55,6 @@ type demoAction struct {
 	body bool // JSON
 }
 
-// demoActions maps paths to methods.
 var demoActions = map[string]map[string]*demoAction{
 	demoPrefix + "/arrivals":  {http.MethodPost: {serve: (*Demo).arrive, class: guest.ClassMint, body: true}},
 	demoPrefix + "/live":      {http.MethodGet: {serve: (*Demo).live, class: guest.ClassSession, takesSession: true}},

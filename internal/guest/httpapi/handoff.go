@@ -23,7 +23,6 @@ type stayView struct {
 	Locale   string `json:"locale"`
 }
 
-// parseHandoff parses the path after /handoff/.
 func parseHandoff(names string) route {
 	tenant, property, found := strings.Cut(names, "/")
 	if !found || tenant == "" || property == "" || strings.Contains(property, "/") {

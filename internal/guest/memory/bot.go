@@ -56,7 +56,7 @@ func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted,
 	return seen, nil
 }
 
-// dropOldest keeps but.
+// dropOldest spares the member but.
 func dropOldest(members map[string]int64, but string) {
 	oldest := ""
 	for name, at := range members {

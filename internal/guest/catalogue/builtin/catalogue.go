@@ -54,7 +54,6 @@ const (
 	brandCount      = 40
 )
 
-// seed determines an object's generated values.
 type seed [sha256.Size]byte
 
 func seedOf(parts ...any) seed { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }
@@ -166,12 +165,10 @@ func (h *hotel) nightly(night time.Time, room int) int64 {
 	return p
 }
 
-// left returns how many rooms of a type are free.
 func (h *hotel) left(night time.Time, room int) int {
 	return max(0, h.n(fmt.Sprint("left", room, night.Format(time.DateOnly)), 9)-1)
 }
 
-// stay is a room type's price for a stay.
 type stay struct {
 	cheapest, total int64 // euro cents
 	left            int
@@ -191,7 +188,6 @@ func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	return s, s.left >= rooms
 }
 
-// best returns the cheapest free room type.
 func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay, ok bool) {
 	for room := range roomTypes {
 		if !fits(room, adults+children, rooms) {
