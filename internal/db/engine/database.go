@@ -24,22 +24,23 @@ type Database struct {
 	Where   string // for messages, without secrets
 	Wait    time.Duration
 
-	// Hung reports, without blocking, that the server stopped answering: requests then wait only HungWait for their
-	// turn. nil: unsupported.
+	// Hung reports, without blocking, whether the server stopped answering; requests then wait only HungWait for
+	// their turn. It is nil if the engine cannot report this.
 	Hung     func() bool
 	HungWait time.Duration
 
-	// Pooler detects a connection pooler, and whether statements are prepared. nil: unsupported.
+	// Pooler detects a connection pooler, and whether statements are prepared. It is nil if the engine cannot do
+	// this.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
-	// Bytes on disk; nil: unsupported.
+	// Size returns the bytes on disk. It is nil if the engine cannot do this.
 	Size func(context.Context) (int64, error)
 
-	// AfterMigrate does work that SQL migrations cannot, and describes it; "" if nothing was left to do. It must be
-	// idempotent.
+	// AfterMigrate does work that SQL migrations cannot, and returns its description, or "" if nothing was left to
+	// do. It must be idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup prepares a copy of a SQLite file. AfterRestore, given the copy's age, keeps a restored database
-	// from reissuing numbers.
+	// AfterBackup prepares a copy of a SQLite file. AfterRestore receives the copy's age and keeps a restored
+	// database from reissuing numbers.
 	AfterBackup  func(context.Context, *sqlitedb.DB) error
 	AfterRestore func(ctx context.Context, age time.Duration) error
 	// MigrateAtStart is for database servers; SQLite files always migrate.
@@ -160,18 +161,19 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
-// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data; nil without a table.
+// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data, or nil if there is no
+// table of them.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces a secret's hash, which must still be old ("": there is none yet). It returns false if
+// SetSecretHash replaces a secret's hash if it is still old; "" means that there is none yet. It returns false if
 // another process replaced it first.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// BeginRound implements sweep.Rounds. A SQLite file serves a single process.
+// BeginRound implements sweep.Rounds. It always returns true for a SQLite file, which serves a single process.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil

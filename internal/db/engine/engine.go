@@ -34,21 +34,21 @@ func (k Kind) Title() string {
 	return strings.ToUpper(string(k[:1])) + string(k[1:])
 }
 
-// Traits describe an engine for copying rows. The zero value means: no limits, numbered owners, all rows and counters
-// stored.
+// Traits describe an engine for copying rows. The zero value means that there are no limits, that owners are
+// numbered, and that all rows and counters are stored.
 type Traits struct {
-	// NamesOwners: two texts identify an owner (rows.Spanner), so replaced owners lose their rows. The engine stores
-	// no counters, may expire rows, and reads owners singly.
+	// NamesOwners means that two texts identify an owner (rows.Spanner), so replaced owners lose their rows. Such an
+	// engine stores no counters, may expire rows, and reads owners one by one.
 	NamesOwners bool
 
-	// RowsOfUpdate limits a transaction's rows, which are sent at commit and may be repeated. 0: rows are written as
-	// they arrive.
+	// RowsOfUpdate limits the rows of a transaction, which are sent at commit and may be repeated. If it is 0, rows
+	// are written as they arrive.
 	RowsOfUpdate int
 
-	// Views are rows.RawView, updates rows.RawUpdate.
+	// IsRaw means that views are rows.RawView and updates are rows.RawUpdate.
 	IsRaw bool
 
-	// Why the engine cannot be an import target; otherwise "".
+	// NoImport explains why the engine cannot be an import target; "" if it can.
 	NoImport string
 }
 

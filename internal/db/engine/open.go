@@ -23,7 +23,7 @@ import (
 // Backend creates a service's store S on an engine's handle DB.
 type Backend[DB, S any] struct {
 	Migrations func() (migrate.Set, error)
-	New        func(DB) S // nil: engine unsupported
+	New        func(DB) S // nil if the service does not support the engine
 }
 
 // Backends lists a service's backends.
@@ -53,7 +53,7 @@ func (b Backends[S]) supported() (kinds []Kind) {
 type Opener struct {
 	Data   string // for SQLite files without a database_url
 	Create bool
-	// Replace a missing SQLite file with an empty file in a temporary folder, which Close removes.
+	// Temporary replaces a missing SQLite file with an empty file in a temporary folder, which Close removes.
 	Temporary bool
 	Lock      bool // lock SQLite files against other servers
 	Copies    bool // the process only copies databases
@@ -116,8 +116,8 @@ func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
 func (e *URLError) Unwrap() error { return e.err }
 
-// Open opens a service's database and creates its store. It does not migrate, and a server may be down. Close the
-// Database.
+// Open opens a service's database and creates its store. It does not migrate, and a database server may be down. The
+// caller must close the Database.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {
@@ -254,7 +254,7 @@ func (e *ServerError) Error() string { return e.err.Error() }
 
 func (e *ServerError) Unwrap() error { return e.err }
 
-// Remedy says how to fix the error.
+// Remedy returns a fix for the error.
 func (e *ServerError) Remedy() string { return e.advice }
 
 // MissingError means that a SQLite file is missing and must not be created.

@@ -52,7 +52,7 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed returns the newest migration a release must know; 0 if this migration only adds.
+// needed returns the newest migration that a release must know, or 0 if this migration only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {

@@ -15,7 +15,7 @@ type Args struct {
 	values [][]byte
 	buffer []byte
 
-	params   []string // names; with declares, also types
+	params   []string // names, and types if declares is set
 	declares bool     // omit the values
 	err      error
 }
@@ -61,7 +61,7 @@ func (a *Args) uint64(v uint64) {
 // Bigint adds a bigint.
 func (a *Args) Bigint(param string, v int64) { a.BigintOrNull(param, v, true) }
 
-// BigintOrNull adds a bigint; NULL unless set.
+// BigintOrNull adds a bigint, or NULL unless set.
 func (a *Args) BigintOrNull(param string, v int64, set bool) {
 	switch {
 	case !a.begin(param, "bigint"):
@@ -102,7 +102,7 @@ func (a *Args) Text(param, v string) {
 // Bytea adds a bytea without copying it; nil is empty, not NULL.
 func (a *Args) Bytea(param string, v []byte) { a.BytesOrNull(param, v, true) }
 
-// BytesOrNull adds a bytea without copying it; NULL unless set.
+// BytesOrNull adds a bytea without copying it, or NULL unless set.
 func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	if !a.begin(param, "bytea") {
 		return
@@ -171,7 +171,7 @@ const timestampEpoch = 946_684_800_000_000
 // Timestamp adds a timestamp in UTC.
 func (a *Args) Timestamp(param string, v time.Time) { a.TimestampOrNull(param, v, true) }
 
-// TimestampOrNull adds a timestamp in UTC; NULL unless set.
+// TimestampOrNull adds a timestamp in UTC, or NULL unless set.
 func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamp", v, set)
 }
@@ -179,7 +179,7 @@ func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {
 // Timestamptz adds a timestamptz.
 func (a *Args) Timestamptz(param string, v time.Time) { a.TimestamptzOrNull(param, v, true) }
 
-// TimestamptzOrNull adds a timestamptz; NULL unless set.
+// TimestamptzOrNull adds a timestamptz, or NULL unless set.
 func (a *Args) TimestamptzOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamptz", v, set)
 }

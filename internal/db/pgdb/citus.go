@@ -62,7 +62,8 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	}, &node, &ok, &result)
 }
 
-// onWorkers runs within tx. It returns the fewest rows changed on a worker, or many without workers.
+// onWorkers runs a statement on each worker within tx. It returns the fewest rows changed on a worker, or many if
+// there are no workers.
 func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
 	if err := tx.ready(&s, nil); err != nil {
 		return 0, err
@@ -111,7 +112,7 @@ func (tx *Tx) rememberWorkers(service string) error {
 	return err
 }
 
-// errWorkers means that some changes may not be in a readable log.
+// errWorkers means that some changes may be in a log that cannot be read.
 var errWorkers = fmt.Errorf("%w: workers of Citus were added or removed since it began; run it again", rows.ErrLapsed)
 
 func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {

@@ -71,15 +71,15 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// nodeFailed reports whether a Citus server lost another. There is no SQLSTATE: libpq's errors use XX000, like a
-// server shutting down.
+// nodeFailed reports whether a Citus server lost another server. There is no SQLSTATE for this: libpq's errors use
+// XX000, as does a server that shuts down.
 func nodeFailed(pg *pgconn.PgError) bool {
 	return pg.Code == "XX000" && (strings.Contains(pg.Where, "while executing command on ") ||
 		strings.HasPrefix(pg.Message, "could not commit transaction for shard ") ||
 		strings.HasPrefix(pg.Message, "postmaster was shut down"))
 }
 
-// connectError replaces the driver's lines, per address with and without TLS, by a single line.
+// connectError replaces the driver's error, which has lines for each address with and without TLS, by a single line.
 type connectError struct{ err error }
 
 func (e *connectError) Unwrap() error { return e.err }
@@ -102,8 +102,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy returns a fix for a refused connection, or for a statement refused by a pooler; otherwise "". setting is the
-// name of the setting that contains the URL.
+// Remedy returns a fix for a refused connection or a statement refused by a pooler, and "" for other errors. setting
+// is the name of the setting that contains the URL.
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

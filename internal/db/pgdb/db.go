@@ -27,17 +27,18 @@ type Options struct {
 	// Default 10.
 	MaxConns int
 
-	// ConnectTimeout limits the wait for a connection, and on Citus for a busy node; default 30 s.
+	// ConnectTimeout limits the wait for a connection, and on Citus for a busy node. The default is 30 s.
 	ConnectTimeout time.Duration
 
 	// Default 1 h and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
-	// StatementTimeout limits a statement outside Tx with its lock waits, a whole Tx, and the wait for each streamed
-	// row; default 30 s. It cancels the statement on the server: a pooler would lose a session setting.
+	// StatementTimeout limits a statement outside Tx including its lock waits, a whole Tx, and the wait for each
+	// streamed row. The default is 30 s. It cancels the statement on the server, because a pooler would lose a
+	// session setting.
 	StatementTimeout time.Duration
 
-	// For pg_stat_activity, unless the URL sets it.
+	// ApplicationName is the name in pg_stat_activity, unless the URL sets it.
 	ApplicationName string
 
 	// Observe, if set, gets the name, duration (including the wait for a connection) and error of every statement and
@@ -45,7 +46,8 @@ type Options struct {
 	Observe func(statement string, d time.Duration, err error)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
-	// counts as a database error. Statements outside Tx then run in transactions so that their commits can fail.
+	// counts as a database error. If Fault is set, statements outside Tx run in transactions so that their commits
+	// can fail.
 	Fault func(point string) error
 }
 
@@ -185,7 +187,8 @@ type session struct {
 	place place
 }
 
-// run calls fn with a session on a node (nil: any), retries if the server asks, and observes the total.
+// run calls fn with a session on a node (any node if on is nil), retries if the server asks for it, and observes the
+// total.
 func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
 	err := db.retry(ctx, on, fn)
@@ -199,8 +202,8 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// maxTries limits retries of transactions that the server rolls back because of others, which happens only at
-// stricter isolation levels than ours.
+// maxTries limits retries of transactions that the server rolls back because of other transactions. This happens only
+// at stricter isolation levels than ours.
 const maxTries = 5
 
 func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
@@ -255,8 +258,8 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 }
 
 // release returns a connection to the pool, unless it is broken or had a statement cancelled: a late cancel request
-// may hit the next statement. Such a connection leaves the pool at once, because the driver may need 15 seconds to
-// close it.
+// may hit the next statement. Such a connection leaves the pool immediately, because the driver may need 15 seconds
+// to close it.
 func release(conn *pgxpool.Conn, spoiled bool) {
 	if !spoiled && !conn.Conn().IsClosed() {
 		conn.Release()

@@ -20,11 +20,11 @@ type Distribution struct {
 
 	Problems []DistributionProblem
 
-	// A transaction that moves tables and functions to their own colocation group; shards stay in place.
+	// Separate is a transaction that moves tables and functions to their own colocation group; shards stay in place.
 	Separate string
 }
 
-// DistributionProblem is a table or function apart from its service's others.
+// DistributionProblem is a table or function that is not placed like the others of its service.
 type DistributionProblem struct{ Says, Fix string }
 
 var (
@@ -69,7 +69,7 @@ var (
 		WHERE partmethod = 'h' AND colocationid = $1::int AND logicalrelid::text <> ALL ($2::text[]) ORDER BY 1`}
 )
 
-// Distribution compares the database's distribution with the migrations; nil without Citus.
+// Distribution compares the database's distribution with the migrations. It returns nil if there is no Citus.
 func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution, error) {
 	d, want := &Distribution{}, distributedBy(set)
 	citus, err := db.QueryRow(ctx, sqlCitusVersion, nil, &d.Version)

@@ -14,7 +14,7 @@ import (
 
 const hashLength = 16
 
-// hashOf hashes a bigint or UUID string; false for other values.
+// hashOf hashes a bigint or UUID string. It returns false for other values.
 func hashOf(value any) (hash int32, ok bool) {
 	switch v := value.(type) {
 	case int64:

@@ -13,11 +13,11 @@ import (
 	"holdfast/internal/clock"
 )
 
-// pulse tells a hung server from a busy server, which also makes requests wait but finishes statements and answers a
-// probe.
+// pulse distinguishes a hung server from a busy server, which also makes requests wait, but finishes statements and
+// answers a probe.
 type pulse struct {
 	life  context.Context
-	limit time.Duration // silence before the server counts as hung
+	limit time.Duration // how long the server may be silent before it counts as hung
 	ask   func(context.Context) error
 
 	answered atomic.Int64 // end of the latest statement, Unix nanoseconds
@@ -27,8 +27,8 @@ type pulse struct {
 	asking bool
 }
 
-// Hung reports that no statement finished within Options.ConnectTimeout and a new connection got no answer. The first
-// call after a third of that time only starts the probe.
+// Hung reports whether no statement finished within Options.ConnectTimeout and a new connection got no answer. The
+// first call after a third of that time only starts the probe.
 func (db *DB) Hung() bool { return db.pulse.hung(time.Now()) }
 
 func (p *pulse) beat() {
@@ -65,7 +65,7 @@ func (p *pulse) examine() {
 	}
 }
 
-// ask uses a new connection: the whole pool may be waiting.
+// ask uses a new connection, because all callers of the pool may be waiting.
 func (db *DB) ask(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, db.pool.Config().ConnConfig)
 	if err != nil {
@@ -76,7 +76,7 @@ func (db *DB) ask(ctx context.Context) error {
 	return err
 }
 
-// answers reports whether the server's answer ended a statement.
+// answers reports whether a statement ended because the server answered.
 func answers(err error) bool {
 	_, refused := errors.AsType[*pgconn.PgError](err)
 	return err == nil || refused

@@ -36,7 +36,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 	}
 }
 
-// busy: another process is creating the index.
+// ensureIndex returns busy if another process is creating the index.
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool

@@ -18,7 +18,7 @@ import (
 // migrationLock is an advisory lock key, the bytes "holdfast".
 const migrationLock = 0x686f6c6466617374
 
-// longestMigration limits a migration (e.g. an index on a large table) and the wait for another process's.
+// longestMigration limits a migration (e.g. an index on a large table) and the wait for another process's migration.
 const longestMigration = 6 * time.Hour
 
 // A migration waits for transactions that use a table, and later transactions wait for the migration: during an
@@ -62,7 +62,8 @@ var (
 const citusMarker = "-- citus"
 
 // Migrate applies each pending migration in a transaction. Processes may migrate concurrently: each transaction takes
-// the lock, which works through a pooler, and rereads the ledger. Without pending migrations it does not lock.
+// the lock, which works through a pooler, and rereads the ledger. If no migrations are pending, Migrate does not
+// lock.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil

@@ -22,8 +22,8 @@ type Named[A any] struct {
 	params []string
 }
 
-// NewNamed numbers the parameters once. It panics if a parameter lacks an argument, or an argument a place. args must
-// return the same parameters for every A, even the zero value.
+// NewNamed numbers the parameters once. It panics if a parameter has no argument, or if an argument is not used. args
+// must return the same parameters for every A, even the zero value.
 func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	var zero A
 	n := Named[A]{Statement: s, args: args}
@@ -50,14 +50,14 @@ func (n *Named[A]) Args(of A) []any {
 	return values
 }
 
-// Call is Named for DB.Call, DB.CallEach and Tx.Call, with binary arguments.
+// Call is like Named, but for DB.Call, DB.CallEach and Tx.Call, with binary arguments.
 type Call[A any] struct {
 	Statement
 	write  func(A, *Args)
 	params []string
 }
 
-// NewCall is NewNamed for a Call. write must not choose parameters by its value.
+// NewCall is like NewNamed, but returns a Call. write must write the same parameters for every A.
 func NewCall[A any](s Statement, write func(A, *Args)) Call[A] {
 	var zero A
 	a := Args{declares: true}

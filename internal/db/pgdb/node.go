@@ -13,13 +13,13 @@ import (
 
 // A Citus node that does not answer must not exhaust the connections for other nodes, so only some may wait for it.
 // If none of its running statements finishes, the coordinator is asked to connect to it. While it cannot, statements
-// for that node fail at once.
+// for that node fail immediately.
 
 const (
-	silence    = 2 * time.Second // of a node with running statements, before a probe
+	silence    = 2 * time.Second // how long a node with running statements may be silent before a probe
 	probePause = time.Second
 
-	// How long a request that waits for a node, or runs a statement there, keeps its turn.
+	// turnPatience is how long a request that waits for a node, or runs a statement there, keeps its turn.
 	turnPatience = 100 * time.Millisecond
 )
 
@@ -28,17 +28,17 @@ var (
 	errSilent = errcode.New(errcode.Unavailable, "a node of the database does not answer")
 )
 
-// Silent reports that a statement's node does not answer.
+// Silent reports whether a statement failed because its node does not answer.
 func Silent(err error) bool { return errors.Is(err, errSilent) }
 
-// node limits the statements running on a Citus node, or on all nodes at once.
+// node limits the statements running on one Citus node, or those running on all nodes.
 type node struct {
 	places chan struct{}
 	life   context.Context
 	probe  func(context.Context) (answers bool, err error)
 
-	others func() []*node // for an all-nodes node: the nodes it uses
-	wide   *node          // the all-nodes node; nil there
+	others func() []*node // the nodes used by the all-nodes node
+	wide   *node          // the all-nodes node; nil in that node itself
 
 	mu       sync.Mutex
 	under    map[*patience]struct{} // timeouts of running statements
@@ -53,7 +53,7 @@ func newNode(life context.Context, places int) *node {
 	return &node{places: make(chan struct{}, places), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
 }
 
-// check returns errSilent for a silent node, and probes on suspicion.
+// check returns errSilent for a silent node, and probes a node that may be silent.
 func (n *node) check() (changed <-chan struct{}, err error) {
 	for _, other := range n.each() {
 		if _, err := other.check(); err != nil {
@@ -94,8 +94,8 @@ func (n *node) suspect() {
 	}
 }
 
-// enter takes a place. Without a free place, it waits, or returns a fullError if try is set. It returns errBusy when
-// p ends.
+// enter takes a place. If no place is free, it waits, or returns a fullError if try is set. It returns errBusy when p
+// ends.
 func (n *node) enter(p *patience, try bool) error {
 	for {
 		changed, err := n.check()
@@ -167,7 +167,7 @@ func (n *node) examine() {
 	}
 }
 
-// If silent, set cancels the statements on the node and on all nodes.
+// set records whether the node is silent. If it is, set cancels the statements on the node and on all nodes.
 func (n *node) set(silent bool) {
 	n.mu.Lock()
 	changed := n.silent != silent
@@ -214,8 +214,8 @@ func (l *place) wait(on *node) error {
 	return l.enter(on, false)
 }
 
-// take is wait for a session with a connection: it returns a fullError instead of waiting, and keeps a place already
-// taken.
+// take is like wait, but for a session with a connection: it returns a fullError instead of waiting, and keeps a
+// place already taken.
 func (l *place) take(on *node) error {
 	if on == nil || l.node != nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	layoutAge   = 30 * time.Second // before a reread
+	layoutAge   = 30 * time.Second // age at which the layout is reread
 	layoutPause = time.Second      // between attempts
 )
 
@@ -64,7 +64,7 @@ type nodes struct {
 	read  func(context.Context) (shards []shard, citus bool, err error)
 	probe func(context.Context, address) (answers bool, err error)
 
-	layout  atomic.Pointer[layout] // nil: unknown, or not Citus
+	layout  atomic.Pointer[layout] // nil if it is unknown, or the server is not Citus
 	plain   atomic.Bool            // not Citus
 	reading atomic.Bool
 	wide    *node
@@ -73,7 +73,7 @@ type nodes struct {
 	tried time.Time
 }
 
-// Distributed is for a service that Citus distributes like table: a statement's Key then selects its node.
+// Distributed returns db for a service that Citus distributes like table: a statement's Key then selects its node.
 func (db *DB) Distributed(table string) *DB {
 	plain := *db
 	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not requests
@@ -111,7 +111,7 @@ func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	})
 }
 
-// of calls key only on Citus.
+// of returns the statement's node. It calls key only on Citus.
 func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	if ns == nil || s.Key == 0 && !s.Wide {
 		return nil
@@ -196,7 +196,7 @@ func (n *node) remove() {
 	n.removed = true
 }
 
-// readShards returns a table's hash ranges; none unless this package computes its hash.
+// readShards returns a table's hash ranges, or none if this package cannot compute the table's hash.
 func (db *DB) readShards(ctx context.Context, table string) (shards []shard, citus bool, err error) {
 	if citus, err = db.IsCitus(ctx); err != nil || !citus {
 		return nil, citus, err
@@ -221,8 +221,8 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 // probeTime limits the coordinator's attempt to connect to a node.
 const probeTime = 2 * time.Second
 
-// probe reports whether the coordinator can connect to a node. It uses a new connection: the whole pool may be
-// waiting.
+// probe reports whether the coordinator can connect to a node. It uses a new connection, because all callers of the
+// pool may be waiting.
 func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)
 	defer cancel()

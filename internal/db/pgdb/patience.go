@@ -23,7 +23,7 @@ func newPatience(ctx context.Context, d time.Duration) *patience {
 	return p
 }
 
-// renew starts the next step. Not safe for concurrent use.
+// renew starts the next step. It is not safe for concurrent use.
 func (p *patience) renew(d time.Duration) { p.timer.Reset(d) }
 
 func (p *patience) pause() { p.timer.Stop() }
@@ -33,7 +33,8 @@ func (p *patience) end() {
 	p.cancel(nil)
 }
 
-// explain adds that the step timed out or its node does not answer: the driver knows only that the context was done.
+// explain adds to err that the step timed out or that its node does not answer. The driver knows only that the
+// context was done.
 func (p *patience) explain(err error) error {
 	cause := context.Cause(p.Context)
 	if err != nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, errSilent)) {

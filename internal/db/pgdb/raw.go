@@ -19,7 +19,7 @@ func (v *view) Dump(w io.Writer, t *rows.Table, owner int, span rows.Span) (int6
 
 func (u update) Load(r io.Reader, t *rows.Table) error { return u.copyFrom(t, r) }
 
-// whereLiteral is Table.Where with literals, because COPY has no parameters.
+// whereLiteral is like Table.Where, but with literals, because COPY has no parameters.
 func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	where, args := t.Where(owner, span, parameter)
 	return numbered.ReplaceAllStringFunc(where, func(p string) string {
@@ -38,7 +38,7 @@ func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	})
 }
 
-// The server computes the hashes, so rows are not sent, on Citus not even to the coordinator.
+// Sum computes the hashes on the server, so rows are not sent to this process and, on Citus, not to the coordinator.
 func (v *view) Sum(t *rows.Table, owner int, span rows.Span) (d rows.Digest, err error) {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

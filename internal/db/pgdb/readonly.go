@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// eachTable uses a transaction per table: a trigger waits for its table's writers, who may wait for each other's
-// tables.
+// eachTable uses a transaction per table: a trigger waits for transactions that write the table, and these may wait
+// for each other's tables.
 func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, statements func(t *rows.Table) []string) error {
 	for _, g := range groups {
 		for _, t := range g.Tables {
@@ -28,7 +28,7 @@ func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group,
 	return nil
 }
 
-// locking locks a table like a migration: others wait only briefly.
+// locking locks a table as a migration does, so that others wait only briefly.
 func (d tables) locking(ctx context.Context, name string, statements []string) error {
 	for tries := 1; ; tries++ {
 		err := d.db.Tx(ctx, name, func(tx *Tx) error {
@@ -92,7 +92,7 @@ var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHER
 // trigger's queries then look so expensive that PostgreSQL compiles them for each row, taking 1,000 times as long.
 const withoutJIT = `SET jit = off`
 
-// logged are a table's statement triggers, and a trigger for rows whose key changes, which no service does.
+// logged returns a table's statement triggers, and a trigger for rows whose key changes, which no service does.
 func logged(t *rows.Table) map[string]string {
 	key := t.KeyNames()
 	return map[string]string{
@@ -114,7 +114,7 @@ func logging(service string, t *rows.Table) []string {
 	}
 	slow := ""
 	if !t.Process {
-		// Decided at the transaction's start: a running transaction continues.
+		// This is decided at the transaction's start: a running transaction continues.
 		slow = `
 			IF EXISTS (SELECT FROM copy_state WHERE service = '` + rows.SlowOf(service) + `' AND log_until > clock_timestamp()
 				AND (extract(epoch FROM transaction_timestamp()) * 1000)::bigint % ` + slowPeriod + ` < state::bigint) THEN
@@ -179,7 +179,7 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 		for name := range logged(t) {
 			statements = append(statements, `DROP TRIGGER IF EXISTS `+name+` ON `+relation(t))
 		}
-		// CASCADE for placements that Citus has moved but not yet deleted: they have the triggers, too.
+		// CASCADE is for shard placements that Citus has moved but not yet deleted: they have the triggers, too.
 		return append(statements, `DROP FUNCTION IF EXISTS copy_log_`+t.Name+`() CASCADE`)
 	})
 	if err != nil {
@@ -203,8 +203,8 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 // end is a lease's end; $3 is its duration in milliseconds, or 0.
 const end = `CASE WHEN $3::bigint = 0 THEN '9999-01-01 00:00:00+00'::timestamptz ELSE clock_timestamp() + $3::bigint * interval '1 millisecond' END`
 
-// refuseWrite creates a BEFORE STATEMENT trigger's function. Its query gets a new snapshot, and the statement holds
-// the table lock that Close waits for.
+// refuseWrite creates the function of a BEFORE STATEMENT trigger. Its query gets a new snapshot, and the statement
+// holds the table lock that Close waits for.
 const refuseWrite = `
 	CREATE OR REPLACE FUNCTION refuse_write_v1() RETURNS TRIGGER LANGUAGE plpgsql VOLATILE ` + withoutJIT + ` AS $$
 	BEGIN
@@ -258,7 +258,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
-// A lease with less time left is not prolonged: the commit could come after its end.
+// leaseMargin is the minimum time left on a lease that is prolonged. Otherwise the commit could come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
@@ -269,7 +269,7 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 	start := time.Now()
 	n, err := d.db.Exec(ctx, prolong, args...)
 	if err == nil && n > 0 {
-		// Last, so that ReadOnly returns a holder while a worker refuses writes.
+		// This comes last, so that ReadOnly returns a holder while a worker refuses writes.
 		err = d.db.Tx(ctx, "read_only.prolong_workers", func(tx *Tx) error {
 			var err error
 			n, err = tx.onWorkers(n, prolong, args...)

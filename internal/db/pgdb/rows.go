@@ -48,7 +48,7 @@ func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.Tx(ctx, "copy.update", func(tx *Tx) error {
 		// On Citus, a single connection per node lets statements see each other's changes. INSERT … SELECT opens a
-		// connection per shard and keeps it: opening all takes 0.4 s.
+		// connection per shard and keeps it: opening all of them takes 0.4 s.
 		if err := tx.script(`SET LOCAL statement_timeout = 0; SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
 			SET LOCAL citus.max_cached_conns_per_worker TO 32`); err != nil {
 			return err
@@ -64,13 +64,14 @@ type view struct {
 	citus bool
 }
 
-// On Citus each node takes its own snapshot, so a transaction that wrote to several may be seen in part. A single
-// node stores an owner's rows.
+// On Citus each node takes its own snapshot, so only part of a transaction that wrote to several nodes may be
+// visible. A single node stores an owner's rows.
 func (v *view) begin() (err error) {
-	// Spans are large enough to be compiled, which takes longer than reading them.
+	// Queries for spans are expensive enough that PostgreSQL would compile them, which takes longer than reading the
+	// rows.
 	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off`
 	if v.citus {
-		// A single connection per node, because each sees another snapshot.
+		// Use a single connection per node, because each connection sees another snapshot.
 		begin += `; SET LOCAL citus.max_adaptive_executor_pool_size TO 1`
 	}
 	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{BeginQuery: begin})
@@ -205,11 +206,11 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 		where, args := t.Where(owner, span, parameter)
 		return `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + where + ` ORDER BY ` + t.KeyNames(), args
 	}
-	if len(span.Among) == 0 || v.citus || t.Unindexed { // on Citus each query costs messages
+	if len(span.Among) == 0 || v.citus || t.Unindexed { // on Citus each query costs network messages
 		sql, args := query(span)
 		return v.each(t.Columns, sql, fn, args...)
 	}
-	// One query per owner, sent together, reads an index in order. A single query would sort the rows.
+	// One query per owner, sent together, reads rows in index order. A single query would sort them.
 	batch := &pgx.Batch{}
 	for _, one := range span.Among {
 		sql, args := query(rows.Span{Only: one})
@@ -245,7 +246,7 @@ func (v *view) reader(columns []rows.Column) *reader {
 	return &reader{columns: columns, types: v.conn.TypeMap()}
 }
 
-// keysOfQuery limits a query on Citus, where each costs messages.
+// keysOfQuery limits the keys of a query on Citus, where each query costs network messages.
 const keysOfQuery = 200
 
 func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {

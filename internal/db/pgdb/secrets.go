@@ -24,7 +24,7 @@ var (
 		WHERE service = $1::text AND setting = $2::text AND hashed = $4::text`}
 )
 
-// SecretHashes returns a service's hashes by setting; nil without a table.
+// SecretHashes returns a service's hashes by setting, or nil if there is no table of them.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	var setting, hash string
 	err = db.ForEach(ctx, readSecretHashes, []any{service}, func() { hashes = map[string]string{} }, func() error {
@@ -37,7 +37,8 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash old ("": none). It returns false if another process was faster.
+// SetSecretHash replaces the hash if it is still old; "" means that there is none yet. It returns false if another
+// process replaced it first.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	var n int64
 	if old == "" {

@@ -10,7 +10,7 @@ var (
 		FROM run_command_on_all_nodes('SELECT pg_database_size(current_database())') WHERE success`}
 )
 
-// Size returns the disk usage in bytes; on Citus, the responding nodes' total.
+// Size returns the disk usage in bytes. On Citus it is the total of the nodes that respond.
 func (db *DB) Size(ctx context.Context) (size int64, err error) {
 	citus, err := db.IsCitus(ctx)
 	if err != nil {

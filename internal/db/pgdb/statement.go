@@ -17,10 +17,10 @@ type Statement struct {
 	SQL  string
 
 	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus it selects the node
-	// that runs the statement. 0: none.
+	// that runs the statement. It is 0 if no parameter does.
 	Key int
 
-	// Uses every Citus node.
+	// Wide means that the statement uses every Citus node.
 	Wide bool
 }
 
@@ -37,7 +37,7 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 	return found, err
 }
 
-// Exec returns the number of changed rows.
+// Exec runs a statement and returns the number of changed rows.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -46,8 +46,8 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 	return changed, err
 }
 
-// ForEach scans every row into dest and calls fn, whose error ends it. If the server asks for a retry, begin is
-// called to discard the rows so far.
+// ForEach scans every row into dest and calls fn. It stops if fn returns an error. If the server asks for a retry,
+// ForEach calls begin, which must discard the rows so far.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
@@ -84,7 +84,7 @@ func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, e
 		if err := rows.Scan(dest...); err != nil {
 			return false, err
 		}
-		rows.Close() // Err is complete only then
+		rows.Close() // Err is complete only after Close
 	}
 	return found, rows.Err()
 }
@@ -107,7 +107,7 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	_, err = pgx.ForEachRow(rows, dest, func() error {
 		if first {
 			first = false
-			meter.Resume() // from here on mostly this process works
+			meter.Resume() // from here on, mainly this process does the work
 		}
 		return fn()
 	})
@@ -117,8 +117,8 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	return err
 }
 
-// Tx runs fn in a transaction and commits if it returns nil. If the server asks for a retry, fn must start from
-// scratch.
+// Tx runs fn in a transaction and commits if fn returns nil. If the server asks for a retry, Tx calls fn again, which
+// must start from scratch.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
 		t := &Tx{db: db, ctx: ctx, place: &s.place}
@@ -210,7 +210,7 @@ func (tx *Tx) ready(s *Statement, on *node) error {
 	return tx.enter(s, on)
 }
 
-// QueryRow is DB.QueryRow in the transaction.
+// QueryRow is like DB.QueryRow, but in the transaction.
 func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err error) {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return false, err
@@ -218,7 +218,7 @@ func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err er
 	return one(tx.ctx, tx.tx, s, args, dest)
 }
 
-// Exec is DB.Exec in the transaction.
+// Exec is like DB.Exec, but in the transaction.
 func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return 0, err
@@ -226,7 +226,7 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	return exec(tx.ctx, tx.tx, s, args)
 }
 
-// Call is DB.Call in the transaction.
+// Call is like DB.Call, but in the transaction.
 func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 	if err := tx.ready(&s, tx.db.nodeOfCall(&s, a)); err != nil {
 		return nil, err
@@ -234,7 +234,7 @@ func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
 }
 
-// ForEach is DB.ForEach in the transaction, which is retried as a whole.
+// ForEach is like DB.ForEach, but in the transaction, which is retried as a whole.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err

@@ -21,8 +21,8 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream returns at the first row of a result that may not fit in memory. The statement timeout applies to the wait
-// for each row, not to the caller.
+// Stream runs a query whose result may not fit in memory, and returns at the first row. The statement timeout applies
+// to the wait for each row, not to the time that the caller takes.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)
@@ -72,7 +72,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 	return r, nil
 }
 
-// Next advances to the next row; false at the end and after an error.
+// Next advances to the next row. It returns false at the end and after an error.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false

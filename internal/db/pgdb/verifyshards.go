@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// checkPlacement's answers: Citus reports an error's first line without its SQLSTATE.
+// These are the error messages of checkPlacement: Citus reports an error's first line without its SQLSTATE.
 const (
 	damageFound  = "holdfast: damage: "
 	checkAbsent  = "holdfast: amcheck is absent"
@@ -21,7 +21,7 @@ const (
 	runOnPlacements = `SELECT nodename || ':' || nodeport, success, coalesce(result, '') FROM run_command_on_placements($1::oid::regclass, $2::text, false)`
 
 	// checkPlacement checks a shard (%1$s, replaced by Citus) and its indexes with amcheck on the shard's server. It
-	// fails with one of the answers, or for another reason.
+	// fails with one of the messages above, or for another reason.
 	checkPlacement = `DO $check$
 		DECLARE
 			v_shard CONSTANT regclass := $name$%1$s$name$::regclass;

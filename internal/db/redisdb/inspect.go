@@ -18,7 +18,7 @@ type Server struct {
 	Replica   bool
 	Cluster   bool
 	Down      bool   // some keys are not served
-	MaxMemory int64  // bytes; 0: no limit
+	MaxMemory int64  // bytes; 0 means no limit
 	Eviction  string // policy at the limit, e.g. volatile-lru
 }
 

@@ -1,7 +1,7 @@
 // Package redisdb connects to a Redis server or cluster with expendable data.
 //
 // An operation takes at most Options.Timeout and is not retried. After several consecutive failures, operations fail
-// at once until a background attempt reconnects, so an unavailable server costs little.
+// immediately until a background attempt reconnects, so an unavailable server costs little.
 package redisdb
 
 import (
@@ -26,7 +26,7 @@ type Options struct {
 	// addr=host:port parameters add servers.
 	URL string
 
-	// Per operation; default 100 ms.
+	// Timeout limits an operation. The default is 100 ms.
 	Timeout time.Duration
 
 	// Probe, if set, checks a new connection before use. It should write something.
@@ -75,7 +75,7 @@ func Parse(url string) (rueidis.ClientOption, error) {
 	return o, nil
 }
 
-// Open waits for the first connection attempt, whose failure is not an error.
+// Open waits for the first connection attempt. It returns no error if that attempt fails.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	o, err := Parse(opts.URL)
 	if err != nil {
@@ -86,7 +86,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}
 	o.ConnWriteTimeout = dialTimeout
-	// A caller that gives up must not cost the shared connection.
+	// A caller that gives up must not close the shared connection.
 	o.AlwaysPipelining = true
 	o.DisableRetry = true
 	o.DisableCache = true
@@ -175,7 +175,7 @@ func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rue
 	return db.run(ctx, name, db.opts.Timeout, fn)
 }
 
-// RunWithin is Run with a shorter timeout.
+// RunWithin is like Run, but with a shorter timeout.
 func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, min(timeout, db.opts.Timeout), fn)
 }
@@ -196,7 +196,7 @@ func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn fu
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	err := classify(fn(limited, c))
 	cancel()
-	if ctx.Err() == nil { // a caller's end says nothing about the server
+	if ctx.Err() == nil { // a canceled caller does not mean that the server failed
 		db.judge(c, err)
 	}
 	db.observe(name, start, err)
@@ -257,11 +257,11 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
 }
 
-// A full server refuses writes but still serves reads.
+// outOfMemory reports whether the server is full: it refuses writes but still serves reads.
 func outOfMemory(err error) bool { return hasReply(err, "OOM ") }
 
-// readOnly means that the server became a replica: the new primary may use the same name, so only a new connection
-// reaches it.
+// readOnly reports whether the server became a replica. The new primary may use the same name, so only a new
+// connection reaches it.
 func readOnly(err error) bool { return hasReply(err, "READONLY ") }
 
 func hasReply(err error, prefix string) bool {

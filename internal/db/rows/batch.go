@@ -24,7 +24,7 @@ const (
 	spareBuffers = 64
 )
 
-// spare buffers are reused: without garbage the collector does not run.
+// spare contains buffers for reuse: without garbage the collector does not run.
 var spare = make(chan []byte, spareBuffers)
 
 func newBuffer(n int) []byte {

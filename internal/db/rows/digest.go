@@ -27,7 +27,7 @@ func (d *Digest) Add(p Packed) {
 
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
 
-// Clone shares no memory with r.
+// Clone returns a copy that shares no memory with r.
 func (r Row) Clone() Row {
 	c := slices.Clone(r)
 	for i, v := range c {

@@ -69,44 +69,45 @@ type Table struct {
 	Name    string
 	Columns []Column // key first, beginning with the owner
 	Key     int
-	Seeded  bool   // migrations insert rows
-	First   bool   // the first server start inserts a row
+	Seeded  bool   // migrations insert rows into the table
+	First   bool   // the first server start inserts a row into the table
 	Process bool   // rows belong to server processes; no request inserts them
 	Numbers bool   // the database assigns a column, and never reuses a number
-	Number  string // that column; "": the first
+	Number  string // that column; "" means the first
 
-	// No index begins with the owner columns.
+	// Unindexed means that no index begins with the owner columns.
 	Unindexed bool
 
 	// Replace replaces all of an owner's rows when a row changes, because another constraint forbids replacing a
 	// single row, or the key is not unique.
 	Replace bool
 
-	// Expressions for SQLite-only columns; {name} is another column's value.
+	// SQLite contains expressions for SQLite-only columns; {name} is another column's value.
 	SQLite map[string]string
 
-	// Expressions for columns that PostgreSQL reads with another meaning.
+	// Postgres contains expressions for columns that PostgreSQL reads with another meaning.
 	Postgres map[string]string
 
-	// Name with a schema; "": Name.
+	// PostgresName is the name with a schema; "" means Name.
 	PostgresName string
 
-	// A query that PostgreSQL reads instead of the table.
+	// PostgresFrom is a query that PostgreSQL reads instead of the table.
 	PostgresFrom string
 
-	// PostgreSQL's insert statement, with the columns as parameters; requires Replace.
+	// PostgresInsert is PostgreSQL's insert statement, with the columns as parameters. It requires Replace.
 	PostgresInsert string
 
 	// With, if set, returns the key of a row that changes together with key's row.
 	With func(key Row) Row
 
-	// Tables that foreign keys refer to, whose keys are prefixes of this key.
+	// Parents lists the tables that foreign keys refer to. Their keys are prefixes of this table's key.
 	Parents []string
 
-	// The end of an UPDATE, up to its condition, that recounts other tables' rows; "" if nothing is counted.
+	// Recount is the end of an UPDATE, up to its condition, that recounts other tables' rows; "" if nothing is
+	// counted.
 	Recount string
 
-	// The table on Cloud Spanner; nil if unsupported.
+	// Spanner describes the table on Cloud Spanner; nil if it is unsupported.
 	Spanner *Spanner
 }
 
@@ -129,14 +130,15 @@ func names(columns []Column) string {
 
 // Group lists tables with the same owners, parents first.
 type Group struct {
-	Owner  int // number of leading owner columns; 0: no owners
+	Owner  int // number of leading owner columns; 0 if there are no owners
 	Tables []*Table
 }
 
-// Row is the values of all or the first columns.
+// Row contains the values of all columns or of the first columns.
 type Row []any
 
-// Span selects an owner, some owners (not on Spanner), or a range of owners without its start. nil is unbounded.
+// Span selects an owner, some owners (not on Spanner), or a range of owners without its start. A nil bound means that
+// the range is unbounded.
 type Span struct {
 	Only         Row
 	Among        []Row
@@ -169,7 +171,8 @@ type Database interface {
 	// Settle waits for acknowledged transactions that a crashed node hides.
 	Settle(ctx context.Context) error
 
-	// Log starts a new log of changes, keeping the state. It ends with Unlog, or LogLease after the last KeepLog.
+	// Log starts a new log of changes and keeps the state. The log ends with Unlog, or LogLease after the last
+	// KeepLog.
 	Log(ctx context.Context, service string, groups []Group) error
 	// KeepLog prolongs the log, or returns ErrLapsed if it has ended.
 	KeepLog(ctx context.Context, service string) error
@@ -177,27 +180,28 @@ type Database interface {
 	Unlog(ctx context.Context, service string, groups []Group) error
 
 	// Slow refuses writes with ErrReadOnly for this part of each SlowPeriod until SlowLease after the last call; 0
-	// stops it. It needs a log, and exempts process tables. Spanner returns errors.ErrUnsupported.
+	// allows all writes again. It requires a log, and exempts process tables. Spanner returns errors.ErrUnsupported.
 	Slow(ctx context.Context, service string, refused time.Duration) error
 
-	// Close makes a service read-only until the lease ends (0: until Reopen), and waits for transactions that may
-	// write. The same holder may call Close again to extend the lease.
+	// Close makes a service read-only until the lease ends, or until Reopen if lease is 0, and waits for transactions
+	// that may write. The same holder may call Close again to extend the lease.
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
 	// Reopen allows writes again.
 	Reopen(ctx context.Context, service string, groups []Group) error
-	// ReadOnly returns the holder ("" if writable) and the end of the lease; zero without an end.
+	// ReadOnly returns the holder ("" if writable) and the end of the lease, which is zero if there is no end.
 	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
 }
 
 // View is a database snapshot.
 type View interface {
-	// Each calls fn for a span's rows in key order, for some owners in turn. fn must not keep the row.
+	// Each calls fn for a span's rows in key order; if the span lists owners, for one owner after the other. fn must
+	// not keep the row.
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
-	// Count counts rows. It stops at most, unless most is 0.
+	// Count counts rows. Unless most is 0, it stops at most rows.
 	Count(t *Table, most int64) (int64, error)
 	// Total returns a row count or column sum. Spanner returns errors.ErrUnsupported for sums.
 	Total(t Total) (int64, error)
@@ -211,14 +215,14 @@ type View interface {
 	Logged(service string) (int64, error)
 	// Duplicates returns up to limit entries (on Citus, per node) that have a newer entry with the same key.
 	Duplicates(service string, limit int) (entries []int64, err error)
-	// State returns SetState's text, or "".
+	// State returns the text stored by SetState, or "".
 	State(service string) (string, error)
 }
 
 // Total is a row count or column sum.
 type Total struct {
 	Table *Table
-	Sum   string // column; "": count rows
+	Sum   string // column; "" to count rows
 	Where string // SQL condition valid on the table's engines
 }
 
@@ -236,7 +240,7 @@ func (t Total) Query(from string) string {
 
 // Update is a transaction.
 type Update interface {
-	// State returns SetState's text, and locks it for the transaction.
+	// State returns the text stored by SetState, and locks it for the transaction.
 	State(service string) (string, error)
 	// Delete deletes a span's rows.
 	Delete(t *Table, owner int, span Span) error
@@ -277,7 +281,7 @@ type RawUpdate interface {
 // IsRaw reports whether a RawView can write the table.
 func (t *Table) IsRaw() bool { return t.PostgresFrom == "" && t.PostgresInsert == "" }
 
-// ErrReadOnly means that the service is read-only: see Close.
+// ErrReadOnly means that the service is read-only; see Close.
 var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only: retry later")
 
 // ErrLapsed means that a lease has ended.
@@ -286,8 +290,8 @@ var ErrLapsed = errors.New("the lease of the copy has ended")
 // Forever ends a permanent lease.
 var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// For Database.Slow. PostgreSQL refuses transactions that begin in the refused part, so long transactions are not
-// refused more often.
+// These apply to Database.Slow. PostgreSQL refuses transactions that begin in the refused part of a period, so long
+// transactions are not refused more often.
 const (
 	SlowPeriod = 4 * time.Second
 	SlowLease  = 30 * time.Second
@@ -297,8 +301,8 @@ const (
 func SlowOf(service string) string { return "slow writes of " + service }
 
 // A log also ends this many entries after the last KeepLog, so that an abandoned copy does not fill the disk. KeepLog
-// returns ErrLapsed LogMargin entries earlier, because PostgreSQL writers may add some while it commits. Spanner sets
-// no limit.
+// returns ErrLapsed LogMargin entries earlier, because PostgreSQL writers may add entries while it commits. Spanner
+// sets no limit.
 const (
 	LogAhead  = 5_000_000
 	LogMargin = 100_000
@@ -353,8 +357,8 @@ func (t *Table) WhereKey(parameter func(i int, c Column) string) string {
 	return strings.Join(all, " AND ")
 }
 
-// OnConflict returns the clause that updates all columns outside the key, except an assigned number, which never
-// changes.
+// OnConflict returns the clause that updates all columns outside the key, except a column that the database assigns,
+// which never changes.
 func (t *Table) OnConflict() string {
 	var all []string
 	for _, c := range t.Columns[t.Key:] {

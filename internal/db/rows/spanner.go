@@ -4,13 +4,13 @@ import "context"
 
 // Spanner describes a table on Cloud Spanner. Two texts name a row's owner instead of a number.
 type Spanner struct {
-	// The two columns that replace the owner number; empty without owners.
+	// Keys are the two columns that replace the owner number; empty if the table has no owners.
 	Keys []string
 
-	// A query with Keys and the table's columns, read instead of the table.
+	// From is a query with Keys and the table's columns, which is read instead of the table.
 	From string
 
-	// Columns computed by From and not written.
+	// Lacks lists columns that From computes and that are not written.
 	Lacks []string
 
 	// Write, if set, converts a row to Spanner's stored values.
@@ -19,12 +19,12 @@ type Spanner struct {
 	// Elsewhere, if set, converts a Spanner row to other engines' stored values.
 	Elsewhere func(Row)
 
-	// Compare, if set, reduces any engine's row to the values that both keep; false for rows that Spanner may expire.
-	// now is in Unix milliseconds.
+	// Compare, if set, reduces any engine's row to the values that both engines keep. It returns false for rows that
+	// Spanner may expire. now is in Unix milliseconds.
 	Compare func(r Row, now int64) bool
 }
 
-// Common returns Spanner.Compare for engines that name owners by texts; nil without changes.
+// Common returns Spanner.Compare for engines that name owners by texts, or nil if rows need no change.
 func (t *Table) Common() func(r Row, now int64) bool {
 	if t.Spanner == nil {
 		return nil
@@ -46,7 +46,7 @@ type Owner struct {
 	Number int64
 	Keys   [2]string
 
-	// The number that owns these texts now: Number, unless the owner was replaced.
+	// Current is the number that owns these texts now. It equals Number, unless the owner was replaced.
 	Current int64
 }
 

@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// cost is about 10 ms and 4 MB on a server, more on a small board. Each start hashes every secret that was not
+// cost takes about 10 ms and 4 MB on a server, more on a small board. Each start hashes every secret that was not
 // generated.
 var cost = params{memory: 4 << 10, passes: 3}
 
@@ -47,8 +47,8 @@ func New(secret string) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(cost.key(secret, salt)))
 }
 
-// isGenerated detects 32 random bytes in hexadecimal, as made by the server and `openssl rand -hex 32`: more than
-// half of the digits occur. Fewer than one in 10^15 random secrets fail.
+// isGenerated detects 32 random bytes in hexadecimal, as made by the server and `openssl rand -hex 32`, by checking
+// that more than half of the digits occur. Fewer than one in 10^15 random secrets fail this check.
 func isGenerated(secret string) bool {
 	var digits [16]bool
 	distinct := 0

@@ -82,7 +82,7 @@ func (c *cause) Print(values ...any) {
 	}
 }
 
-// of passes server and context errors unchanged.
+// of returns the logged cause, if any, instead of err, unless err comes from the server or a context.
 func (c *cause) of(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 	return c, nil
 }
 
-// close ends the transaction with the connection: nothing was written.
+// close closes the connection, which ends the transaction: nothing was written.
 func (c mysqlConn) close() { _ = c.Conn.Close() }
 
 func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (err error) {

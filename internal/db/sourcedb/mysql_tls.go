@@ -17,7 +17,8 @@ var parameters = []string{"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_
 
 var errMode = errors.New("ssl_mode: expected DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
 
-// Like MySQL's library, connectTLS defaults to a plain connection, or to VERIFY_CA if ssl_ca is set.
+// connectTLS configures TLS. Like MySQL's library, it defaults to a plain connection, or to VERIFY_CA if ssl_ca is
+// set.
 func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	mode, ca := strings.ToUpper(query.Get("ssl_mode")), query.Get("ssl_ca")
 	if mode == "" && ca != "" {

@@ -33,7 +33,7 @@ const (
 	errLimitOfUser     = 1226
 )
 
-// Source errors that the operator can fix.
+// These are source errors that the operator can fix.
 var (
 	errUnknown   = errors.New("the database does not exist")
 	errMissing   = errors.New("the table or one of its columns does not exist: expected the tables of Mozilla's server")

@@ -21,7 +21,7 @@ type DB struct {
 	MySQL bool   // or MariaDB; otherwise PostgreSQL
 
 	tls     *tls.Config
-	limit   time.Duration // to connect and sign in; MySQL only
+	limit   time.Duration // for connecting and signing in; MySQL only
 	connect func(context.Context) (connection, error)
 }
 
@@ -55,7 +55,7 @@ type Snapshot struct {
 	db   *DB
 }
 
-// Snapshot passes fn a snapshot, on a new connection.
+// Snapshot calls fn with a snapshot on a new connection.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 	// Canceling ends a query with unread rows.
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,7 +98,7 @@ func (s *Snapshot) Check(table string, columns ...string) error {
 	return s.each(s.db.Where+", table "+table, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" LIMIT 0", func([]any) error { return nil })
 }
 
-// Int returns a query's single integer; 0 for NULL or no row.
+// Int returns a query's single integer. It returns 0 for NULL, or if there is no row.
 func (s *Snapshot) Int(sql string) (n int64, err error) {
 	err = s.Each(sql, func(v []any) error {
 		n, _ = v[0].(int64)
@@ -107,7 +107,7 @@ func (s *Snapshot) Int(sql string) (n int64, err error) {
 	return n, err
 }
 
-// Text returns a query's single text; "" for NULL or no row.
+// Text returns a query's single text. It returns "" for NULL, or if there is no row.
 func (s *Snapshot) Text(sql string) (text string, err error) {
 	err = s.Each(sql, func(v []any) error {
 		b, _ := v[0].([]byte)
@@ -179,7 +179,7 @@ func where(scheme, user, host, database string) string {
 	return u.String()
 }
 
-// Where returns the condition that an owner column is in a span.
+// Where returns a condition that is true if the owner column is in the span.
 func Where(column string, span rows.Span) string {
 	var sql strings.Builder
 	sql.WriteString(" WHERE true")

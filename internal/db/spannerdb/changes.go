@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// A log entry is the JSON list of all keys changed by a write, so Changes may slightly exceed the limit.
+// Changes may slightly exceed the limit, because a log entry is the JSON list of all keys changed by a write.
 
 func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
 	found := v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT id, changes FROM copy_log WHERE service = @service`, Params: Params{"service": service}})
@@ -97,8 +97,8 @@ func (v view) Logged(service string) (int64, error) {
 	return v.number(`SELECT COUNT(*) FROM copy_log WHERE service = @service`, Params{"service": service})
 }
 
-// Duplicates returns entries that repeat others' keys. Entry numbers are random, and any entry may stay, because each
-// is complete.
+// Duplicates returns entries whose keys other entries repeat. Entry numbers are random, and it does not matter which
+// entry stays, because each is complete.
 func (v view) Duplicates(service string, limit int) (entries []int64, err error) {
 	err = v.tx.Query(v.ctx, spanner.Statement{SQL: `
 		SELECT id FROM copy_log WHERE service = @service

@@ -48,9 +48,9 @@ func (e *statusError) Error() string {
 	return e.err.Error()
 }
 
-// tooLarge reports whether Spanner rejected a request's size: InvalidArgument for a transaction's mutations or bytes,
-// ResourceExhausted for a message. These errors link to the page about limits, except in batch results and gRPC
-// errors; hence the check of the text.
+// tooLarge reports whether Spanner rejected a request's size. The code is InvalidArgument for a transaction's
+// mutations or bytes, and ResourceExhausted for a message. These errors link to the page about limits, except in
+// batch results and gRPC errors; therefore the text is checked, too.
 func tooLarge(err error) bool {
 	text := spanner.ErrDesc(err)
 	says := func(phrases ...string) bool {
@@ -61,7 +61,8 @@ func tooLarge(err error) bool {
 		return linksToLimits(err) ||
 			says("too many mutations", "exceeds the maximum total bytes-size", "Transaction resource limits exceeded")
 	case codes.ResourceExhausted:
-		// Lower case "received message larger than max" comes from gRPC for Go and means too large a response.
+		// In lower case, "received message larger than max" comes from gRPC for Go and means that a response was too
+		// large.
 		return says("send message larger than max", "Received message larger than max")
 	}
 	return false

@@ -21,33 +21,34 @@ type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string
 
-	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. It allows a
-	// single read-write transaction at a time, so they are serialized.
+	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. The emulator
+	// allows a single read-write transaction at a time, so they are serialized.
 	EmulatorHost string
 
-	// Open transactions, including reads; default 10.
+	// MaxTransactions limits the open transactions, including reads. The default is 10.
 	MaxTransactions int
 
-	// For a transaction slot; default 30 s.
+	// Wait limits the wait for a transaction slot. The default is 30 s.
 	Wait time.Duration
 
-	// Timeout limits a transaction with all its retries, and the wait for each streamed row; default 30 s.
+	// Timeout limits a transaction with all its retries, and the wait for each streamed row. The default is 30 s.
 	Timeout time.Duration
 
-	// Send read-write transactions directly to the leader replica (header x-goog-spanner-route-to-leader).
+	// RouteToLeader sends read-write transactions directly to the leader replica (header
+	// x-goog-spanner-route-to-leader).
 	RouteToLeader bool
 
 	// Observe, if set, gets the name, duration (including the wait for a slot) and error of every read and write.
 	Observe func(name string, d time.Duration, err error)
 
-	// Mutations, if set, gets every commit's predicted and counted mutations. The emulator counts none: 0.
+	// Mutations, if set, gets every commit's predicted and counted mutations. On the emulator, counted is always 0.
 	Mutations func(name string, predicted, counted int)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
 	// counts as a database error.
 	Fault func(point string) error
 
-	// More driver options, for tests.
+	// Client contains more driver options, for tests.
 	Client []option.ClientOption
 }
 
@@ -87,7 +88,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Advice returns a fix for an unusable database. setting is the URL's setting.
+// Advice returns a fix for an unusable database. setting is the name of the setting that contains the URL.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"
@@ -138,7 +139,7 @@ func (o *Options) client() []option.ClientOption {
 // Close closes the client.
 func (db *DB) Close() { db.client.Load().Close() }
 
-// Connections returns the open transactions and the maximum; none are idle.
+// Connections returns the number of open transactions and their maximum; none are idle.
 func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
 
 // Waits counts callers that waited for a slot, and their total wait.

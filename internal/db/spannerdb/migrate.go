@@ -22,7 +22,7 @@ import (
 // longestMigration includes the wait for other schema changes.
 const longestMigration = 6 * time.Hour
 
-// A database runs its schema changes in sequence. Some engines reject a concurrent change, which is retried.
+// A database runs its schema changes in sequence. Some engines reject a concurrent change; it is then retried.
 const (
 	schemaPause = time.Second
 	schemaTries = 300
@@ -85,8 +85,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 	pending, err := db.Pending(ctx, set)
 	if spanner.ErrCode(err) == codes.NotFound {
-		// The driver requested its session before the database existed and reports it only now. After such an error
-		// it requests a new session.
+		// The driver requested its session before the database existed and returns that error only now. It then
+		// requests a new session.
 		pending, err = db.Pending(ctx, set)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	return applied, nil
 }
 
-// fresh: this process added the migration to the ledger.
+// apply returns fresh if this process added the migration to the ledger.
 func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
 	ddl, dml := split(m.SQL)
 	if len(ddl) > 0 {

@@ -15,9 +15,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// writeShards is a service's number of rows in write_control, a table in each copyable service's migrations. Spanner
-// lacks triggers, so each write reads a row in its transaction, which says whether the service is read-only and
-// whether to log. Changing all rows conflicts with every running write, and later writes see the change.
+// writeShards is the number of a service's rows in write_control, a table in each copyable service's migrations.
+// Spanner lacks triggers, so each write reads a row in its transaction. The row contains whether the service is
+// read-only and whether to log. Changing all rows conflicts with every running write, and later writes see the
+// change.
 const writeShards = 512
 
 // Shard returns the write_control row for an owner's writes.
@@ -32,7 +33,7 @@ func Shard(owner ...string) int64 {
 // ErrReadOnly means that the service is read-only.
 var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
 
-// LogMutations is the number of LogChanges' mutations.
+// LogMutations is the number of mutations in a LogChanges call.
 const LogMutations = 3
 
 // LogChanges logs the changed keys (or key prefixes) by table.
@@ -102,7 +103,7 @@ func currentTime(tx *Tx) (now time.Time, err error) {
 	return now, err
 }
 
-// clearLog leaves entries added meanwhile, which is harmless.
+// clearLog deletes the log entries. It may leave entries added while it runs, which is harmless.
 func (d tables) clearLog(ctx context.Context, service string) error {
 	if err := d.db.enterAlone(ctx); err != nil {
 		return err
@@ -172,7 +173,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
-// A lease with less time left is not prolonged: the commit could come after its end.
+// leaseMargin is the minimum time left on a lease that is prolonged. Otherwise the commit could come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {

@@ -320,7 +320,7 @@ func (v view) Unknown(t *rows.Table) (int64, error) {
 	return n, err
 }
 
-// NthOwner does not count rows.
+// NthOwner returns a later owner without counting rows.
 func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, error) {
 	number := int64(0)
 	if after != nil {
@@ -333,7 +333,7 @@ func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, e
 	return rows.Row{found[len(found)-1].Number}, nil
 }
 
-// The next number is computed from the greatest.
+// Last returns the greatest number in the table, from which the next number is computed.
 func (v view) Last(t *rows.Table) (int64, error) {
 	return v.number(`SELECT GREATEST(IFNULL(MAX(`+t.Columns[0].Name+`), 0), 99) FROM `+t.Name, nil)
 }

@@ -27,7 +27,7 @@ func (u update) buffer(all ...*spanner.Mutation) error {
 	return u.tx.Buffer(all...)
 }
 
-// Delete uses separate transactions.
+// Delete deletes in separate transactions.
 func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	if owner == 0 || span.Only == nil && span.After == nil && span.Until == nil {
 		return u.d.deleteAll(u.ctx, t.Name+` WHERE true`, nil)
@@ -122,8 +122,8 @@ func value(v any, kind rows.Kind) (any, error) {
 	return v, nil
 }
 
-// eachCurrent calls fn for rows of owners that were not replaced, with the values of Spanner.Keys. Missing owners are
-// skipped, or an error if mustExist.
+// eachCurrent calls fn for rows of owners that were not replaced, with the values of Spanner.Keys. It skips missing
+// owners, or returns an error if mustExist is set.
 func (u update) eachCurrent(t *rows.Table, all iter.Seq[rows.Row], mustExist bool, fn func(row rows.Row, owner []any) error) error {
 	if _, replaced := of(t); replaced == 0 {
 		for row := range all {
@@ -163,10 +163,10 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	})
 }
 
-// A copy keeps the counters.
+// Recount does nothing: a copy keeps the counters.
 func (u update) Recount(*rows.Table, int, rows.Span) error { return nil }
 
-// See Last.
+// SetLast does nothing; see Last.
 func (u update) SetLast(*rows.Table, int64) error { return nil }
 
 func (u update) State(service string) (state string, err error) {

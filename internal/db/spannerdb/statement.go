@@ -60,14 +60,15 @@ type Tx struct {
 	unpredicted bool
 }
 
-// Write runs fn in a read-write transaction and commits if it returns nil. If Spanner aborts it, fn must start from
-// scratch.
+// Write runs fn in a read-write transaction and commits if fn returns nil. If Spanner aborts it, Write calls fn
+// again, which must start from scratch.
 func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error {
 	start := time.Now()
 	return db.observe(name, start, db.write(ctx, name, fn))
 }
 
-// An emulator aborts a transaction for another process. Spanner returns ABORTED, and the driver retries.
+// isLostByEmulator reports whether an emulator aborted the transaction in favor of another process. Spanner returns
+// ABORTED instead, and the driver retries.
 func isLostByEmulator(err error) bool {
 	switch spanner.ErrCode(err) {
 	case codes.NotFound:
@@ -79,8 +80,8 @@ func isLostByEmulator(err error) bool {
 	}
 }
 
-// enterAlone waits on an emulator until no other multi-statement transaction of this process is open: a read-write
-// transaction ends its session's others.
+// enterAlone waits on an emulator until no other multi-statement transaction of this process is open, because a
+// read-write transaction ends all others of its session.
 func (db *DB) enterAlone(ctx context.Context) error {
 	if db.alone == nil {
 		return nil
@@ -162,7 +163,7 @@ func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(m
 type Change struct {
 	Statement
 	Params Params
-	Rows   int // number that must change; -1: any
+	Rows   int // number of rows that must change; -1 means any number
 }
 
 // Exec runs writing statements in order, in a single message.

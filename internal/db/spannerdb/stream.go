@@ -26,7 +26,7 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream returns at the first row of a result that may not fit in memory.
+// Stream runs a query whose result may not fit in memory, and returns at the first row.
 func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, p)
@@ -78,7 +78,7 @@ func (r *Rows) next() (*spanner.Row, error) {
 	return row, err
 }
 
-// Next returns nil at the end.
+// Next returns the next row, or nil at the end.
 func (r *Rows) Next() (*spanner.Row, error) {
 	if r.ahead {
 		r.ahead = false

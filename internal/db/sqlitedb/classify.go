@@ -11,7 +11,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// openError is classify for a file that does not open. It omits SQLite's text from errors that an operator can fix.
+// openError is like classify, but for a file that does not open. It omits SQLite's text from errors that an operator
+// can fix.
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:

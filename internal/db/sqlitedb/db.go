@@ -20,10 +20,10 @@ import (
 
 // Options configures Open.
 type Options struct {
-	// Created with mode 0600 in an existing folder.
+	// Path is the file. It is created with mode 0600 in an existing folder.
 	Path string
 
-	// Concurrent reads, including streams; default 64. Connections are opened on demand.
+	// Readers limits concurrent reads, including streams. The default is 64. Connections are opened on demand.
 	Readers int
 
 	// SmallCache limits the writer's page cache to an eighth, for commands that change each page once.
@@ -32,7 +32,7 @@ type Options struct {
 	// Observe, if set, gets the name, duration (including the wait for the group) and error of every read and write.
 	Observe func(step string, d time.Duration, err error)
 
-	// Called for every group of writes.
+	// ObserveGroup, if set, is called for every group of writes.
 	ObserveGroup func(Group)
 
 	// Fault, for tests, is called wherever a write can fail: "begin", "step NAME" after a write's statements, and
@@ -83,7 +83,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// create durably creates a missing file. It must not open an existing one: closing any descriptor drops the SQLite
+// create durably creates a missing file. It must not open an existing file: closing any descriptor drops the SQLite
 // locks of another DB in this process.
 func create(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +154,8 @@ func (db *DB) CacheBytes() int64 {
 
 const patience = 5 * time.Second
 
-// keepLog switches a file to WAL. When two processes switch a new file at once, each waits for the other's lock, so
-// SQLite returns "busy" to both.
+// keepLog switches a file to WAL. When two processes do so to a new file concurrently, each waits for the other's
+// lock, so SQLite returns "busy" to both.
 func keepLog(conn *sqlite.Conn) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		err := sqlitex.ExecuteTransient(conn, `PRAGMA journal_mode = WAL`, nil)

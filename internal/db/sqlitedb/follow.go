@@ -80,7 +80,7 @@ func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 // Name returns the database's file name.
 func (f *Follower) Name() string { return filepath.Base(f.db.opts.Path) }
 
-// Hold begins a new read transaction before ending the previous.
+// Hold begins a new read transaction before it ends the previous one.
 func (f *Follower) Hold() error {
 	if err := begin(f.next); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (f *Follower) Hold() error {
 	return err
 }
 
-// begin reads, because SQLite takes the snapshot at the first read.
+// begin begins a transaction and reads, because SQLite takes the snapshot at the first read.
 func begin(c *sqlite.Conn) error {
 	err := sqlitex.Execute(c, `BEGIN`, nil)
 	if err == nil {
@@ -132,7 +132,7 @@ func (f *Follower) Checkpoint() (Log, error) {
 	return l, err
 }
 
-// counted is false if SQLite was busy before it could count the frames.
+// checkpoint returns counted = false if SQLite was busy before it could count the frames.
 func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	_, _, err = QueryRow(f.control, pragma, func(s *sqlite.Stmt) struct{} {
 		counted = s.ColumnInt(0) == 0 || s.ColumnInt(1) >= 0
@@ -142,12 +142,12 @@ func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	return l, counted, classify(err)
 }
 
-// Pages calls fn for every page; see Frozen.
+// Pages calls fn for every page; see Frozen.Pages.
 func (f *Follower) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	return (&Frozen{f.held}).Pages(ctx, fn)
 }
 
-// Size returns the file's size; see Frozen.
+// Size returns the file's size; see Frozen.Size.
 func (f *Follower) Size() (pages, bytes uint32, err error) { return (&Frozen{f.held}).Size() }
 
 // Paused runs fn while the writer pauses. Other processes can still write.
@@ -198,8 +198,8 @@ func (f *Follower) Restart(ctx context.Context, captured func() (int, error), in
 	return done && err == nil, err
 }
 
-// restart commits a transaction that restarts the WAL. Its read transaction does not read from the WAL, either, and
-// while it lasts no process can checkpoint, so the WAL cannot restart again before its first frames are protected.
+// restart commits a transaction that restarts the WAL. Its read transaction does not read from the WAL, either. While
+// it lasts, no process can checkpoint, so the WAL cannot restart again before its first frames are protected.
 func (f *Follower) restart(w *sqlite.Conn) error {
 	if err := begin(f.next); err != nil {
 		return errors.Join(err, sqlitex.Execute(w, `ROLLBACK`, nil))

@@ -81,7 +81,8 @@ func InUse(path string) error {
 // Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// tryLock fails if the lock file was removed or replaced before it was locked: such a lock is ineffective.
+// tryLock locks the file name. It fails if the file was removed or replaced before it was locked, because such a lock
+// is ineffective.
 func tryLock(name string) (*Lock, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -104,10 +105,11 @@ func tryLock(name string) (*Lock, error) {
 	}
 }
 
-// lockFile resolves the file's different names to a single lock.
+// lockFile returns the lock file of the SQLite file at path. All names of that file lead to the same lock.
 func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
-// describe writes the holder into the lock file, only for messages, so errors such as a full disk are ignored.
+// describe writes the holder into the lock file. The text is only for messages, so errors such as a full disk are
+// ignored.
 func (l *Lock) describe() {
 	host, err := os.Hostname()
 	if err != nil || l.f.Truncate(0) != nil {
@@ -116,7 +118,7 @@ func (l *Lock) describe() {
 	_, _ = fmt.Fprintf(l.f, "%d %s\n", os.Getpid(), host)
 }
 
-// holder reads the lock file. It adds the host name for another machine or container.
+// holder returns the text in the lock file. It includes the host name of another machine or container.
 func holder(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

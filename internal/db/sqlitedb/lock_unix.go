@@ -13,7 +13,7 @@ func lockExclusive(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
-// Unlike fcntl, flock does not lock for the whole process.
+// flock locks the file. Unlike fcntl, it does not lock for the whole process.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)

@@ -24,5 +24,5 @@ func lockFileEx(f *os.File, flags uint32) error {
 	return nil
 }
 
-// SQLite reports errors when it opens the file.
+// access does nothing: SQLite reports errors when it opens the file.
 func access(string) error { return nil }

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 ) WITHOUT ROWID`
 
 // Migrate applies and returns the pending migrations in a transaction. The write lock serializes concurrent
-// processes; the second finds nothing pending.
+// processes; the second process finds nothing pending.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var pending []migrate.Migration
 	err := db.WriteAlone(ctx, "migrate", func(conn *sqlite.Conn) error {

@@ -14,7 +14,7 @@ import (
 var keepPlans = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
-	// The driver cannot configure connections, but SQLite calls this for each.
+	// The driver cannot configure connections, but SQLite calls this function for each.
 	if code := engine.Xsqlite3_auto_extension(tls, address(keepPlansOf)); code != engine.SQLITE_OK {
 		return fmt.Errorf("sqlite3_auto_extension: %s", libc.GoString(engine.Xsqlite3_errstr(tls, code)))
 	}

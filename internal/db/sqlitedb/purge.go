@@ -22,8 +22,8 @@ const (
 var ErrPurge = errcode.New(errcode.Unavailable, "a reader, such as a backup or a copy, still needs the deleted content: repeat it when the reader has ended")
 
 // Purge rewrites the file and empties the WAL, so that neither contains deleted data. Secure_delete would not
-// suffice: when SQLite moves rows to another page, the old page keeps copies. Meanwhile writers wait, and may time
-// out. Purge waits for earlier readers.
+// suffice: when SQLite moves rows to another page, the old page keeps copies. While Purge runs, writers wait and may
+// time out. Purge itself waits for earlier readers.
 func (db *DB) Purge(ctx context.Context) error {
 	conn, err := openConn(db.opts.Path, sqlite.OpenReadWrite)
 	if err != nil {

@@ -20,7 +20,8 @@ func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error
 	return db.read(ctx, name, false, fn)
 }
 
-// ReadOne is Read for a single statement, run once, which is a snapshot without a transaction.
+// ReadOne is like Read, but for a single statement that runs once. Such a statement is a snapshot without a
+// transaction.
 func (db *DB) ReadOne(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.read(ctx, name, true, fn)
 }
@@ -50,10 +51,10 @@ type Snapshot struct {
 	readers *readers
 	working bool
 	one     bool
-	broken  bool // fn did not return: after a panic, a statement and its snapshot may be open
+	broken  bool // fn did not return, e.g. after a panic, so a statement and its snapshot may be open
 }
 
-// Snapshot begins a read transaction. Release it soon: until then the WAL grows and a reader is taken.
+// Snapshot begins a read transaction. Release it soon: until then the WAL grows and a reader is in use.
 func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) { return db.snapshot(ctx, false) }
 
 func (db *DB) snapshot(ctx context.Context, one bool) (*Snapshot, error) {
@@ -79,7 +80,7 @@ func (s *Snapshot) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Stream releases the read slot for another read: from now on mostly the client determines the pace.
+// Stream releases the read slot for another read, because from now on mainly the client determines the pace.
 func (s *Snapshot) Stream() {
 	if s.working {
 		s.working = false

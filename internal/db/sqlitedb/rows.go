@@ -41,7 +41,7 @@ func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
 
 func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	spans := []rows.Span{span}
-	if len(span.Among) > 0 && !t.Unindexed { // separately in index order: SQLite would sort in memory
+	if len(span.Among) > 0 && !t.Unindexed { // one query per owner, in index order: with a single query, SQLite would sort in memory
 		spans = nil
 		for _, one := range span.Among {
 			spans = append(spans, rows.Span{Only: one})

@@ -17,7 +17,7 @@ import (
 const maxProblems = 20
 
 // Verify checks a snapshot of the whole file and returns up to 20 problems. Reads and writes continue, and the WAL
-// grows meanwhile.
+// grows until it is done.
 func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	conn, err := db.readers.take(ctx)
 	if err != nil {
@@ -27,8 +27,8 @@ func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	return verify(ctx, conn)
 }
 
-// VerifyFile is DB.Verify for a file that no server uses, e.g. in a backup. It writes nothing, so the folder may be
-// read-only.
+// VerifyFile is like DB.Verify, but for a file that no server uses, e.g. in a backup. It writes nothing, so the
+// folder may be read-only.
 func VerifyFile(ctx context.Context, path string) (problems []string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func damage(err error) string {
 	return ""
 }
 
-// Remedy returns a fix for a file error.
+// Remedy returns a fix for an error with the SQLite file at path.
 func Remedy(err error, path string) string {
 	dir := filepath.Dir(path)
 	switch code := sqlite.ErrCode(err); {

@@ -23,8 +23,8 @@ const (
 // Group describes the writes that shared a commit.
 type Group struct {
 	Steps  int
-	Wait   time.Duration // the first write's, the longest
-	Commit time.Duration // 0 without a commit
+	Wait   time.Duration // of the first write, which waited the longest
+	Commit time.Duration // 0 if nothing was committed
 }
 
 type step struct {
@@ -32,7 +32,7 @@ type step struct {
 	name   string
 	queued time.Time
 	alone  bool
-	check  func(*sqlite.Conn) error // nil: fn may fail
+	check  func(*sqlite.Conn) error // if nil, fn may fail
 	fn     func(*sqlite.Conn) error
 	err    error
 	took   time.Duration
@@ -42,21 +42,21 @@ type step struct {
 // Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn rolls back
 // only its own changes. If the commit fails, nothing is stored and every caller in the group gets the error.
 //
-// If ctx is done before fn starts, the write is dropped. A running fn is not interrupted, which would roll back the
-// group, so it must be short and never block.
+// If ctx is done before fn starts, the write is dropped. Once fn runs, it is not interrupted, because this would roll
+// back the group. So fn must be short and never block.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, fn: fn})
 }
 
-// WriteAlone is Write in a separate transaction, for large changes: to roll back part of a transaction, SQLite keeps
-// each changed page's old contents in memory.
+// WriteAlone is like Write, but in a separate transaction. It is for large changes: to roll back part of a
+// transaction, SQLite keeps each changed page's old contents in memory.
 func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
-// WriteChecked splits Write: check reads and may fail; write makes changes and fails only if SQLite does. It needs no
-// savepoint, for which SQLite copies every changed page, half the work of a small write. If write does fail, the
-// whole group runs again with savepoints, so on such a file every function must be idempotent.
+// WriteChecked is like Write, but split in two: check reads and may fail; write makes changes and fails only if
+// SQLite fails. It needs no savepoint, for which SQLite copies every changed page, half the work of a small write. If
+// write does fail, the whole group runs again with savepoints, so on such a file every function must be idempotent.
 func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, check: check, fn: write})
 }
@@ -75,7 +75,8 @@ func (db *DB) write(s *step) error {
 	return err
 }
 
-// enqueue waits for the writer. Meanwhile the writer owns the caller's variables, so ctx does not end the wait.
+// enqueue hands s to the writer and waits. Until then the writer owns the caller's variables, so ctx does not end the
+// wait.
 func (db *DB) enqueue(s *step) error {
 	select {
 	case <-db.closing:
@@ -107,7 +108,7 @@ type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
 	group []*step
-	next  *step // needs its own group
+	next  *step // a write that needs its own group
 }
 
 func (w *writer) run() {
@@ -136,15 +137,15 @@ func (w *writer) finish() {
 	}
 }
 
-// close removes the WAL unless another process has the file open. A second call does nothing.
+// close closes the writer and removes the WAL, unless another process has the file open. A second call does nothing.
 func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
 	}
 	conn := w.conn
 	w.conn = nil
-	// A failed checkpoint loses nothing: the next start reads the WAL. It must not wait for other processes' readers,
-	// e.g. a server with a replica, because it would block their writes.
+	// A failed checkpoint loses nothing: the next start reads the WAL. The checkpoint must not wait for other
+	// processes' readers, e.g. a server with a replica, because it would block their writes.
 	_ = sqlitex.Execute(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
 	return conn.Close()
 }
@@ -210,8 +211,8 @@ func (w *writer) another(deadline time.Time) *step {
 	}
 	s := w.waiting()
 	if s == nil {
-		// Let callers that are about to queue a write run first: it is cheaper than another commit, and returns at
-		// once without them.
+		// Let callers that are about to queue a write run first: this is cheaper than another commit, and returns
+		// immediately if there are no such callers.
 		runtime.Gosched()
 		s = w.waiting()
 	}
@@ -344,7 +345,7 @@ func (w *writer) check(s *step) error {
 	return w.protect(s, s.check)
 }
 
-// protect turns a panic into an error: the writer must continue for others.
+// protect runs fn and turns a panic into an error, because the writer must continue for others.
 func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
