@@ -2,7 +2,7 @@ package buckets
 
 import "time"
 
-// Moment is microseconds since 1970-01-01 UTC; 0 means none.
+// Moment is the time in microseconds since 1970-01-01 UTC; 0 means no time.
 type Moment int64
 
 // At truncates t to microseconds.
@@ -14,7 +14,7 @@ func (m Moment) Time() time.Time { return time.UnixMicro(int64(m)).UTC() }
 // Add returns m+d.
 func (m Moment) Add(d time.Duration) Moment { return m + Moment(d/time.Microsecond) }
 
-// Seconds returns Unix seconds, the precision of HTTP dates.
+// Seconds returns the time in Unix seconds, the precision of HTTP dates.
 func (m Moment) Seconds() int64 {
 	s := int64(m) / 1e6
 	if int64(m)%1e6 < 0 {

@@ -21,7 +21,7 @@ type BucketID string
 // ObjectID identifies an object version and its body.
 type ObjectID string
 
-// UploadID identifies a multipart upload. IDs ascend.
+// UploadID identifies a multipart upload. Later uploads have greater IDs.
 type UploadID string
 
 // NewUUID returns a version 4 UUID.
@@ -66,7 +66,7 @@ func ParseUUID(s string) (string, error) {
 
 var errUUID = errcode.New(errcode.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
 
-// Check rejects anything but a lower-case UUID.
+// Check accepts only a lower-case UUID.
 func (id AccountID) Check() error {
 	if s, err := ParseUUID(string(id)); err != nil || s != string(id) {
 		return ErrNoAccountID
@@ -74,7 +74,7 @@ func (id AccountID) Check() error {
 	return nil
 }
 
-// ErrNoAccountID means that no account was named.
+// ErrNoAccountID means that the account ID is missing.
 var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
 // Name lengths in bytes.
@@ -107,7 +107,7 @@ func CheckBucketName(s string) error {
 	return nil
 }
 
-// looksLikeIPv4 also accepts invalid addresses, e.g. 999.1.1.1.
+// looksLikeIPv4 reports whether a name looks like an IPv4 address, even an invalid one such as 999.1.1.1.
 func looksLikeIPv4(s string) bool {
 	groups := 0
 	for g := range strings.SplitSeq(s, ".") {

@@ -25,29 +25,29 @@ const (
 	NodeActive   NodeState = "active"
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
 	NodeDraining NodeState = "draining"
-	NodeRemoving NodeState = "removing" // being removed, if empty
-	NodeRemoved  NodeState = "removed"  // unused, though perhaps still configured
+	NodeRemoving NodeState = "removing" // being removed, if it is empty
+	NodeRemoved  NodeState = "removed"  // not used, but possibly still configured
 )
 
 // NodeService changes storage nodes. Use one per process.
 type NodeService struct {
 	store Nodes
 
-	// removing serializes removals, which would undo each other's changes.
+	// removing serializes removals, which could otherwise undo each other's changes.
 	removing sync.Mutex
 }
 
 // NewNodeService returns a NodeService.
 func NewNodeService(st Nodes) *NodeService { return &NodeService{store: st} }
 
-// Nodes is Nodes.Nodes.
+// Nodes calls Nodes.Nodes.
 func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.store.Nodes(ctx) }
 
-// SetNode is Nodes.SetNode.
+// SetNode calls Nodes.SetNode.
 func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 
-// RemoveNode sets an unused node to NodeRemoved. A node with bodies keeps its state and returns ErrNodeInUse. Unknown
-// and removed nodes are left alone.
+// RemoveNode sets an unused node to NodeRemoved. If the node has bodies, it keeps its state and RemoveNode returns
+// ErrNodeInUse. Unknown and removed nodes do not change.
 func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	s.removing.Lock()
 	defer s.removing.Unlock()
@@ -63,7 +63,7 @@ func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
 	if used != nil {
 		to = was
 	}
-	_, err = s.store.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // unless another process changed it
+	_, err = s.store.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // restores the state unless another process changed it
 	return cmp.Or(used, err)
 }
 
@@ -73,7 +73,8 @@ func Datacenter(id string) string {
 	return dc
 }
 
-// CheckNodeID requires "datacenter:storage_id", each 1 to 128 of a-z, A-Z, 0-9, ".", "_" and "-".
+// CheckNodeID requires "datacenter:storage_id". Both parts consist of 1 to 128 characters from a-z, A-Z, 0-9, ".",
+// "_" and "-".
 func CheckNodeID(id string) error {
 	dc, storage, ok := strings.Cut(id, ":")
 	if !ok || !isNodeName(dc) || !isNodeName(storage) {
@@ -103,7 +104,7 @@ var (
 	ErrNodeInUse   = errcode.New(errcode.Conflict, "the storage node has bodies: drain it first")
 )
 
-// ErrNotEnoughSpace means that no storage node can take a body.
+// ErrNotEnoughSpace means that no storage node has enough space for a body.
 var ErrNotEnoughSpace = errcode.New(errcode.Unavailable, "no storage node has enough free space")
 
 // ErrNodeURL means that no driver supports the URL.

@@ -22,12 +22,12 @@ type note struct {
 	at        time.Time
 	bucket    BucketID
 	hasPolicy bool
-	rules     *Notifications // nil: no events
+	rules     *Notifications // nil if the bucket has no rules
 }
 
 const maxNotes = 10_000
 
-// find returns a note no older than KeyDelay.
+// find returns cached settings that are no older than KeyDelay.
 func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
 	n.mu.Lock()
 	found, ok := n.note[ownedName{owner, name}]
@@ -42,7 +42,7 @@ func (n *notes) forget(owner AccountID, name string) {
 	delete(n.note, ownedName{owner, name})
 }
 
-// add caches settings read at the given time.
+// add caches settings that were read at the given time.
 func (n *notes) add(b *Bucket, at time.Time) note {
 	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {
@@ -57,7 +57,7 @@ func (n *notes) add(b *Bucket, at time.Time) note {
 	return found
 }
 
-// get returns nil if the bucket publishes no events or does not exist.
+// get returns the notice for a write, or nil if the bucket does not exist or publishes no events.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
 	found, ok := n.find(owner, b.Name, now)
@@ -77,11 +77,12 @@ func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRe
 	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: found.bucket}, Rules: found.rules}, nil
 }
 
-// IsPlain reports whether a read within KeyDelay found no policy. Writes then need only the bucket's name.
+// IsPlain reports whether the bucket was read within KeyDelay and has no policy. Writes then need only the bucket's
+// name.
 func (s *Service) IsPlain(owner AccountID, name string) bool {
 	found, ok := s.notes.find(owner, name, s.clock())
 	return ok && !found.hasPolicy
 }
 
-// Note caches settings, read at the given time, for writes.
+// Note caches settings for writes. They were read at the given time.
 func (s *Service) Note(b *Bucket, at time.Time) { s.notes.add(b, at) }

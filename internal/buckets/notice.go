@@ -15,7 +15,7 @@ import (
 
 // Origin identifies the requester in events.
 type Origin struct {
-	Requester AccountID // "": anonymous or the server
+	Requester AccountID // "" for anonymous clients and the server
 	IP        netip.Addr
 	Request   string
 }
@@ -29,12 +29,12 @@ func originOf(ctx context.Context) (o Origin) {
 	return o
 }
 
-// WithOrigin attaches the origin of writes. origin is called only for events.
+// WithOrigin attaches the origin of writes. origin is only called if there are events.
 func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
 
-// Notice lets a store append events in the write's transaction; nil: no events.
+// Notice lets a store append events in the transaction of a write. It is nil if there are no events.
 type Notice struct {
 	Origin
 	Owner   AccountID
@@ -47,7 +47,7 @@ type Notice struct {
 // Event is an unpublished object event.
 type Event struct {
 	Destination string
-	Stream      string // derived from the object name; its events stay in order
+	Stream      string // derived from the object name; events of a stream stay in order
 	Key         string // BUCKET/OBJECT
 	Payload     []byte
 	At          Moment
@@ -67,7 +67,7 @@ type notice struct {
 	Request   string    `json:"request,omitempty"`
 }
 
-// concerns reports whether an object may produce events.
+// concerns reports whether writes to an object may produce events.
 func (n *Notice) concerns(name string) bool {
 	for i := range n.Rules.Rules {
 		prefix, suffix := n.Rules.Rules[i].affixes()
@@ -128,7 +128,7 @@ func (n *Notice) event(e notice, now Moment) []Event {
 		if err != nil { // impossible for these types
 			continue
 		}
-		// Rules do not overlap, so an event has at most one destination.
+		// An event has at most one destination, because rules do not overlap.
 		return []Event{{Destination: to.Name, Stream: streamOf(string(n.Bucket.ID) + "/" + e.Key), Key: n.Bucket.Name + "/" + e.Key, Payload: text, At: now}}
 	}
 	return nil
@@ -151,7 +151,7 @@ func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event
 	return all
 }
 
-// IsTestEvent reports whether an event key names only a bucket.
+// IsTestEvent reports whether an event key names a bucket without an object.
 func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
 
 func streamOf(text string) string {
@@ -161,7 +161,8 @@ func streamOf(text string) string {
 	return formatUUID(id)
 }
 
-// EventRecord returns an event's name and S3 JSON. seq ascends per object. Test events are not wrapped in a list.
+// EventRecord returns the name of an event and its S3 JSON. seq ascends per object. Test events are not wrapped in a
+// list.
 func EventRecord(payload []byte, seq int64, at Moment) (name string, record json.RawMessage, err error) {
 	var n notice
 	if err := json.Unmarshal(payload, &n); err != nil {
@@ -194,7 +195,7 @@ func EventRecord(payload []byte, seq int64, at Moment) (name string, record json
 	return eventPrefix + string(n.Name), record, err
 }
 
-// sequencer formats seq so that text order is numeric order.
+// sequencer formats seq so that it sorts numerically as text.
 func sequencer(seq int64) string {
 	text := strings.ToUpper(strconv.FormatInt(seq, 16))
 	return strings.Repeat("0", 16-len(text)) + text
@@ -215,7 +216,7 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
-// withNotice calls write with the notice and, if missing, the bucket ID.
+// withNotice calls write with the notice and the bucket ID, which it looks up if it is missing.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -237,13 +238,14 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 
 // Events stores unpublished events.
 type Events interface {
-	// Backlogs returns the pending events by destination name.
+	// Backlogs returns the pending events per destination.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
-	// DropEvents deletes events from before a time, and at least the excess oldest. It returns their number.
+	// DropEvents deletes events from before a time. It deletes at least excess events, oldest first, and returns the
+	// number deleted.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
-	// DropDeadEvents deletes events set aside before a time.
+	// DropDeadEvents deletes events that were set aside before a time.
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
@@ -254,8 +256,8 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops the events from before a time, and each destination's oldest events if there are more than most.
-// It returns the counts of dropped pending and dead events.
+// DropEvents drops events from before a time and, if a destination has more than most events, its oldest events. It
+// returns the numbers of pending and dead events dropped.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

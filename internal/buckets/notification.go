@@ -33,20 +33,20 @@ type NotificationRule struct {
 // Target is the S3 element that the client used. It has no effect.
 type Target string
 
-// Targets in S3's order.
+// Targets in the order in which S3 lists them.
 const (
 	TargetTopic    Target = "topic"
 	TargetQueue    Target = "queue"
 	TargetFunction Target = "function"
 )
 
-// NameFilter is an object name condition, as sent.
+// NameFilter is a condition for object names, as sent by the client.
 type NameFilter struct {
 	Name  string `json:"name"` // prefix or suffix, in any case
 	Value string `json:"value"`
 }
 
-// EventName is an S3 event name without s3:.
+// EventName is the name of an S3 event without "s3:".
 type EventName string
 
 // Published events.
@@ -63,12 +63,12 @@ const (
 	eventTest EventName = "TestEvent" // not allowed in rules
 )
 
-// EventNames are allowed in rules.
+// EventNames are the event names allowed in rules.
 var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, EventDelete, EventMarker, EventExpired, EventExpiredMarker}
 
 const eventPrefix = "s3:"
 
-// eventsOf expands wildcards. An unknown entry returns nil.
+// eventsOf expands wildcards in an event name. It returns nil for an unknown name.
 func eventsOf(entry string) (all []EventName) {
 	name, ok := strings.CutPrefix(entry, eventPrefix)
 	if !ok {
@@ -144,7 +144,7 @@ type NotificationError struct {
 
 func (e *NotificationError) Error() string { return e.Message }
 
-// Unwrap returns an errcode.Invalid error.
+// Unwrap returns an error with the code errcode.Invalid.
 func (e *NotificationError) Unwrap() error { return errcode.New(errcode.Invalid, e.Message) }
 
 // Check validates the rules and their destinations.

@@ -20,7 +20,7 @@ type Object struct {
 	Name        string
 	Created     Moment
 	Modified    Moment    // last write or metadata change
-	Creator     AccountID // empty in old rows: the owner
+	Creator     AccountID // empty in old rows, then the owner
 	ContentType string
 	Headers     map[string]string // lower case; user metadata begins with "m-"
 	Roles       []string          // UUIDs
@@ -28,8 +28,8 @@ type Object struct {
 	Properties
 }
 
-// Body locates the bytes of an object or part. Without Inline and Sharks it is empty or in the parts of
-// Properties.Upload.
+// Body locates the bytes of an object or part. If both Inline and Sharks are empty, the body is empty or consists of
+// the parts of Properties.Upload.
 type Body struct {
 	ID     ObjectID
 	Length int64
@@ -37,7 +37,7 @@ type Body struct {
 	Inline []byte // the body, if stored in the row
 	Sharks []string
 
-	// Frames are missing on old bodies; readers then compare CRC32C or MD5. Only Get, Segments and References read
+	// Frames are missing for old bodies. Readers then compare CRC32C or MD5. Only Get, Segments and References read
 	// Frames and CRC32C.
 	Frames optional.Of[Frames]
 	CRC32C optional.Of[uint32]
@@ -51,11 +51,11 @@ type Frames struct {
 
 // Properties is a column. Members other than "s3" belong to native API clients.
 type Properties struct {
-	ETag     string            `json:"etag,omitempty"`   // multipart only; otherwise the MD5 is used
-	Upload   UploadID          `json:"upload,omitempty"` // its parts are the body
+	ETag     string            `json:"etag,omitempty"`   // only for multipart objects; otherwise the MD5 is used
+	Upload   UploadID          `json:"upload,omitempty"` // upload whose parts form the body
 	Parts    int               `json:"parts,omitempty"`
 	Checksum Checksum          `json:"checksum,omitzero"`
-	Version  VersionID         `json:"version,omitempty"` // "": null version
+	Version  VersionID         `json:"version,omitempty"` // "" for the null version
 	Tags     map[string]string `json:"tags,omitempty"`
 	Lock     Lock              `json:"lock,omitzero"`
 
@@ -76,13 +76,14 @@ type Checksum struct {
 	Composite bool   `json:"composite,omitempty"`
 }
 
-// SameMetadata reports whether all client metadata is equal.
+// SameMetadata reports whether all metadata set by clients is equal.
 func (o *Object) SameMetadata(p *Object) bool {
 	return o.ContentType == p.ContentType && o.Creator == p.Creator && maps.Equal(o.Headers, p.Headers) && slices.Equal(o.Roles, p.Roles) &&
 		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
 }
 
-// EntityTag returns the hex MD5, or for multipart uploads the MD5 of the part MD5s, a hyphen and the part count.
+// EntityTag returns the MD5 in hex. For multipart uploads, it returns the MD5 of the parts' MD5s, a hyphen and the
+// number of parts.
 func (o *Object) EntityTag() string {
 	if o.ETag != "" {
 		return o.ETag
@@ -90,7 +91,7 @@ func (o *Object) EntityTag() string {
 	return hex.EncodeToString(o.MD5)
 }
 
-// TagsSum hashes tags; "" for none.
+// TagsSum returns a hash of the tags, or "" if there are no tags.
 func TagsSum(tags map[string]string) string {
 	if len(tags) == 0 {
 		return ""
@@ -106,7 +107,7 @@ func TagsSum(tags map[string]string) string {
 
 const propertiesMember = "s3"
 
-// Encode returns JSON, or nil if empty.
+// Encode returns the JSON form, or nil if there are no properties.
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
@@ -130,7 +131,7 @@ func (p *Properties) Encode() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// DecodeProperties decodes the column properties.
+// DecodeProperties decodes the properties column.
 func DecodeProperties(text []byte) (p Properties, err error) {
 	if len(text) == 0 {
 		return p, nil
@@ -158,7 +159,7 @@ func decodeAny(text []byte) (p Properties, err error) {
 	return p, err
 }
 
-// CheckExtra requires a JSON object without "s3".
+// CheckExtra requires a JSON object without the member "s3".
 func CheckExtra(text json.RawMessage) error {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &all) != nil || all == nil {
@@ -173,7 +174,7 @@ func CheckExtra(text json.RawMessage) error {
 // MaxExtra is the size limit for client properties.
 const MaxExtra = 8 << 10
 
-// ParseExtra accepts JSON objects that every database round-trips. {} becomes nil.
+// ParseExtra accepts a JSON object if every database stores it without changes. It returns nil for {}.
 func ParseExtra(text []byte) (json.RawMessage, error) {
 	v, err := canonjson.Parse(text, MaxExtra)
 	switch {
@@ -191,7 +192,7 @@ var (
 	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
-// BodyPath returns a body's path on storage nodes. Audits derive the row's key from it.
+// BodyPath returns the path of a body on storage nodes. Audits derive the key of the row from the path.
 func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
 	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
 	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])

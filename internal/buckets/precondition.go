@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Condition is the expected state of an object. Zero fields expect nothing.
+// Condition is the expected state of an object. Zero fields are not checked.
 type Condition struct {
 	Match           Tags
 	NoneMatch       Tags
@@ -44,21 +44,21 @@ func ParseTags(values []string) (t Tags, err error) {
 	return t, nil
 }
 
-// IsSet reports whether there are any tags.
+// IsSet reports whether there is at least one tag or "*".
 func (t *Tags) IsSet() bool { return t.Any || len(t.Tags) > 0 }
 
 func (t *Tags) match(o *Object) bool {
 	return t.Any || slices.Contains(t.Tags, o.EntityTag()) || slices.Contains(t.Tags, string(o.ID))
 }
 
-// IsSet reports whether anything is expected.
+// IsSet reports whether the condition checks anything.
 func (c *Condition) IsSet() bool {
 	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
 }
 
-// CheckWrite checks a write; o is nil if the object does not exist. Dates are compared in seconds. As in Manta,
-// conditional writes to a missing object return ErrNoObject, but If-None-Match: * succeeds and If-Match: * returns
-// ErrPrecondition.
+// CheckWrite checks the condition of a write. o is nil if the object does not exist. Dates are compared in seconds.
+// As in Manta, a conditional write to a missing object returns ErrNoObject, except that If-None-Match: * succeeds and
+// If-Match: * returns ErrPrecondition.
 func (c *Condition) CheckWrite(o *Object) error {
 	if o == nil {
 		switch {
@@ -75,7 +75,8 @@ func (c *Condition) CheckWrite(o *Object) error {
 	return nil
 }
 
-// CheckRead returns ErrPrecondition or ErrNotModified. As in RFC 9110, entity tags override dates.
+// CheckRead checks the condition of a read. It returns ErrPrecondition or ErrNotModified. As in RFC 9110, entity tags
+// take precedence over dates.
 func (c *Condition) CheckRead(o *Object) error {
 	switch {
 	case c.Match.IsSet():

@@ -1,7 +1,7 @@
 package buckets
 
-// decodePlain is a fast path for listings, whose time encoding/json dominates. It decodes our member alone, without
-// escaped characters.
+// decodePlain is a fast path for listings, in which encoding/json would take most of the time. It decodes only
+// properties that consist of our member and contain no escaped characters.
 func decodePlain(text []byte) (p Properties, ok bool) {
 	r, seen := plain{text}, false
 	ok = r.object(func(name []byte) bool {
@@ -76,7 +76,7 @@ func (r *plain) lock(name []byte, l *Lock) (ok bool) {
 	return ok
 }
 
-// algorithm returns common names without allocating.
+// algorithm converts a name to a string, without allocating for common names.
 func algorithm(name []byte) string {
 	for _, known := range [...]string{"CRC64NVME", "CRC32", "CRC32C", "SHA256", "SHA1"} {
 		if string(name) == known {
@@ -86,10 +86,10 @@ func algorithm(name []byte) string {
 	return string(name)
 }
 
-// plain reads a subset of JSON. Methods return false outside of it.
+// plain reads a subset of JSON. Its methods return false for other JSON.
 type plain struct{ rest []byte }
 
-// next skips spaces and returns a byte, 0 at the end.
+// next skips spaces and returns the next byte, or 0 at the end.
 func (r *plain) next() byte {
 	for len(r.rest) > 0 {
 		if c := r.rest[0]; c != ' ' {
@@ -108,7 +108,7 @@ func (r *plain) skip(c byte) bool {
 	return true
 }
 
-// object parses a nonempty JSON object. It calls member with each name to parse the value.
+// object parses a nonempty JSON object. For each name it calls member, which parses the value.
 func (r *plain) object(member func(name []byte) bool) bool {
 	for first := byte('{'); r.skip(first); first = ',' {
 		name, ok := r.text()

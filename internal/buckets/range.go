@@ -11,8 +11,8 @@ import (
 // ErrRange means that the range is not satisfiable.
 var ErrRange = errcode.New(errcode.Invalid, "the object has no byte in the range")
 
-// ParseRange parses a Range header for an object of size bytes. ok is false if it must be ignored: malformed, or
-// several ranges. The only error is ErrRange.
+// ParseRange parses a Range header for an object of size bytes. It returns ok = false if the header must be ignored
+// because it is malformed or contains several ranges. The only error is ErrRange.
 func ParseRange(header string, size int64) (from, length int64, ok bool, err error) {
 	spec, ok := strings.CutPrefix(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -50,7 +50,7 @@ func ParseRange(header string, size int64) (from, length int64, ok bool, err err
 	return from, min(end, size-1) - from + 1, true, nil
 }
 
-// digits reads an unsigned number and saturates at MaxInt64.
+// digits reads an unsigned number. Larger numbers become MaxInt64.
 func digits(s string) (int64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false

@@ -28,10 +28,10 @@ type reader struct {
 	owner    AccountID
 	bucket   BucketID
 	name     string
-	upload   UploadID // if set, the store may hold more segments
+	upload   UploadID // if set, the store may have more segments
 	segments []Segment
 	current  io.ReadCloser
-	offset   int64 // of the next byte in the whole body
+	offset   int64 // offset of the next byte in the whole body
 	left     int64
 }
 
@@ -128,7 +128,7 @@ func (r *reader) next() error {
 	return nil
 }
 
-// moved rereads a body's nodes. ok means that they changed, e.g. by a drain.
+// moved reads the nodes of a body again. It returns ok if they changed, e.g. because of a drain.
 func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	if r.upload == "" {
 		o, err := r.s.store.Get(r.ctx, r.owner, r.bucket, r.name)

@@ -17,12 +17,12 @@ import (
 
 // Bodies stores bodies on storage nodes under BodyPath paths.
 type Bodies interface {
-	// Write stores src durably on the given number of nodes, at most size bytes unless size is negative. A failed
-	// write may leave files, which an audit finds.
+	// Write stores src durably on the given number of nodes. It accepts at most size bytes, unless size is negative.
+	// A failed write may leave files, which an audit finds.
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset. It verifies each chunk first, and combines good chunks of several copies.
-	// A body without Frames is verified whole.
+	// Open reads length bytes from offset. It verifies each chunk before it returns it, and combines good chunks from
+	// several copies. A body without Frames is verified as a whole.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
 	// Copies returns the default number of copies.
@@ -32,43 +32,45 @@ type Bodies interface {
 	Remove(ctx context.Context, path string, sharks []string) error
 }
 
-// Stored is the result of Bodies.Write.
+// Stored describes a body that Bodies.Write stored.
 type Stored struct {
 	Sharks []string
 	Frames Frames
 }
 
-// Source is a client's body. Read verifies length, checksums and signatures before io.EOF; only then is Sums valid.
+// Source is a body sent by a client. Read verifies length, checksums and signatures before it returns io.EOF. Sums is
+// valid only after that.
 type Source interface {
 	io.Reader
 	Sums() Sums
 }
 
-// Summed may compute the CRC64NVME itself.
+// Summed is a Source that may compute the CRC64NVME itself.
 type Summed interface {
-	// CRC64NVME covers the bytes read so far.
+	// CRC64NVME returns the checksum of the bytes read so far.
 	CRC64NVME() (sum uint64, ok bool)
 }
 
 // Sums are a body's computed checksums.
 type Sums struct {
 	MD5      []byte
-	Checksum Checksum // zero: not requested
+	Checksum Checksum // zero if not requested
 }
 
-// CommitWithin limits the time between the end of a body and its row. An audit may remove older bodies without a row.
+// CommitWithin limits the time between the end of a body and the commit of its row. An audit may remove older bodies
+// that have no row.
 const CommitWithin = time.Hour
 
 var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time; retry")
 
-// Bodies are passed on in chunks.
+// Bodies are processed in chunks.
 const (
 	ChunkSize   = 128 << 10
-	WriteChunks = 6 // per write: one filling, four queued, one being written
-	ReadChunks  = 2 // per read: one returned, one read ahead
+	WriteChunks = 6 // per write: one being filled, four queued, one being written
+	ReadChunks  = 2 // per read: one being returned, one read ahead
 )
 
-// WriteMemory returns the bytes needed for a write; size -1 means unknown.
+// WriteMemory returns the bytes of memory needed for a write. size is -1 if unknown.
 func (s *Service) WriteMemory(size int64) int64 {
 	switch {
 	case s.IsInline(size):
@@ -84,13 +86,13 @@ func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
 
-// ReadMemory returns the bytes needed to read length bytes.
+// ReadMemory returns the bytes of memory needed to read length bytes.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
 		return length
 	case o.Length <= ChunkSize:
-		return ChunkSize // partial chunks are read whole
+		return ChunkSize // partial chunks are read as a whole
 	}
 	return ReadChunks * ChunkSize
 }
@@ -104,8 +106,8 @@ type Options struct {
 
 	Destinations []Destination
 
-	// Written, if set, is called when a body is durable but has no row yet. settled must then be called, with whether
-	// the row was written.
+	// Written, if set, is called when a body is durable but has no row yet. The function that it returns must be
+	// called when it is known whether the row was written.
 	Written func(Reference) (settled func(kept bool))
 }
 
@@ -123,8 +125,8 @@ type Backend interface {
 // Limits are the settings that can be reloaded.
 type Limits struct {
 	Inline  int   // bytes; larger bodies go to storage nodes
-	Copies  int   // 0: Bodies.Copies
-	MinPart int64 // minimum for all parts but the last; 0: MinPart
+	Copies  int   // 0 for Bodies.Copies
+	MinPart int64 // minimum size of all parts but the last; 0 for MinPart
 
 	GarbageAfter time.Duration // grace period for ClaimBatch
 }
@@ -169,18 +171,18 @@ func (s *Service) Reload(l Limits) {
 type PutRequest struct {
 	Object    Object // Name, Creator, ContentType, Headers, Roles and Properties
 	Condition Condition
-	Size      int64        // -1: unknown
-	Copies    int          // 0: Limits.Copies
-	Ready     func() error // called between reading the body and using the database; may be nil
+	Size      int64        // -1 if unknown
+	Copies    int          // 0 for Limits.Copies
+	Ready     func() error // called after the body is read and before the database is used; may be nil
 
-	Event EventName // "": EventPut
+	Event EventName // "" for EventPut
 
 	// Early, if set, runs a function that uses the database before the body is read, e.g. in a request slot.
 	Early func(func() error) error
 }
 
-// PutObject writes an object, or nothing if reading the body fails. b.ID may be empty for unconditional inline
-// writes.
+// PutObject writes an object. If reading the body fails, it writes nothing. b.ID may be empty for unconditional
+// inline writes.
 func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
 	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
 		return Written{}, err
@@ -206,7 +208,7 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 	return w, err
 }
 
-// checkEarly rejects a failing condition before the client sends the body. The store checks again.
+// checkEarly checks the condition before the client sends the body. The store checks it again.
 func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, r *PutRequest) error {
 	if !r.Condition.IsSet() {
 		return nil
@@ -231,8 +233,8 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	return err
 }
 
-// knownResult reports whether a failed write surely had no effect. If unsure, the body stays; an audit removes it if
-// it has no row.
+// knownResult reports whether a failed write certainly had no effect. If that is uncertain, the body stays, and an
+// audit removes it if it has no row.
 func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
@@ -241,12 +243,12 @@ type bodyWrite struct {
 	owner  AccountID
 	bucket BucketID
 	name   string
-	size   int64 // -1: unknown
-	copies int   // 0: Limits.Copies
+	size   int64 // -1 if unknown
+	copies int   // 0 for Limits.Copies
 	ready  func() error
 	body   *Body // filled in, except for the ID
 
-	settled func(kept bool) // nil: not on storage nodes
+	settled func(kept bool) // nil if the body is not on storage nodes
 	removed bool
 }
 
@@ -256,7 +258,7 @@ func (w *bodyWrite) settle() {
 	}
 }
 
-// writeBody calls ready after storing a body. remove undoes the write; after an error it need not be called.
+// writeBody stores a body and then calls ready. remove undoes the write; it need not be called after an error.
 func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remove func(), err error) {
 	counted := &counter{Reader: src, clock: s.clock}
 	remove, err = s.placeBody(ctx, w, src, counted)
@@ -276,7 +278,7 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 	return remove, nil
 }
 
-// placeBody stores a small body in the row, a larger body on storage nodes.
+// placeBody stores a small body in the row and a larger body on storage nodes.
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
@@ -305,7 +307,7 @@ func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, count
 	w.settled = s.written(Reference{Owner: w.owner, Bucket: w.bucket, Name: w.name, Body: *w.body})
 	return func() {
 		w.removed = true
-		// The client may be gone. If this fails, an audit finds the body.
+		// The client may have disconnected. If this fails, an audit finds the body.
 		_ = s.bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
 	}, nil
 }
@@ -354,7 +356,7 @@ func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	return s.CRC64NVME()
 }
 
-// replay returns bytes already read, then the rest.
+// replay returns the bytes already read, and then the rest.
 type replay struct {
 	*counter
 	head []byte
@@ -369,7 +371,8 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// CRC64NVME implements Summed. While head is unread, counter is ahead, and there is no sum.
+// CRC64NVME implements Summed. Until head is read completely, counter covers more than was returned, so there is no
+// sum.
 func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	if len(r.head) > 0 {
 		return 0, false
@@ -380,11 +383,12 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 // PartRequest describes a part to write.
 type PartRequest struct {
 	Number int
-	Size   int64 // -1: unknown
+	Size   int64 // -1 if unknown
 	Ready  func() error
 }
 
-// PutPart writes a part. The caller checks that the upload exists before it accepts a body; the store checks again.
+// PutPart writes a part. The caller has checked that the upload exists before it accepts a body. The store checks
+// again.
 func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src Source) (Part, error) {
 	if r.Number < 1 || r.Number > MaxParts {
 		return Part{}, ErrPartNumber

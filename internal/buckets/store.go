@@ -9,32 +9,35 @@ import (
 
 // Store stores bucket and object metadata. Every method is atomic. storetest defines the contract.
 //
-// Writes to the same object exclude each other: conditions see the current state, and each replaced version becomes
-// Garbage exactly once. Reads never write.
+// Writes to the same object exclude each other: conditions are checked against the current state, and each replaced
+// version becomes Garbage exactly once. Reads never write.
 //
-// Any method may return ErrNoAccountID, or errcode.Unavailable; then it had no effect, unless the connection was lost
-// during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes over a quota return *QuotaError
-// and change nothing.
+// Any method may return ErrNoAccountID or errcode.Unavailable. The method then had no effect, unless the connection
+// was lost during a write. Writes to a missing or recreated bucket return ErrNoBucket. Writes that exceed a quota
+// return *QuotaError and change nothing.
 type Store interface {
 	Finder
 
-	// CreateBucket uses b.ID. It returns an existing bucket with ErrBucketExists, or ErrNoAccount if the account was
-	// deleted.
+	// CreateBucket creates a bucket with the ID b.ID. If the bucket exists, CreateBucket returns it with
+	// ErrBucketExists. If the account was deleted, it returns ErrNoAccount.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
 
 	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
 
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket also appends events. It returns ErrPrecondition if LifecycleWas does not match.
+	// SetBucket changes bucket settings and appends events. It returns ErrPrecondition if LifecycleWas does not
+	// match.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
-	// DeleteBucket returns ErrBucketNotEmpty if there are objects. RemoveBucket aborts incomplete uploads later.
+	// DeleteBucket deletes an empty bucket. It returns ErrBucketNotEmpty if there are objects. RemoveBucket later
+	// aborts incomplete uploads.
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
-	// Put returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket without object lock. b.ID
-	// may be empty for inline bodies. Created and Modified become w.Now; an imported object's Modified, and the
-	// replaced version's Superseded, become Imported. The result may lack the default retention.
+	// Put writes an object. It returns the errors of Condition.CheckWrite, and ErrNoLock for a lock in a bucket
+	// without object lock. b.ID may be empty for inline bodies. Created and Modified become w.Now. For an imported
+	// object, Modified becomes Imported, and so does Superseded in the replaced version. The result may lack the
+	// default retention.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
@@ -45,35 +48,36 @@ type Store interface {
 	// Segments reads at most limit segments, starting with the segment at offset from.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
-	// Update replaces metadata. The result lacks Inline. Delete markers return ErrMarker. Locked versions return
-	// *LockedError, except for tags and allowed lock changes.
+	// Update replaces metadata. The result has no Inline body. Update returns ErrMarker for a delete marker, and
+	// *LockedError for a locked version, unless only tags change or the lock allows the change.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
-	// Delete creates a delete marker in a versioned bucket, even for a missing object. With d.Version it deletes that
-	// version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
+	// Delete deletes an object. In a versioned bucket it creates a delete marker, even for a missing object. If
+	// d.Version is set, it deletes that version, or returns ErrNoVersion or *LockedError. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes each object like Delete, in any order, not atomically. Each result has its own error and may
-	// lack Object.
+	// DeleteAll deletes each object like Delete, in any order and not atomically. Each result contains its own error
+	// and may lack Object.
 	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, d Deletions) ([]Deleted, error)
 
-	// List reads a page from one snapshot, in about one row per entry, however large the groups are.
+	// List reads a page from one snapshot. It reads about one row per entry, however large the groups are.
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
 
-	// Ping returns errcode.Unavailable if the database is unreachable or has another schema version.
+	// Ping returns errcode.Unavailable if the database is unreachable or its schema has another version.
 	Ping(ctx context.Context) error
 }
 
 // Finder finds buckets whose account is unknown.
 type Finder interface {
-	// Namesakes returns the buckets with this name from at most two accounts: more than one is ambiguous.
+	// Namesakes returns the buckets with this name from at most two accounts. If there are two, the name is
+	// ambiguous.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
 	// FindBuckets lists at most limit buckets of all accounts by name and owner. prefix must not be empty.
 	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 }
 
-// Put writes an object.
+// Put describes an object to write.
 type Put struct {
 	Object    Object
 	Condition Condition
@@ -81,30 +85,30 @@ type Put struct {
 	Notice    *Notice
 }
 
-// Stored returns the object as stored.
+// Stored returns the object in the form in which it is stored.
 func (p *Put) Stored() Object {
 	o := p.Object
 	o.Created, o.Modified, o.Version = p.Now, cmp.Or(o.Imported, p.Now), ""
 	return o
 }
 
-// Delete deletes an object or version.
+// Delete describes an object or version to delete.
 type Delete struct {
 	Name      string
-	Version   VersionID // "": the current object
+	Version   VersionID // "" for the current object
 	Condition Condition
 	Now       Moment
 
-	// Unchanged, if set, is the object as read; if it changed, Delete returns ErrPrecondition. Requires the bucket
-	// ID.
+	// Unchanged, if set, is the object that was read. If the object has changed since, Delete returns
+	// ErrPrecondition. The bucket ID is required.
 	Unchanged *Object
 
-	// Noncurrent, with Version, rejects the current version with ErrPrecondition.
+	// Noncurrent makes Delete return ErrPrecondition if Version is the current version.
 	Noncurrent bool
 
 	Bypass bool
 
-	// Imported, if set, is the source server's time of the delete marker. Requires the bucket ID.
+	// Imported, if set, is the time of the delete marker at the source server. The bucket ID is required.
 	Imported Moment
 
 	Notice *Notice
@@ -125,22 +129,22 @@ type Deletions struct {
 	Notice *Notice
 }
 
-// Delete converts a deletion for Store.Delete.
+// Delete converts a deletion to the input of Store.Delete.
 func (d *Deletions) Delete(of *Deletion) Delete {
 	r := of.Delete(d.Now)
 	r.Notice = d.Notice
 	return r
 }
 
-// Deletion deletes an object or version in a batch.
+// Deletion is an object or version to delete in a batch.
 type Deletion struct {
 	Name    string
-	Version VersionID // "": the current object
-	ETag    string    // "": any; "*": the object must exist; otherwise its entity tag or ID
+	Version VersionID // "" for the current object
+	ETag    string    // "" for any, "*" if the object must exist, otherwise its entity tag or ID
 	Bypass  bool
 }
 
-// Delete converts the deletion for Store.Delete.
+// Delete converts the deletion to the input of Store.Delete.
 func (d *Deletion) Delete(now Moment) Delete {
 	r := Delete{Name: d.Name, Version: d.Version, Now: now, Bypass: d.Bypass}
 	switch d.ETag {
@@ -157,10 +161,10 @@ func (d *Deletion) Delete(now Moment) Delete {
 type Written struct {
 	Object   Object
 	Replaced bool
-	Version  VersionID // "": the bucket is not versioned
+	Version  VersionID // "" if the bucket is not versioned
 }
 
-// Update changes object metadata. Nil fields change nothing.
+// Update describes a change of object metadata. Nil fields change nothing.
 type Update struct {
 	Name        string
 	Version     VersionID
@@ -168,9 +172,9 @@ type Update struct {
 	Headers     map[string]string
 	Roles       *[]string
 	Tags        *map[string]string
-	Extra       *json.RawMessage // null removes them
+	Extra       *json.RawMessage // null removes the properties
 	Lock        *LockChange
-	Touch       bool // set Modified to Now; not for tags alone
+	Touch       bool // set Modified to Now; not used if only tags change
 	Imported    bool
 	Condition   Condition
 	Now         Moment
@@ -184,31 +188,31 @@ type UploadKey struct {
 	ID     UploadID
 }
 
-// Uploads stores multipart uploads. Errors are as for Store, or ErrNoUpload, also for an upload of another name or
-// bucket.
+// Uploads stores multipart uploads. Methods return the same errors as Store. They return ErrNoUpload if the upload
+// does not exist or has another object name or bucket.
 type Uploads interface {
 	CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) error
 
 	Upload(ctx context.Context, u UploadKey) (Upload, error)
 
-	// PutPart turns a replaced part into garbage.
+	// PutPart stores a part. A part that it replaces becomes garbage.
 	PutPart(ctx context.Context, u UploadKey, p Part) error
 
 	Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error)
 
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError. A
-	// retry returns the object that the upload became, while it is current.
+	// Complete turns an upload into an object. It returns the errors of Assemble, ErrObjectSize and *ChecksumError.
+	// If it is called again, it returns the object that the upload became, while that object is current.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
 	Abort(ctx context.Context, u UploadKey, now Moment) error
 
-	// AbortOld aborts at most limit uploads of all accounts begun before a time.
+	// AbortOld aborts at most limit uploads, of all accounts, that began before a time.
 	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
 }
 
-// Completion completes an upload.
+// Completion is the input of Complete.
 type Completion struct {
 	Object    ObjectID
 	Parts     []PartRef
@@ -219,42 +223,44 @@ type Completion struct {
 	Notice    *Notice
 }
 
-// Collector frees deleted data. A worker claims garbage, removes the bodies, then the rows. Steps are idempotent, so
-// another worker can take over after the claim expires.
+// Collector frees deleted data. A worker claims garbage, removes the bodies, and then removes the rows. All steps are
+// idempotent, so another worker can take over after the claim expires.
 type Collector interface {
 	Holds
 
-	// Claim reserves the oldest unclaimed garbage, or nothing during a hold.
+	// Claim reserves the oldest unclaimed garbage. During a hold it reserves nothing.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
-	// Claimed reads an unexpired claim, oldest first. objects fills in Garbage.Object.
+	// Claimed reads the garbage of an unexpired claim, oldest first. If objects is true, it sets Garbage.Object.
 	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
 	Unclaim(ctx context.Context, claim string) error
 
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
 
-	// UploadBodies reads at most limit parts numbered above after. The upload may be incomplete, complete or garbage.
+	// UploadBodies reads at most limit parts with numbers above after. The upload may be incomplete, complete or
+	// garbage.
 	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
 
-	// Remove removes rows still under the claim, including part rows.
+	// Remove removes those rows that the claim still holds, including part rows.
 	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
 
 	// DeletedBuckets lists at most limit buckets deleted before a time that have no garbage.
 	DeletedBuckets(ctx context.Context, before Moment, limit int) ([]DeletedBucket, error)
 
-	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were none, it removes the bucket's row,
-	// settings and counters, and returns done.
+	// RemoveBucket aborts at most limit uploads of a deleted bucket. If there were no uploads, it removes the
+	// bucket's row, settings and counters, and returns done.
 	RemoveBucket(ctx context.Context, b DeletedBucket, now Moment, limit int) (done bool, err error)
 
-	// Backlog also returns when the oldest row was deleted.
+	// Backlog returns the number of garbage rows, their size, and when the oldest row was deleted.
 	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
 }
 
 // Holds delay garbage collection during backups.
 type Holds interface {
-	// Hold stops new claims, so that a backup finds every body referenced when the hold began. Earlier claims may
-	// still remove bodies. Repeating an ID extends the hold. Hold also removes expired holds.
+	// Hold stops new claims, so that a backup finds every body that was referenced when the hold began. Earlier
+	// claims may still remove bodies. Calling Hold again with the same ID extends the hold. Hold also removes expired
+	// holds.
 	Hold(ctx context.Context, id string, now, expires Moment) error
 
 	// Release ends a hold. An unknown ID is not an error.
@@ -265,12 +271,12 @@ type Holds interface {
 
 // References tracks the bodies on storage nodes.
 type References interface {
-	// References calls fn for every object, part and garbage body on nodes, from one snapshot.
+	// References calls fn for every object, part and garbage row with a body on nodes, from one snapshot.
 	References(ctx context.Context, fn func(Reference) error) error
 
-	// SetSharks replaces the node list if it still equals r.Sharks, and reports whether it did. Modified stays. Only
-	// garbage may get an empty list. Claims on garbage end, because their worker removes the body only from the old
-	// nodes. Adding a node being removed returns ErrNodeRemoved.
+	// SetSharks replaces the node list if it still equals r.Sharks, and reports whether it did. It does not change
+	// Modified. Only garbage may get an empty list. SetSharks ends a claim on garbage, because its worker removes the
+	// body only from the old nodes. If a new node is being removed, SetSharks returns ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 
 	// SetFrames sets missing frames if the row still has body r.ID, and reports whether it did. Frames replace the
@@ -278,14 +284,14 @@ type References interface {
 	SetFrames(ctx context.Context, r Reference, f Frames) (bool, error)
 }
 
-// Reference is a body on storage nodes and its row.
+// Reference is a body on storage nodes, and the row that references it.
 type Reference struct {
 	Owner   AccountID
 	Bucket  BucketID
 	Name    string
-	Upload  UploadID // set for a part
+	Upload  UploadID // set if the body is a part
 	Number  int
-	Garbage bool // includes parts of garbage uploads
+	Garbage bool // also true for the parts of garbage uploads
 	Body
 }
 
@@ -293,16 +299,16 @@ type Reference struct {
 type Counters interface {
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
-	// Totals reads at most MaxPage accounts in the given order, without buckets.
+	// Totals reads the counters of at most MaxPage accounts in the given order, without their buckets.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
-	// BucketTotals reads at most MaxPage buckets in the given order. Missing buckets count 0.
+	// BucketTotals reads the counters of at most MaxPage buckets in the given order. They are 0 for missing buckets.
 	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
 
-	// SetQuota sets a bucket quota, or the account quota if b is zero.
+	// SetQuota sets the quota of a bucket, or the account quota if b is zero.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
 
-	// Audit recounts an account's rows and returns wrong counters, which repair corrects.
+	// Audit counts the rows of an account again and returns wrong counters. If repair is true, it corrects them.
 	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
 }
 
@@ -316,7 +322,7 @@ type Accounts interface {
 
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
 
-	// DeleteAccount also deletes the keys. It may return ErrAccountHasBucket.
+	// DeleteAccount deletes an account and its keys. It may return ErrAccountHasBucket.
 	DeleteAccount(ctx context.Context, id AccountID) error
 
 	CreateKey(ctx context.Context, k Key) error
@@ -325,34 +331,36 @@ type Accounts interface {
 
 	Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error)
 
-	// ListKeys lists all accounts' keys by ID.
+	// ListKeys lists the keys of all accounts by ID.
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
-	// ChangeKey returns ErrKeyChanged unless the terms equal from, and ErrNoKey for a revoked key.
+	// ChangeKey changes the terms of a key. It returns ErrKeyChanged if the current terms do not equal from, and
+	// ErrNoKey for a revoked key.
 	ChangeKey(ctx context.Context, id string, from, to KeyTerms) error
 
 	RevokeKey(ctx context.Context, id string, now Moment) error
 }
 
-// Nodes stores storage nodes, both configured and added by command.
+// Nodes stores storage nodes, both those in the config file and those added by a command.
 type Nodes interface {
-	// Nodes includes removed nodes.
+	// Nodes returns all nodes, including removed nodes.
 	Nodes(ctx context.Context) ([]Node, error)
 
 	SetNode(ctx context.Context, n Node) error
 
-	// ChangeNode changes a node's state if it is in from, and returns the previous state, "" for an unknown node.
-	// Writes reject nodes in NodeRemoving and NodeRemoved with ErrNodeRemoved.
+	// ChangeNode changes the state of a node if its current state is in from. It returns the previous state, or ""
+	// for an unknown node. Writes to a node in NodeRemoving or NodeRemoved return ErrNodeRemoved.
 	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
 
-	// CheckUnused returns ErrNodeInUse if a row names a node in NodeRemoving. It sees every write begun before that
-	// state, and does not delay writers.
+	// CheckUnused returns ErrNodeInUse if a row names a node that is in NodeRemoving. It considers every write that
+	// began before the node got that state, and does not delay writers.
 	CheckUnused(ctx context.Context, id string) error
 }
 
-// Leases elect a process across machines. They expire by the database clock.
+// Leases elect one process among those on all machines. The database clock decides when a lease expires.
 type Leases interface {
-	// Lease grants or extends a lease, or returns another holder's lease with its remaining time.
+	// Lease grants or extends a lease. If another holder has it, Lease returns that holder's lease with its remaining
+	// time.
 	Lease(ctx context.Context, l Lease) (Lease, error)
 
 	// EndLease ends a lease if holder still holds it.
@@ -393,7 +401,7 @@ func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
 	return err
 }
 
-// Apply returns the updated object. The lock is left to ApplyLock.
+// Apply returns the updated object without the lock change, which ApplyLock applies.
 func (u *Update) Apply(o Object) Object {
 	if u.ContentType != nil {
 		o.ContentType = *u.ContentType

@@ -15,8 +15,8 @@ const (
 // framing adds frames to old bodies after a client has read them.
 type framing struct {
 	mu    sync.Mutex
-	queue chan buckets.Reference        // nil: a command, which leaves it to servers
-	tried map[buckets.ObjectID]struct{} // each body is tried once
+	queue chan buckets.Reference        // nil in commands, which leave this to servers
+	tried map[buckets.ObjectID]struct{} // bodies already tried; each is tried once
 }
 
 func (f *framing) begin() <-chan buckets.Reference {

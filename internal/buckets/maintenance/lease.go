@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The lease for audits and drains. If its process dies, the next command in the same data folder takes over at once,
-// others after leaseTime.
+// The lease for audits and drains. If its process dies, the next command in the same data folder takes over
+// immediately, and other processes after leaseTime.
 const (
 	leaseName = "maintenance"
 	leaseTime = 30 * time.Second
@@ -28,7 +28,7 @@ const (
 var errLeaseLost = errcode.New(errcode.Unavailable,
 	"the lease of maintenance could not be extended, so another audit or drain may have begun: run the command again to continue")
 
-// leased runs fn under the maintenance lease. The folder is locked.
+// leased runs fn under the maintenance lease. The caller has locked the folder.
 func (s *Service) leased(ctx context.Context, wait func(string), fn func(context.Context) error) error {
 	l, err := newLease(s.o.Folder)
 	if err != nil {
@@ -59,7 +59,8 @@ func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.
 	return err
 }
 
-// newLease makes all commands in a data folder one holder, and a copy of the folder on another machine another.
+// newLease returns a lease. All commands in a data folder have the same holder; in a copy of the folder on another
+// machine they have another holder.
 func newLease(folder string) (l buckets.Lease, err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -76,7 +77,8 @@ func newLease(folder string) (l buckets.Lease, err error) {
 	}, err
 }
 
-// takeLease waits until another process's lease expires. If that process extends the lease, takeLease fails.
+// takeLease acquires a lease. It waits until another process's lease expires, and fails if that process extends the
+// lease.
 func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
 	has, err := s.o.Store.Lease(ctx, l)
 	begun, silent := time.Now(), true
@@ -97,7 +99,7 @@ func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 	return err
 }
 
-// isBackground reports whether a server holds the lease to repair a few copies.
+// isBackground reports whether the holder is a server that repairs a few copies.
 func isBackground(l buckets.Lease) bool { return strings.HasPrefix(l.Holder, backgroundHolder) }
 
 func waitsFor(has buckets.Lease) string {
@@ -107,7 +109,7 @@ func waitsFor(has buckets.Lease) string {
 	return fmt.Sprintf("another audit or drain (%s) was interrupted: waiting %s until its lease expires", has.Process, has.Left.Round(time.Second))
 }
 
-// extendLease calls cancel if the lease is lost.
+// extendLease keeps extending the lease. It calls cancel if the lease is lost.
 func (s *Service) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {

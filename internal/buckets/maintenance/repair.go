@@ -10,19 +10,19 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Outcome is the result of repairing a marked copy.
+// Outcome is the result of repairing a damaged copy.
 type Outcome string
 
 // Repair outcomes.
 const (
 	IsGood      Outcome = "good"     // good, or no longer referenced
 	WasRepaired Outcome = "repaired" // rewritten, or replaced by another copy
-	IsLeft      Outcome = "left"     // not repairable now
+	IsLeft      Outcome = "left"     // cannot be repaired now
 	IsLost      Outcome = "lost"     // no good copy is left
 )
 
-// Repair verifies marked copies, rewrites bad copies from good ones, and removes the marks. Failures keep their mark,
-// with the reason. It must not run beside an audit.
+// Repair verifies damaged copies, rewrites bad copies from good ones, and removes the damage records. If a repair
+// fails, its record stays and contains the reason. Repair must not run at the same time as an audit.
 func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(buckets.Damage, Outcome)) error {
 	a, err := newServerAudit(o)
 	if err != nil {
@@ -79,7 +79,7 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
-// reachable skips marks on failed nodes and drops marks on removed nodes.
+// reachable drops the damage records of removed nodes and skips those of failed nodes.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// settleMark removes a mark or records why it stays.
+// settleMark removes a damage record or stores why it stays.
 func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, left bool, report func(buckets.Damage, Outcome)) error {
 	if !left || f.Repaired {
 		outcome := IsGood
@@ -148,7 +148,7 @@ func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, 
 
 const notRepaired = "not repaired: "
 
-// IsNodeError reports whether a failed node stopped background work.
+// IsNodeError reports whether background work stopped because a node failed.
 func IsNodeError(err error) bool {
 	_, bad := errors.AsType[errBadNode](err)
 	return bad

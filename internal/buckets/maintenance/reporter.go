@@ -15,7 +15,8 @@ import (
 const (
 	// mostReports limits pending reports. Damage in dropped reports is found again.
 	mostReports = 4096
-	// Reports are collected for reportEvery. A stopping server takes at most reportTime to store the last ones.
+	// Reports are collected for reportEvery before they are stored. A stopping server takes at most reportTime to
+	// store the last ones.
 	reportEvery = time.Second
 	reportTime  = 5 * time.Second
 )
@@ -27,7 +28,7 @@ type reporter struct {
 
 	mu      sync.Mutex
 	pending map[buckets.Copy]buckets.Damage
-	wake    chan struct{} // signaled if something is pending
+	wake    chan struct{} // signaled if reports are pending
 }
 
 func newReporter(store buckets.Damages, log *slog.Logger) *reporter {
@@ -48,7 +49,7 @@ func (r *reporter) note(d buckets.Damage) {
 	signal(r.wake)
 }
 
-// run stores reports until ctx is done, then the last ones.
+// run stores reports until ctx is done, and then the remaining reports.
 func (r *reporter) run(ctx context.Context, stored func()) {
 	for {
 		select {
@@ -83,7 +84,7 @@ func signal(wake chan<- struct{}) {
 	}
 }
 
-// flush keeps reports pending after an error.
+// flush stores the pending reports. After an error they stay pending.
 func (r *reporter) flush(ctx context.Context) error {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pending))

@@ -12,44 +12,45 @@ import (
 )
 
 const (
-	// MinScrubRate is the minimum in bytes per second and node unless Rate is set: 2.5 TB in 30 days.
+	// MinScrubRate is the minimum rate in bytes per second and node, unless Rate is set: 2.5 TB in 30 days.
 	MinScrubRate = 1 << 20
-	// mostSpeedup limits the rate when catching up after a pause.
+	// mostSpeedup limits the increase of the rate after a pause.
 	mostSpeedup = 10
-	// Reading all rows takes at most 1/roundShare of a round.
+	// A round is long enough that reading all rows takes at most 1/roundShare of it.
 	roundShare = 50
 	minRound   = time.Minute
-	// fileCost is the cost of opening a file, in bytes read.
+	// fileCost is the cost of opening a file, expressed in bytes read.
 	fileCost = 16 << 10
 )
 
-// Scrubber slowly reads every copy on its nodes, once per Every. A round audits each node's next bodies: it lists
-// them, verifies their copies, and rereads the references before removing files. Any process can continue from the
-// stored position.
+// Scrubber slowly reads every copy on its nodes, once per Every. Each round audits the next bodies of each node: it
+// lists them, verifies their copies, and reads the references again before it removes files. Any process can continue
+// from the stored position.
 type Scrubber struct {
 	Options
-	Every time.Duration // between the starts of passes
-	Rate  int64         // bytes per second and node; 0: as Every requires
+	Every time.Duration // time between the starts of two passes
+	Rate  int64         // bytes per second and node; 0 for the rate that Every requires
 	Nodes func() []string
 
 	// Exclusively runs fn while no audit, drain or repair runs.
 	Exclusively func(ctx context.Context, fn func(context.Context) error) error
-	// Read, if set, is called concurrently after reading copies.
+	// Read, if set, is called after copies are read, possibly concurrently.
 	Read func(node string, copies, bytes int64)
 
-	listing time.Duration // how long reading the references last took
+	listing time.Duration // how long it last took to read the references
 }
 
 type pass struct {
 	buckets.Scrub
 	next    nearest
-	left    int64 // bytes after the position
-	skipped bool  // the node failed, so the position stays
+	left    int64 // bytes after the current position
+	skipped bool  // the node failed, so the position does not change
 	at      position
 	sent    int64 // copies reported to Read
 }
 
-// Round scrubs the next bodies of nodes with an unfinished or due pass. worked is false if there are none.
+// Round scrubs the next bodies of each node whose pass is unfinished or due. It returns worked = false if there is no
+// such node.
 func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	passes, err := s.begin(ctx)
 	if err != nil || len(passes) == 0 {
@@ -161,7 +162,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	return out.finish()
 }
 
-// compare leaves failed nodes to a later round.
+// compare compares the nodes with the references. It leaves failed nodes to a later round.
 func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
 	errs := make([]error, len(passes))
 	var wg sync.WaitGroup
@@ -241,10 +242,10 @@ type nearest struct {
 	all    []body // max-heap by path
 	bytes  int64
 	more   bool
-	until  string // last path, if more
+	until  string // last path, if there are more bodies
 }
 
-// mostNearest limits a round's memory, at about 400 bytes per body.
+// mostNearest limits the memory of a round, at about 400 bytes per body.
 const mostNearest = 50_000
 
 func (n *nearest) add(b body) {
@@ -261,7 +262,7 @@ func (n *nearest) add(b body) {
 	}
 }
 
-// size removes the bodies up to path and returns their bytes.
+// size removes the bodies up to path and returns their size in bytes.
 func (n *nearest) size(path string) (bytes int64) {
 	n.all = slices.DeleteFunc(n.all, func(b body) bool {
 		if b.path > path {

@@ -17,17 +17,18 @@ type ServiceOptions struct {
 	// Folder is shared by all maintenance processes of a data folder. Show and Waiting are not used.
 	Options
 	Log *slog.Logger
-	// Whole returns an error while the database is only partly copied.
+	// Whole returns an error while the database is an incomplete copy.
 	Whole func(ctx context.Context) error
 	// ReadOnly is the error of a read-only database. It is not logged.
 	ReadOnly error
 
-	// ScrubEvery (0: never) and ScrubRate configure the Scrubber. Scrubbed returns its nodes.
+	// ScrubEvery and ScrubRate configure the Scrubber; ScrubEvery is 0 for no scrubbing. Scrubbed returns the nodes
+	// to scrub.
 	ScrubEvery time.Duration
 	ScrubRate  int64
 	Scrubbed   func() []string
 
-	// Background counters: a copy was repaired, copies were scrubbed, damage marks changed.
+	// Called when a copy was repaired, when copies were scrubbed, and when damage records changed.
 	Repaired func(node string)
 	Read     func(node string, copies, bytes int64)
 	Changed  func()
@@ -56,7 +57,7 @@ type Progress struct {
 	Wait func(why string)
 }
 
-// Audit runs an audit exclusively, in a folder locked by the caller.
+// Audit runs an audit exclusively. The caller has locked the folder.
 func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report func(Finding) error) (r Result, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		r, err = Audit(ctx, s.options("work", p), ao, report)
@@ -65,7 +66,7 @@ func (s *Service) Audit(ctx context.Context, p Progress, ao AuditOptions, report
 	return r, err
 }
 
-// Drain runs a drain exclusively, in a folder locked by the caller.
+// Drain runs a drain exclusively. The caller has locked the folder.
 func (s *Service) Drain(ctx context.Context, p Progress, node buckets.Node, do DrainOptions) (d Drained, err error) {
 	err = s.leased(ctx, p.Wait, func(ctx context.Context) (err error) {
 		d, err = Drain(ctx, s.options("work", p), node, do)
@@ -91,8 +92,8 @@ func (s *Service) options(folder string, p Progress) Options {
 	return o
 }
 
-// Report logs and marks a problem found by a read. A body without a good copy may have been deleted or moved
-// meanwhile; only repair reports it as lost.
+// Report logs a problem that a read found, and adds a damage record. A body without a good copy may have been deleted
+// or moved since; only repair reports it as lost.
 func (s *Service) Report(f blobs.Finding) {
 	switch f.Problem {
 	case blobs.Lost:

@@ -13,14 +13,14 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Bytes sorted in memory, and files merged at once.
+// Bytes sorted in memory, and files merged at the same time.
 const (
 	runSize  = 32 << 20
 	maxFiles = 128
 )
 
-// sorter is an external merge sort. A line begins with a path and a tab, which is smaller than any path character, so
-// lines sort by path.
+// sorter is an external merge sort. A line begins with a path and a tab. Lines sort by path, because a tab is smaller
+// than any character in a path.
 type sorter struct {
 	folder, name string
 	runSize      int
@@ -34,7 +34,7 @@ func newSorter(folder, name string) *sorter {
 	return &sorter{folder: folder, name: name, runSize: runSize}
 }
 
-// The line must not contain a line feed.
+// add adds a line, which must not contain a line feed.
 func (s *sorter) add(line []byte) error {
 	s.lines = append(s.lines, bytes.Clone(line))
 	if s.size += len(line) + 64; s.size < s.runSize {
@@ -76,7 +76,7 @@ func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	}
 	s.runs = append(s.runs, name)
 	w := bufio.NewWriterSize(f, 256<<10)
-	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // must survive a power cut
+	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // the data must survive a power cut
 }
 
 func (s *sorter) merge() error {
@@ -136,7 +136,7 @@ func (s *sorter) finish() error {
 type lines struct {
 	f      *os.File
 	r      *bufio.Reader
-	line   []byte // valid until the next call
+	line   []byte // only valid until the next call
 	offset int64
 	ended  bool
 }

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Sorters add numbered files.
+// Names of the files that sorters add, with numbers.
 const (
 	stateFile    = "audit.json"
 	bodiesFile   = "audit-bodies"
@@ -25,13 +25,13 @@ const (
 	againFile    = "audit-bodies-again"
 )
 
-// state is an audit's progress, saved every few seconds.
+// state is the progress of an audit, which is saved every few seconds.
 type state struct {
 	folder   string
 	findings *os.File
 	buffer   *bufio.Writer
 	saved    time.Time
-	finding  sync.Mutex // nodes may be compared in parallel
+	finding  sync.Mutex // because nodes may be compared in parallel
 
 	Verify bool          `json:"verify"`
 	Node   string        `json:"node"`
@@ -48,14 +48,14 @@ type state struct {
 
 type position struct {
 	After    string `json:"after"`
-	Offset   int64  `json:"offset"` // of the next line in the list of bodies
-	Copies   int64  `json:"copies"` // named by rows
+	Offset   int64  `json:"offset"` // offset of the next line in the list of bodies
+	Copies   int64  `json:"copies"` // copies that rows name
 	Compared int64  `json:"compared"`
 	Young    int64  `json:"young"`
 	Done     bool   `json:"done"`
 }
 
-// load resumes an interrupted audit with the same options.
+// load resumes an interrupted audit if it has the same options.
 func (a *audit) load() error {
 	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
 	a.state = &state{folder: a.Folder}
@@ -91,7 +91,7 @@ func (s *state) clear() error {
 	return s.open()
 }
 
-// open truncates the findings to the saved state.
+// open opens the findings and truncates them to the saved state.
 func (s *state) open() error {
 	f, err := os.OpenFile(filepath.Join(s.folder, findingsFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -156,12 +156,12 @@ func (s *state) find(f Finding) error {
 	return writeLine(s.buffer, line)
 }
 
-// save makes the findings survive a power cut.
+// save saves the progress, so that the findings survive a power cut.
 func (s *state) save() error {
 	if err := s.buffer.Flush(); err != nil {
 		return err
 	}
-	if err := s.findings.Sync(); err != nil { // the state records its length
+	if err := s.findings.Sync(); err != nil { // the state records the length of the findings
 		return err
 	}
 	text, err := json.Marshal(s)

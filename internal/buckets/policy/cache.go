@@ -21,10 +21,10 @@ type cached struct {
 
 const (
 	cachedPolicies    = 1000
-	cachedPolicyBytes = 1 << 20 // total document size
+	cachedPolicyBytes = 1 << 20 // total size of the documents
 )
 
-// Of returns a bucket's policy, or nil.
+// Of returns the policy of a bucket, or nil.
 func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	stored := b.Settings.Policy
 	if stored.IsZero() {

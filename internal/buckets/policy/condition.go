@@ -10,7 +10,7 @@ import (
 
 type condition struct {
 	key  key
-	name string // after the key's slash
+	name string // the part after the slash
 	operator
 	values []value
 }
@@ -148,7 +148,8 @@ func parseOperator(name string) (op operator, base baseOperator, ok bool) {
 	return op, base, ok
 }
 
-// applies reports whether the operator supports a kind of key. Many policies compare flags and numbers as text.
+// applies reports whether the operator supports this kind of key. Text operators support flags and numbers, because
+// many policies compare these as text.
 func (o *baseOperator) applies(k kind) bool {
 	switch o.kind {
 	case text:
@@ -243,7 +244,7 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return n, err == nil && !n.Addr().Is4In6()
 }
 
-// A nil have means that the request lacks the key.
+// holds reports whether the condition is met. have is nil if the request lacks the key.
 func (c *condition) holds(have []string, vars func(variable) (string, bool)) bool {
 	if c.null {
 		for i := range c.values {
@@ -267,7 +268,7 @@ func (c *condition) holds(have []string, vars func(variable) (string, bool)) boo
 	return c.set == forAll
 }
 
-// For a negated operator, all values must differ.
+// matches compares one value. With a negated operator, it must differ from all values of the condition.
 func (c *condition) matches(have string, vars func(variable) (string, bool)) bool {
 	for i := range c.values {
 		if c.test(&c.values[i], have, vars) {

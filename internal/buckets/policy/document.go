@@ -16,7 +16,7 @@ type member struct {
 
 const maxDepth = 8
 
-// readJSON is stricter than encoding/json, which accepts duplicate names and ignores case.
+// readJSON reads a JSON object. It is stricter than encoding/json, which accepts duplicate names and ignores case.
 func readJSON(document []byte) ([]member, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("the document is not UTF-8")

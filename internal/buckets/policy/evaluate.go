@@ -6,9 +6,9 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Request is evaluated against a policy.
+// Request is a request to check against a policy.
 type Request struct {
-	Account buckets.AccountID // "": anonymous
+	Account buckets.AccountID // "" for an anonymous client
 	Action  Action
 	Object  string // "" for an action on the bucket
 	Context Context
@@ -16,23 +16,23 @@ type Request struct {
 
 // Context looks up condition keys.
 type Context interface {
-	// Value returns a key's values, or nil if the request lacks the key. name is the part after the slash.
-	// aws:Principal keys are not looked up.
+	// Value returns the values of a key, or nil if the request lacks the key. name is the part after the slash. Value
+	// is not called for aws:Principal keys.
 	Value(k Key, name string) ([]string, error)
 }
 
-// Decision is a policy's answer to a request.
+// Decision is the result of evaluating a request.
 type Decision uint8
 
 // Decisions.
 const (
 	None             Decision = iota // no statement applies
-	AllowedAccount                   // for the signer's account
-	AllowedEverybody                 // for everybody
+	AllowedAccount                   // allowed for the signer's account
+	AllowedEverybody                 // allowed for everybody
 	Denied
 )
 
-// Evaluate decides a request. Denying statements take precedence. The only errors are the Context's.
+// Evaluate decides a request. Deny statements take precedence. The only errors it returns are errors of the Context.
 func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 	e := evaluation{Request: r, resource: p.bucket}
 	if known[r.Action] == ofObject {
@@ -60,7 +60,7 @@ func (p *Policy) Evaluate(r Request) (d Decision, err error) {
 	return d, nil
 }
 
-// Shares reports whether a statement allows the account anything; "" is an anonymous client. A nil policy allows
+// Shares reports whether a statement allows the account anything. "" is an anonymous client. A nil policy allows
 // nothing.
 func (p *Policy) Shares(account buckets.AccountID) bool {
 	return p != nil && slices.ContainsFunc(p.statements, func(s statement) bool { return s.allow && s.hasPrincipal(account) })

@@ -8,7 +8,7 @@ import (
 // Key is a condition key without the part after a slash, e.g. aws:SourceIp.
 type Key string
 
-// Condition keys without an equally named header or parameter.
+// Condition keys that no header or parameter is named after.
 const (
 	SourceIP          Key = "aws:SourceIp"
 	SecureTransport   Key = "aws:SecureTransport"
@@ -77,7 +77,7 @@ type key struct {
 	name  Key
 	kind  kind
 	multi bool
-	named bool // needs a name after a slash
+	named bool // requires a name after a slash
 	of    func(Action) bool
 }
 
@@ -141,7 +141,7 @@ func KnownKeys() (all []Key) {
 	return all
 }
 
-// findKey ignores case in the key, but not in the name after the slash.
+// findKey finds a condition key. It ignores the case of the key, but not of the name after the slash.
 func findKey(text string) (k key, name string, ok bool) {
 	text, name, slash := strings.Cut(text, "/")
 	k, ok = keys[strings.ToLower(text)]

@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxSize is in bytes.
+// MaxSize is the maximum size of a policy in bytes.
 const MaxSize = 20 << 10
 
-// Error is why a policy is invalid.
+// Error explains why a policy is invalid.
 type Error struct{ Reason string }
 
 func (e *Error) Error() string { return "the bucket policy is not valid: " + e.Reason }
@@ -23,24 +23,24 @@ func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 // Policy is a parsed bucket policy.
 type Policy struct {
 	bucket     string
-	vars       bool // ${…} are variables
+	vars       bool // whether ${…} is a variable
 	statements []statement
 }
 
 type statement struct {
 	allow      bool
 	everybody  bool
-	accounts   []string // names and IDs
+	accounts   []string // account names and IDs
 	ids        []buckets.AccountID
 	actions    map[Action]bool
-	resources  []glob // without arn:aws:s3:::
-	notThese   bool   // from NotResource
+	resources  []glob // without "arn:aws:s3:::"
+	notThese   bool   // the statement has NotResource
 	conditions []condition
 }
 
 const resourcePrefix = "arn:aws:s3:::"
 
-// Parse parses a bucket's policy. The error is an *Error.
+// Parse parses the policy of a bucket. It returns only errors of type *Error.
 func Parse(document []byte, bucket string) (*Policy, error) {
 	if len(document) > MaxSize {
 		return nil, &Error{"it has more than " + strconv.Itoa(MaxSize) + " bytes"}

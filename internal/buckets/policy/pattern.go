@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// glob is a pattern: * matches any text, ? one character, and ${name} a condition key's value.
+// glob is a pattern: * matches any text, ? matches one character, and ${name} stands for the value of a condition
+// key.
 type glob []part
 
 type part struct {
@@ -26,7 +27,7 @@ const (
 // variable is a policy variable, e.g. ${aws:PrincipalAccount} or ${s3:prefix, 'none'}.
 type variable struct {
 	key    key
-	name   string // after the key's slash
+	name   string // the part after the slash
 	absent string // default value
 	hasDef bool
 }
@@ -52,7 +53,7 @@ func literalGlob(s string) (g glob) {
 	return g
 }
 
-// Without wild, * and ? are literal; without vars, ${…} is.
+// parseGlob parses a pattern. Without wild, * and ? are literal. Without vars, ${…} is literal.
 func parseGlob(s string, wild, vars bool) (g glob, reason string) {
 	for {
 		before, rest, ok := s, "", false
@@ -102,7 +103,7 @@ func parseVariable(text string) (p part, reason string) {
 	return part{kind: ofVariable, of: v}, ""
 }
 
-// text expands a pattern without wildcards; ok is false if a variable is missing.
+// text expands a pattern that has no wildcards. It returns ok = false if a variable has no value.
 func (g glob) text(values func(variable) (string, bool)) (s string, ok bool) {
 	if len(g) == 1 && g[0].kind == literal {
 		return g[0].literal, true
@@ -138,7 +139,7 @@ func (g glob) isFixed() bool {
 	return true
 }
 
-// match takes time at most proportional to the product of both lengths.
+// match reports whether the pattern matches s. Its time is at most proportional to the product of both lengths.
 func (g glob) match(s string, values func(variable) (string, bool)) bool {
 	if g.hasVariable() {
 		concrete := make(glob, len(g))
@@ -155,7 +156,7 @@ func (g glob) match(s string, values func(variable) (string, bool)) bool {
 		g = concrete
 	}
 	i, at := 0, 0
-	star, mark := -1, 0 // the last *, and where its text ends so far
+	star, mark := -1, 0 // the last *, and the end of the text that it matches so far
 	for {
 		switch {
 		case i < len(g) && g[i].kind == anyText:
@@ -189,7 +190,7 @@ func (g glob) match(s string, values func(variable) (string, bool)) bool {
 	}
 }
 
-// prefix returns how many bytes at the start of s a literal or ? matches.
+// prefix returns how many bytes at the start of s match a literal or ?.
 func (p *part) prefix(s string) (n int, ok bool) {
 	if p.kind == anyOne {
 		return runeLen(s), s != ""

@@ -1,7 +1,7 @@
 package policy
 
-// IsPublic reports whether the policy is public as S3 defines it: a statement allows everybody, not limited to fixed
-// accounts or networks.
+// IsPublic reports whether the policy is public as S3 defines it: a statement allows everybody and is not limited to
+// fixed accounts or networks.
 func (p *Policy) IsPublic() bool {
 	for i := range p.statements {
 		s := &p.statements[i]
@@ -21,7 +21,7 @@ func (s *statement) isLimited() bool {
 	return false
 }
 
-// The largest networks that are not public, as in S3.
+// Prefix lengths of the largest networks that do not count as public, as in S3.
 const maxPublic4, maxPublic6 = 8, 32
 
 func (c *condition) limits() bool {

@@ -14,7 +14,7 @@ type Accounts interface {
 	AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error)
 }
 
-// New parses a new policy and resolves its accounts. An invalid policy returns *Error.
+// New parses a new policy and resolves its accounts. It returns *Error for an invalid policy.
 func New(ctx context.Context, accounts Accounts, bucket string, document []byte) (*Policy, buckets.Policy, error) {
 	stored := buckets.Policy{Document: string(document)}
 	p, err := Parse(document, bucket)

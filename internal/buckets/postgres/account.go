@@ -69,7 +69,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]bu
 	return s.accounts(ctx, sqlListAccounts, after, limit)
 }
 
-// DeleteAccount implements buckets.Accounts. The counters stay: deleted buckets may still have uploads.
+// DeleteAccount implements buckets.Accounts. It keeps the counters, because deleted buckets may still have uploads.
 func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	if err := id.Check(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	return err
 }
 
-// CreateKey implements buckets.Accounts.
+// shareAccount locks the account against deletion, or returns ErrNoAccount.
 func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	if err := k.Account.Check(); err != nil {
 		return err

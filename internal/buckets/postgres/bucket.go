@@ -159,7 +159,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		_, err = s.run(ctx, sqlSetSettings, args...)
 		return err
 	}
-	// No object is named "". The lock orders the events like the changes.
+	// No object is named "". Locking this name keeps the events in the order of the changes.
 	return s.notifying(ctx, "buckets.set_bucket_in_steps", objectKey{owner, b, ""}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 		var result int64
 		_, err := tx.QueryRow(sqlSetSettings, args, &result)

@@ -115,7 +115,7 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 	}
 }
 
-// deleters limits DeleteAll's concurrency in a versioned bucket.
+// deleters limits the concurrency of DeleteAll in a versioned bucket.
 const deleters = 8
 
 // DeleteAll implements buckets.Store.
@@ -175,8 +175,8 @@ type batch struct {
 	notice *buckets.Notice
 }
 
-// deleteBatch runs a call and appends events for the objects that names returns as deleted. Their rows are locked
-// until the commit, so later writes have later events.
+// deleteBatch runs a call and appends events for the deleted objects, which the function names returns. Their rows
+// are locked until the commit, so later writes have later events.
 func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batch, names func(results []int64) []string) (results []int64, err error) {
 	if b.notice == nil {
 		_, err = s.db.QueryRow(ctx, b.Statement, b.args, &results)

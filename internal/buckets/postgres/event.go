@@ -15,14 +15,14 @@ import (
 var (
 	sqlAppendEvents = pgdb.NewNamed(pgdb.Statement{Name: "buckets.append_events", Key: 1, SQL: `SELECT bucket_append_events_v1(...)`}, appending.args)
 	sqlBacklogs     = pgdb.Statement{Name: "buckets.event_backlogs", Wide: true, SQL: `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`}
-	// Time of the first event after the excess.
+	// Time of the first event that remains when the excess is dropped.
 	sqlEventCutoff = pgdb.Statement{Name: "buckets.event_cutoff", Wide: true, SQL: `
 		SELECT created_at FROM manta_bucket_event WHERE topic = $1::text ORDER BY created_at OFFSET $2::bigint LIMIT 1`}
 	sqlDropEvents = pgdb.Statement{Name: "buckets.drop_events", Wide: true, SQL: `DELETE FROM manta_bucket_event WHERE topic = $1::text AND created_at < $2::timestamptz`}
 	sqlDropDead   = pgdb.Statement{Name: "buckets.drop_dead_events", Wide: true, SQL: `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < $1::timestamptz`}
 )
 
-// Topics are destinations.
+// Each destination is a topic.
 var eventTable = outboxpg.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", Type: "uuid", ByTopic: true})
 
 // OnEvents sets the function called after each commit with events. Call it before the store is used.
@@ -55,7 +55,7 @@ func (a appending) args() []pgdb.Arg {
 	}
 }
 
-// appendEvents requires a lock on the object name.
+// appendEvents appends events. The caller has locked the object name.
 func appendEvents(tx *pgdb.Tx, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (s *Store) DropEvents(ctx context.Context, destination string, before bucke
 			return 0, err
 		}
 		if !found {
-			cutoff.Time = time.Now().Add(time.Hour) // after all events, as there are fewer by now
+			cutoff.Time = time.Now().Add(time.Hour) // later than all events, because fewer than excess are left by now
 		}
 		before = max(before, buckets.At(cutoff.Time))
 	}

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Claim implements buckets.Collector. Claims are serialized, so no two choose the same rows.
+// Claim implements buckets.Collector. Claims are serialized, so that no two claims choose the same rows.
 func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garbage, err error) {
 	err = s.db.Tx(ctx, "buckets.claim_garbage", func(tx *pgdb.Tx) error {
 		all = nil
@@ -210,7 +210,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 	return rows, bytes, momentOf(first), err
 }
 
-// References implements buckets.References. On Citus each account is a separate snapshot.
+// References implements buckets.References. On Citus, each account is read in a separate snapshot.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	rows, err := s.db.Patient(longestScan).Stream(ctx, sqlReferences)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 const leaseEnd = `clock_timestamp() + $4::bigint * interval '1 microsecond'`
 
 var (
-	// A lease that ends later than a new lease dates from before the clock was set back. After waiting for a lock,
-	// clock_timestamp is current.
+	// If a lease ends later than a new lease would, it was granted before the clock was set back. clock_timestamp
+	// returns the current time even after waiting for a lock.
 	sqlLease = pgdb.Statement{Name: "buckets.lease", SQL: `
 		INSERT INTO manta_bucket_lease AS l (name, holder, process, expires) VALUES ($1::text, $2::text, $3::text, ` + leaseEnd + `)
 		ON CONFLICT (name) DO UPDATE SET holder = EXCLUDED.holder, process = EXCLUDED.process, expires = ` + leaseEnd + `

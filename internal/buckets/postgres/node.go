@@ -33,7 +33,7 @@ func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 }
 
 // CheckUnused implements buckets.Nodes. It first waits for writes that may have read an older node state: they have
-// locked one of these tables since before they read it. Other writes wait for that, at most 2 s.
+// locked one of these tables since before they read it. Other writes wait for CheckUnused, for at most 2 s.
 func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	for _, table := range []string{"manta_bucket_object", "manta_bucket_version", "manta_bucket_part", "manta_bucket_deleted_object"} {
 		err := s.db.Tx(ctx, "buckets.await_writes", func(tx *pgdb.Tx) error {

@@ -129,7 +129,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return done, err
 }
 
-// putInSteps stores an object with events or an imported time, which sqlPut alone does not support.
+// putInSteps stores an object that has events or an imported time, which sqlPut alone does not support.
 func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done *buckets.Written) error {
 	return s.notifying(ctx, "buckets.put_in_steps", objectKey{p.owner, p.bucket, p.object.Name}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 		result, err := tx.Call(sqlPut.Statement, sqlPut.Args(*p))
@@ -154,7 +154,7 @@ type moved struct {
 	now      buckets.Moment
 }
 
-// setImported sets when a new object or delete marker was written and the previous version superseded.
+// setImported sets when a new object or delete marker was written and when the previous version was superseded.
 func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	if _, err := tx.Exec(st, string(m.owner), string(m.bucket), m.name, at(m.imported)); err != nil {
 		return err
@@ -223,7 +223,7 @@ func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string
 	return nil
 }
 
-// head reads and locks an object without its body; nil if it does not exist.
+// head reads and locks an object without its body. It returns nil if the object does not exist.
 func head(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, name string) (*buckets.Object, error) {
 	var columns []*string
 	found, err := tx.QueryRow(sqlHead, []any{string(owner), string(b), name}, &columns)
@@ -310,8 +310,8 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	}
 }
 
-// withMetadata rereads a page's objects with all metadata, which bucket_list_v2 omits because most pages do not need
-// it. It drops objects deleted meanwhile.
+// withMetadata reads the objects of a page again with all metadata, which bucket_list_v2 omits because most pages do
+// not need it. It drops objects that were deleted since.
 func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, entries []buckets.Entry) (kept []buckets.Entry, err error) {
 	var names []string
 	for i := range entries {
@@ -348,7 +348,7 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 		if l.IsComplete() {
 			return nil // more rows than fit into Query.Bytes
 		}
-		// The function skipped the rest of a group.
+		// The function bucket_list_v2 skipped the rest of a group.
 		if r.IsNull(entryID) {
 			l.AddGroup(string(r.Raw(entryName)))
 			return nil
@@ -400,13 +400,13 @@ var entryColumns = strings.Join([]string{
 	entryID: "id", entryCreated: "created", entryCreator: "creator", entryType: "content_type",
 }, ", ")
 
-// entries decodes rows of bucket_list_v2. Most objects share creator and type with the previous one, so it reuses
-// those strings.
+// entries decodes rows of bucket_list_v2. It reuses strings, because most objects have the same creator and type as
+// the previous one.
 type entries struct {
 	creator     buckets.AccountID
 	creatorID   []byte
 	contentType string
-	sums        []byte // space for MD5s
+	sums        []byte // free space for MD5s
 }
 
 func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {

@@ -1,9 +1,10 @@
 // Package postgres stores bucket metadata in PostgreSQL, on a single server or distributed by Citus.
 //
-// A frequent write is a single call to a PL/pgSQL function, and so a round trip and a transaction. The function locks
-// the bucket against deletion and the object name, applies the rules of package buckets, and writes. Update computes
-// in Go between lock and write; Complete computes from data read without a lock. A listing page is also a single call
-// and so a snapshot. On Citus the owner is the distribution column; only the sweep's searches omit it.
+// A frequent write is a single call of a PL/pgSQL function, so it takes one round trip and one transaction. The
+// function locks the bucket against deletion and the object name, applies the rules of package buckets, and writes.
+// Update computes in Go between lock and write. Complete computes from data that was read without a lock. A listing
+// page is also a single call and therefore a snapshot. On Citus the owner is the distribution column; only the
+// sweep's searches omit it.
 package postgres
 
 import (
@@ -58,28 +59,28 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations), wake: func(string, string, string) {}}
 }
 
-// Ping implements buckets.Store. It reads the migrations each time: a newer release may migrate the database
-// meanwhile.
+// Ping implements buckets.Store. It always reads the migrations, because a newer release may migrate the database at
+// any time.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations: run holdfast migrate")
 }
 
-// Function results. 0 and above mean success.
+// Results of functions. 0 and above mean success.
 const (
 	noBucket     = -1
 	precondition = -2
 	noObject     = -3
-	needsAll     = -4 // a slot's spare is too small: lock all slots
+	needsAll     = -4 // the spare of a slot is too small, so all slots must be locked
 	overBucket   = -5
 	overAccount  = -6
 	noUpload     = -7
 	notEmpty     = -8
 	nodeRemoved  = -9
-	partsChanged = -10 // since they were read
+	partsChanged = -10 // the parts changed since they were read
 	noVersion    = -11
 	hasVersions  = -12 // bucket_delete_objects_v2 requires an unversioned bucket
 	locked       = -13
-	versioning   = -14 // required by object lock
+	versioning   = -14 // object lock requires versioning
 	noLock       = -15
 )
 
@@ -121,7 +122,7 @@ func failed(result int64) error {
 	return nil
 }
 
-// twice retries fn with all usage slots locked if needed.
+// twice calls fn, and calls it again with all usage slots locked if it returns errAll.
 func twice(fn func(all bool) error) error {
 	err := fn(false)
 	if err == errAll { //nolint:errorlint // never wrapped
@@ -166,7 +167,8 @@ type sums struct{ crc32c, crc64, id *int64 }
 
 func (s *sums) dest(before ...any) []any { return append(before, &s.crc32c, &s.crc64, &s.id) }
 
-// set sets the checksums to verify. An earlier release that replaces a body keeps the old frames but sets a CRC32C.
+// set sets the checksums to verify. If an earlier release replaced a body, the row has the old frames but also a
+// CRC32C.
 func (s *sums) set(b *buckets.Body) {
 	switch {
 	case s.crc32c != nil:
@@ -226,7 +228,7 @@ func (r *row) number(i int) int64 {
 	return n
 }
 
-// bytes decodes hexadecimal; NULL is nil.
+// bytes decodes hexadecimal. It returns nil for NULL.
 func (r *row) bytes(i int) []byte {
 	if r.columns[i] == nil {
 		return nil
@@ -236,7 +238,7 @@ func (r *row) bytes(i int) []byte {
 	return b
 }
 
-// json leaves v alone for NULL.
+// json decodes JSON into v. It does not change v for NULL.
 func (r *row) json(i int, v any) {
 	if r.columns[i] != nil {
 		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))

@@ -145,8 +145,8 @@ func (p newPart) args() []pgdb.Arg {
 	}
 }
 
-// Parts implements buckets.Uploads. It reads the parts before the upload, so that it returns none if the upload ends
-// meanwhile.
+// Parts implements buckets.Uploads. It reads the parts before the upload, so that it returns no parts if the upload
+// ends in between.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -202,8 +202,8 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 
 const groupBatch = 50
 
-// uploads reads a bucket's uploads after a name and ID, which need not exist. cut means that the remaining uploads
-// need more than most bytes.
+// uploads reads the uploads of a bucket after a name and ID, which need not exist. It returns cut if the remaining
+// uploads exceed most bytes.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
@@ -226,9 +226,9 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 	return all, cut, err
 }
 
-// Complete implements buckets.Uploads. It computes the object from data read without a lock; bucket_complete_v2
-// writes it if the parts are unchanged. If the parts changed or the upload is missing, a single transaction locks
-// first and then does everything. On Citus, each of its statements costs a message.
+// Complete implements buckets.Uploads. It computes the object from data that was read without a lock, and
+// bucket_complete_v2 writes it if the parts are unchanged. If the parts changed or the upload is missing, a single
+// transaction locks first and then does everything. On Citus, each statement of this transaction costs a message.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -254,7 +254,8 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Com
 	return w, err
 }
 
-// completeRead completes an upload as read. done is false if it is missing or changed.
+// completeRead completes an upload that was read without a lock. It returns done = false if the upload is missing or
+// has changed.
 func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
 	u, stored, err := s.uploadWithParts(ctx, k)
 	if err != nil || u == nil {
@@ -326,7 +327,7 @@ func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *bu
 	return u, all, nil
 }
 
-// hashOf returns the hash by which bucket_complete_v2 recognizes the parts. Body IDs are unique.
+// hashOf returns the hash by which bucket_complete_v2 recognizes the parts. Body IDs identify parts uniquely.
 func hashOf(parts []buckets.Part) []byte {
 	h := sha256.New()
 	for i := range parts {
@@ -350,13 +351,13 @@ func assemble(u buckets.Upload, stored []buckets.Part, c buckets.Completion) (m 
 	return m, err
 }
 
-// put returns the call that writes the object. Its parts already count.
+// put returns the call that writes the object. The usage counters already include its parts.
 func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Completion, all bool) (put, error) {
 	p := put{owner: owner, bucket: b, object: m.object, bytes: -m.UnusedBytes(), condition: c.Condition, now: c.Now, all: all}
 	return p, p.encode()
 }
 
-// completeLocked completes an upload whose name is locked. repeated means that it was already completed.
+// completeLocked completes an upload whose name is locked. It returns repeated if the upload was already completed.
 func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, repeated bool, err error) {
 	u, err := readUpload(tx.QueryRow, sqlLockUpload, k)
 	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
@@ -481,8 +482,8 @@ func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Mome
 	return err
 }
 
-// AbortOld implements buckets.Uploads. It aborts each upload separately: locking several accounts would break the
-// lock order.
+// AbortOld implements buckets.Uploads. It aborts each upload separately, because locking several accounts would
+// violate the lock order.
 func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
 	type key struct{ owner, bucket, name, id string }
 	var k key

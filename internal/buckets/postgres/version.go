@@ -36,7 +36,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	return err
 }
 
-// applyLock is Update.ApplyLock with the database clock.
+// applyLock calls Update.ApplyLock with the database time.
 func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buckets.Update, o *buckets.Object) error {
 	if !u.ChecksLock(o) {
 		return nil
@@ -62,7 +62,7 @@ type versionRow struct {
 
 func (r *versionRow) dest() []any { return []any{&r.columns, &r.key, &r.marker, &r.superseded} }
 
-// version also returns the sort key, "" for the current object.
+// version returns the version and its sort key, which is "" for the current object.
 func (r *versionRow) version() (v buckets.Version, key buckets.VersionID, err error) {
 	v.Object, err = scanObject(r.columns)
 	v.Marker, v.Superseded, r.columns = r.marker, momentOf(r.superseded), nil
@@ -95,7 +95,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	err = s.db.ForEach(ctx, st, args, func() { found = false }, func() error {
 		if found {
 			body = nil
-			return nil // a noncurrent version
+			return nil // it is a noncurrent version
 		}
 		found = true
 		v, _, err = r.version()
@@ -109,7 +109,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	return v, err
 }
 
-// updateVersion updates a noncurrent version. The name must be locked.
+// updateVersion updates a noncurrent version. The caller has locked the name.
 func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	var r versionRow
 	st, args := sqlLockVersion, []any{string(owner), string(b.ID), u.Name, string(u.Version)}

@@ -9,10 +9,10 @@ import (
 // need lists the actions that a policy must allow.
 type need struct {
 	actions []policy.Action
-	late    bool // the operation calls allow itself, once it knows keys and tags
+	late    bool // the operation calls allow itself when it knows the keys and tags
 }
 
-// actionsOf maps query parameters and methods to actions.
+// actionsOf maps query parameters and methods to the actions that they need.
 var actionsOf = map[bool]map[string]map[string]need{
 	false: {
 		"": {
@@ -70,7 +70,7 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 }
 
-// readAndPut also requires put for deletes.
+// readAndPut returns the needs of a setting: reads need get; writes and deletes need put.
 func readAndPut(get, put policy.Action) map[string]need {
 	all := map[string]need{http.MethodGet: {actions: []policy.Action{get}}, http.MethodHead: {actions: []policy.Action{get}}}
 	if put != "" {

@@ -18,7 +18,8 @@ const (
 	firstText = 16 << 10
 )
 
-// LargestRequest returns the most memory that a request needs: a document read and decoded, or a body being copied.
+// LargestRequest returns the most memory that a request needs, either for a document that is read and decoded, or for
+// a body that is copied.
 func LargestRequest() int64 {
 	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
@@ -44,7 +45,7 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// choose prefers the given algorithm, then the client's.
+// choose returns a checksum with the preferred algorithm, or else the client's.
 func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
@@ -91,7 +92,7 @@ func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	return x.decode(t, root, v)
 }
 
-// smallBody is a body in blocks. Memory is reserved before it is allocated.
+// smallBody is a body that is stored in blocks. Memory is reserved before it is allocated.
 type smallBody struct {
 	blocks [][]byte
 	size   int
@@ -114,7 +115,7 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 		size = o.MaxSize
 	}
 	t := &smallBody{}
-	size++ // space for the read that returns EOF
+	size++ // space for the read that returns io.EOF
 	for {
 		block := min(size-int64(t.size), web.BlockBytes)
 		if t.size == 0 {
@@ -142,14 +143,15 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 }
 
 const (
-	leastElement = 7       // smallest list element: <Part/>
+	leastElement = 7       // the smallest list element is <Part/>
 	elementBytes = 4 << 10 // minimum for a document without a list
 
 	// decodedElement is reserved for a decoded list element and its database row.
 	decodedElement = 1 << 10
 )
 
-// decode decodes a document and releases its text. It reserves memory for the most elements that the text can hold.
+// decode decodes a document and releases its text. It reserves memory for the maximum number of elements in a text of
+// this size.
 func (x *request) decode(t *smallBody, root string, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
 	if err := web.ChargeMemory(x.out, x.in, need); err != nil {

@@ -25,7 +25,7 @@ func (x *request) listBuckets() error {
 	d.end()
 	d.begin("Buckets")
 	if own := x.limits.BucketPrefix(); strings.HasPrefix(own, q.Prefix) {
-		q.Prefix = own // a key for one bucket lists no others
+		q.Prefix = own // a key for one bucket lists only that bucket
 	}
 	more, err := x.writeBuckets(d, &q, limit)
 	if err != nil {
@@ -81,8 +81,8 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	return more, err
 }
 
-// refuseOutside rejects creating a bucket. If the bucket exists and the key may use it, the answer says so: some
-// clients create buckets before each write.
+// refuseOutside rejects the creation of a bucket that the key may not create. If the bucket exists and the key may
+// use it, the response is the error for an existing bucket, because some clients create buckets before each write.
 func (x *request) refuseOutside() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name || !x.permits(inBucket) {
 		return errAccessDenied
@@ -138,7 +138,8 @@ func (x *request) createBucket() error {
 	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)
 	switch {
 	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1" && (!locked || b.Lock.Enabled):
-		// As in Amazon's oldest region: clients may create the bucket before each upload.
+		// The result is the same as in Amazon's oldest region, because clients may create the bucket before each
+		// upload.
 	case err != nil:
 		return err
 	default:
@@ -171,7 +172,7 @@ func (x *request) deleteBucket() error {
 	return x.send(http.StatusNoContent)
 }
 
-// getLocation omits us-east-1, as S3 does.
+// getLocation returns the region. Like S3, it omits us-east-1.
 func (x *request) getLocation() error {
 	d := newDocument("LocationConstraint")
 	if x.Region != "us-east-1" {

@@ -23,7 +23,7 @@ type copied struct {
 	stored *stored
 }
 
-// stored records read errors, which are not the client's fault.
+// stored reads a stored body and records read errors, which are not the client's fault.
 type stored struct {
 	io.Reader
 	err error
@@ -55,7 +55,7 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parseCopySource parses x-amz-copy-source: BUCKET/KEY with an optional version.
+// parseCopySource parses x-amz-copy-source, which contains BUCKET/KEY and an optional version.
 func (x *request) parseCopySource() (source, version string, err error) {
 	// Some clients do not escape "?" in keys.
 	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
@@ -115,7 +115,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 		return nil, o, err
 	}
 	if err := condition.CheckRead(&o); err != nil {
-		return nil, o, buckets.ErrPrecondition // even where GET returns 304
+		return nil, o, buckets.ErrPrecondition // GET would return 304 for some conditions
 	}
 	return &other, o, nil
 }
@@ -184,7 +184,7 @@ func copyResult(o *buckets.Object) *document {
 	return d
 }
 
-// updateItself replaces the metadata of an object copied onto itself, if unchanged.
+// updateItself replaces the metadata of an object that is copied onto itself, if the object is unchanged.
 func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
 	if err := x.ready(); err != nil {
 		return o, err
@@ -229,8 +229,8 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	return k.answer(copyResult(&w.Object), err)
 }
 
-// copyAlgorithm returns the requested checksum algorithm, or else the source's. The value is computed again, because
-// the source's may be composite, and a copy has no parts.
+// copyAlgorithm returns the requested checksum algorithm, or else that of the source. The value is computed again,
+// because the checksum of the source may be composite, and a copy has no parts.
 func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	name := x.in.Header.Get("X-Amz-Checksum-Algorithm")
 	if name == "" {

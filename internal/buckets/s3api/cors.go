@@ -121,7 +121,7 @@ func (x *request) preflight() error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
-	// Without credentials, the bucket may belong to any account.
+	// Without credentials, the request may mean a bucket of any account.
 	if err := x.findBucket(); err != nil {
 		if errors.Is(err, buckets.ErrNoBucket) {
 			return denied
@@ -163,7 +163,7 @@ func (x *request) allowBy(rules []buckets.CORSRule) {
 	if len(rules) == 0 {
 		return
 	}
-	// Also without an Origin header: caches must not reuse this answer for other origins.
+	// Set the header even if there is no Origin, because caches must not reuse this response for other origins.
 	x.out.Header().Add("Vary", varyCORS)
 	origin := x.in.Header.Get("Origin")
 	if origin == "" {

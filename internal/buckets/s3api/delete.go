@@ -17,7 +17,7 @@ type deletion struct {
 }
 
 type deletedKey struct {
-	Key       string `xml:"Key"` // trim shortens it
+	Key       string `xml:"Key"` // trim shortens long keys
 	VersionID string `xml:"VersionId"`
 	ETag      string `xml:"ETag"`
 
@@ -26,10 +26,11 @@ type deletedKey struct {
 	Size     *string `xml:"Size"`
 }
 
-// maxTagText exceeds the length of versions and entity tags.
+// maxTagText is above the length of any version or entity tag.
 const maxTagText = 128
 
-// trim bounds memory. Trimmed keys are still too long; trimmed versions and tags match nothing.
+// trim shortens texts to limit memory. A shortened key is still too long, and a shortened version or entity tag still
+// matches nothing.
 func (k *deletedKey) trim() {
 	if len(k.Key) > buckets.MaxObjectName {
 		k.Key = cut(k.Key, buckets.MaxObjectName)
@@ -106,7 +107,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	var (
 		done = make([]buckets.Deleted, len(list))
 		all  []buckets.Deletion
-		of   []int // indexes in list
+		of   []int // indexes in the list
 	)
 	actions := x.needs().actions
 	for i := range list {

@@ -171,7 +171,7 @@ func asError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Code: "InternalError", Message: "We encountered an internal error. Please try again.", Cause: err}
 }
 
-// byFault maps client errors without an S3 equivalent, e.g. from package web.
+// byFault maps client errors that have no S3 equivalent, e.g. errors of package web.
 var byFault = []struct {
 	code          errcode.Code
 	status        int
@@ -223,7 +223,7 @@ func ofSignature(e *sigv4.Error) *Error {
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	h := w.Header()
-	if h.Get("X-Amz-Request-Id") == "" { // failed before Serve
+	if h.Get("X-Amz-Request-Id") == "" { // the request failed before Serve
 		setRequestID(h)
 	}
 	if e.Status == http.StatusNotModified {
@@ -238,7 +238,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	for _, f := range e.Fields {
 		if f.Name == "Region" {
-			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // for HEAD, which has no body
+			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // for HEAD, because the response has no body
 		}
 	}
 	d := errorDocument(h, r, e)
@@ -254,7 +254,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// maxRepeated limits client text repeated in an error.
+// maxRepeated limits how much client text an error repeats.
 const maxRepeated = 2 << 10
 
 func repeated(s string) string {
@@ -283,7 +283,7 @@ func resource(r *http.Request) string {
 	return path
 }
 
-// isOfObject reports whether a header describes the object, not the error.
+// isOfObject reports whether a header describes the object. Errors do not contain such headers.
 func isOfObject(name string) bool {
 	switch name {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":

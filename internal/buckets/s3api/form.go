@@ -18,8 +18,8 @@ import (
 
 const (
 	maxFields = 100
-	maxField  = 20 << 10 // all fields together, as in S3
-	maxBefore = 64 << 10 // everything before the file
+	maxField  = 20 << 10 // total size of all fields, as in S3
+	maxBefore = 64 << 10 // total size of everything before the file
 )
 
 func isForm(r *http.Request) bool {
@@ -32,7 +32,7 @@ var (
 	errBeforeFile = refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
 )
 
-// postForm is PostObject. The fields, with the signature, precede the file.
+// postForm implements PostObject. The fields, including the signature, precede the file.
 func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err

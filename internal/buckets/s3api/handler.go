@@ -25,30 +25,30 @@ type Handler struct {
 	Region   string // reported by GetBucketLocation
 	Domain   string // parent domain for buckets as host names; may be empty
 
-	// KeepAlive is the interval of spaces sent during a long copy or CompleteMultipartUpload, so that clients and
-	// proxies do not time out; default 10 seconds.
+	// KeepAlive is the interval at which spaces are sent during a long copy or CompleteMultipartUpload, so that
+	// clients and proxies do not time out. The default is 10 seconds.
 	KeepAlive time.Duration
 
-	// Observe, if set, is called after each request with a name from Operations.
+	// Observe, if set, is called after each request with the operation's name from Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
-	// Cores compute body MD5s while bodies arrive; may be nil.
+	// Cores compute the MD5 of a body while it arrives; may be nil.
 	Cores *sigv4.Cores
 
 	rules      ruleCache
 	lifecycles lifecycleCache
 	policies   policy.Cache
 
-	// Received, Sent count bytes of request bodies (with chunk framing) and returned objects.
+	// Received and Sent count the bytes of request bodies (including chunk framing) and of returned objects.
 	Received, Sent atomic.Int64
 }
 
 // Keys looks up access keys.
 type Keys interface {
-	// Known is Find from the cache; known is false if Find would read the database.
+	// Known is like Find, but only reads the cache. It returns known = false if Find would read the database.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
-	// Find returns a key that is not revoked, but may have expired.
+	// Find returns a key that is not revoked. The key may have expired.
 	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
@@ -59,7 +59,7 @@ type request struct {
 	at  web.Address
 	route
 
-	signed  *sigv4.Signed // nil: anonymous
+	signed  *sigv4.Signed // nil if the request is anonymous
 	account buckets.Account
 	expires buckets.Moment
 	limits  buckets.KeyLimits
@@ -67,8 +67,8 @@ type request struct {
 	bucket  buckets.Bucket
 	object  found
 
-	tags          map[string]string // tags in the body; nil: in the header
-	lock          *buckets.Lock     // lock in the body; nil: in the headers
+	tags          map[string]string // tags in the body; nil if they are in the header
+	lock          *buckets.Lock     // lock in the body; nil if it is in the headers
 	originDecided bool              // allowBy was called
 
 	parameter string // selects the operation, e.g. acl
@@ -82,7 +82,7 @@ type found struct {
 // Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	began := time.Now()
-	counting := *r // net/http inspects r.Body if the answer precedes the body
+	counting := *r // net/http inspects r.Body if the response is sent before the body is read
 	r = &counting
 	r.Body = &counted{r.Body, &h.Received}
 	x := &request{Handler: h, in: r, out: w, at: at}
@@ -111,7 +111,8 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
 	if r.ContentLength == 0 && r.Header.Get("Expect") != "" {
-		// Without a body there is no 100 Continue, and botocore cannot read another answer on this connection.
+		// If the body is not read, no 100 Continue is sent, and botocore cannot read another response on this
+		// connection.
 		w.Header().Set("Connection", "close")
 	}
 	if x.route, err = parseRoute(r, at, x.Domain); err != nil {
@@ -218,8 +219,8 @@ func (x *request) permitsIn(right buckets.Right, key string) bool {
 	return x.limits.Allow(right, bucket, key)
 }
 
-// hoisted reads headers from a presigned URL's query, where e.g. the JavaScript SDK puts them. It rejects unsupported
-// headers, because ignoring a feature would surprise the signer.
+// hoisted reads headers from the query of a presigned URL, where e.g. the JavaScript SDK puts them. It rejects
+// unsupported headers, because the signer relies on them.
 func (x *request) hoisted() error {
 	all := x.in.Header.Clone()
 	for name, values := range x.query {
@@ -238,8 +239,8 @@ func (x *request) hoisted() error {
 	return checkHeaders(all)
 }
 
-// staysInQuery reports whether a query parameter is not a header: it belongs to the signature or describes the body.
-// SDKs presign the hash and checksum of an empty body, because the signer does not know the body.
+// staysInQuery reports whether a query parameter is not a header, because it belongs to the signature or describes
+// the body. SDKs presign the hash and checksum of an empty body, because the signer does not know the body.
 func staysInQuery(header string) bool {
 	switch header {
 	case "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signedheaders", "X-Amz-Signature", "X-Amz-Security-Token",
@@ -253,7 +254,8 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup remembers the account. The slot is charged to the client address, as the signature is not verified yet.
+// lookup finds a secret and remembers the account. The slot is charged to the client address, because the signature
+// is not verified yet.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	c, ok, known := x.Keys.Known(id)
 	if !known {
@@ -266,7 +268,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 	return c.Secret, ok, err
 }
 
-// resolve finds the bucket and checks access. Only clients with access learn whether the bucket exists.
+// resolve finds the bucket and checks access. Clients without access do not learn whether the bucket exists.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
 	switch {
@@ -278,14 +280,14 @@ func (x *request) resolve(op operation) error {
 	return x.authorize(op)
 }
 
-// namesOwnBucket reports whether only the signer can own the bucket and its settings do not matter.
+// namesOwnBucket reports whether the bucket can only be the signer's own and its settings do not matter.
 func (x *request) namesOwnBucket() bool {
 	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
 // serveByName lets the write find the bucket by name, which saves a query. After an error it looks up the bucket,
-// because a missing bucket takes precedence.
+// because the error for a missing bucket takes precedence.
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
 	if !x.permits(op.right) {
@@ -372,7 +374,7 @@ func (x *request) bucketOf(account, name string) error {
 	return x.bucketIn(a.ID, name)
 }
 
-// bucketIn reads an account's bucket. Databases may be unable to store invalid names, so they are not looked up.
+// bucketIn reads a bucket of an account. It does not look up invalid names, because some databases cannot store them.
 func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.owner = owner
 	if buckets.CheckBucketName(name) != nil {
@@ -385,7 +387,7 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.bucket, x.object.Object, err = x.Service.Find(x.in.Context(), owner, name, x.key)
 	x.object.read = err == nil
 	if errors.Is(err, buckets.ErrNoObject) {
-		return nil // stored reads it again once access is granted
+		return nil // stored reads it again after access is granted
 	}
 	return err
 }
@@ -401,7 +403,7 @@ func (x *request) stored() (o buckets.Object, err error) {
 	return o, x.hideMissing(err)
 }
 
-// ready acquires a slot after the body is read.
+// ready acquires a slot after the body was read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 
 // withSlot holds a slot while fn uses the database before the body is read.

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// systemHeaders are stored with an object, in addition to Content-Type.
+// systemHeaders are the headers stored with an object, in addition to Content-Type.
 var systemHeaders = []string{
 	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", "X-Amz-Website-Redirect-Location",
 }
@@ -26,8 +26,8 @@ const (
 	defaultType = "binary/octet-stream"
 )
 
-// checkHeaders enforces S3's header limit. It rejects repeated S3 headers: a proxy might check one value, the server
-// use another.
+// checkHeaders enforces S3's header limit. It rejects repeated S3 headers, because a proxy might check one value and
+// the server use another.
 func checkHeaders(h http.Header) error {
 	size := 0
 	for name, values := range h {
@@ -74,14 +74,15 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 	return text(contentType), headers, nil
 }
 
-// withoutFraming removes aws-chunked, which frames only the request.
+// withoutFraming removes aws-chunked, because only the request has this encoding.
 func withoutFraming(encoding string) string {
 	parts := strings.Split(encoding, ",")
 	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
 	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
-// text converts Latin-1 header values to UTF-8. Control characters, possible only in forms, become spaces.
+// text converts Latin-1 header values to UTF-8. It replaces control characters, which only forms can contain, with
+// spaces.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -105,8 +106,7 @@ func latin1(s string) string {
 	return string(runes)
 }
 
-// checkFeatures rejects headers of unsupported features, because ignoring them could e.g. store an object
-// unencrypted.
+// checkFeatures rejects headers of unsupported features. Ignoring them could e.g. store an object unencrypted.
 func (x *request) checkFeatures() error {
 	for name := range x.in.Header {
 		switch {
@@ -184,7 +184,7 @@ func isTag(s string, most int) bool {
 	})
 }
 
-// condition reads the conditional headers. prefix selects the copy source's.
+// condition reads the conditional headers. With a prefix, it reads those for the copy source.
 func (x *request) condition(prefix string) (c buckets.Condition, err error) {
 	h := x.in.Header
 	if c.Match, err = buckets.ParseTags(h.Values(prefix + "If-Match")); err != nil {
@@ -225,12 +225,12 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 	for name, value := range o.Headers {
 		if user, ok := strings.CutPrefix(name, userPrefix); ok {
-			// SDKs take the metadata name from here and expect S3's lower case.
+			// SDKs use this text as the metadata name and expect lower case, as S3 sends it.
 			h[strings.ToLower(userHeader)+user] = []string{encodeWords(text(value))}
 			continue
 		}
 		if !slices.Contains(systemHeaders, http.CanonicalHeaderKey(name)) {
-			continue // from the native API
+			continue // set by the native API
 		}
 		h.Set(name, text(value))
 	}
@@ -247,7 +247,7 @@ func (x *request) writeChecksum(c buckets.Checksum) {
 	x.out.Header().Set("X-Amz-Checksum-Type", checksumType(c))
 }
 
-// overrides maps query parameters of a signed GET to response headers.
+// overrides maps query parameters of a signed GET to the response headers that they set.
 var overrides = map[string]string{
 	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition",
 	"response-content-encoding": "Content-Encoding", "response-content-language": "Content-Language",

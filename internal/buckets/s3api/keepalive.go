@@ -9,11 +9,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Most clients and proxies time out after 60 seconds.
+// keepAliveEvery is short enough for most clients and proxies, which time out after 60 seconds.
 const keepAliveEvery = 10 * time.Second
 
-// keepAlive sends status 200 and then spaces during a long operation, as S3 does. A later error becomes the body,
-// which SDKs check.
+// keepAlive sends status 200 and then spaces during a long operation, as S3 does. If the operation then fails, the
+// error is sent as the body, which SDKs check.
 type keepAlive struct {
 	x       *request
 	begun   bool
@@ -21,7 +21,7 @@ type keepAlive struct {
 	stopped chan struct{}
 }
 
-// Until stop returns, only keepAlive may use x.out.
+// keepAlive starts to send spaces. Until stop returns, nothing else may use x.out.
 func (x *request) keepAlive() *keepAlive {
 	k := &keepAlive{x: x, ending: make(chan struct{}), stopped: make(chan struct{})}
 	go k.run()
@@ -42,7 +42,7 @@ func (k *keepAlive) run() {
 	}
 }
 
-// The first space follows the XML declaration, which must come first.
+// send sends a space. The first space follows the XML declaration, which must come first.
 func (k *keepAlive) send() {
 	out, text := k.x.out, " "
 	if !k.begun {
@@ -55,7 +55,7 @@ func (k *keepAlive) send() {
 	_ = http.NewResponseController(out).Flush()
 }
 
-// stop waits for a space being sent. It is idempotent.
+// stop waits until a running send is finished. It is idempotent.
 func (k *keepAlive) stop() {
 	select {
 	case <-k.ending:
@@ -70,14 +70,14 @@ func (k *keepAlive) ready() error {
 	return k.x.ready()
 }
 
-// writeExpiration sets the header unless the status was sent.
+// writeExpiration sets the expiration header unless the status was already sent.
 func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
 	if k.stop(); !k.begun && err == nil {
 		k.x.writeExpiration(o)
 	}
 }
 
-// answer sends the document or the error. If the status was sent, it returns *web.Answered.
+// answer sends the document or the error. If the status was already sent, it returns *web.Answered.
 func (k *keepAlive) answer(d *document, err error) error {
 	k.stop()
 	switch {

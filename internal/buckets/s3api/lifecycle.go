@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleConfiguration rejects unknown elements: an ignored condition would delete objects.
+// lifecycleConfiguration rejects unknown elements, because ignoring a condition would delete objects.
 type lifecycleConfiguration struct {
 	Rules   lifecycleRules `xml:"Rule"`
 	Unknown []unknown      `xml:",any"`
@@ -65,7 +65,7 @@ func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) er
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
 
-// maxLifecycle fits 1,000 typical rules.
+// maxLifecycle suffices for 1,000 typical rules.
 const maxLifecycle = 512 << 10
 
 const (
@@ -197,7 +197,7 @@ func (x *request) deleteLifecycle() error {
 }
 
 func (x *request) setLifecycle(l buckets.Lifecycle) error {
-	defer x.lifecycles.forget(x.owner, x.bucket.Name) // even if the result is unknown
+	defer x.lifecycles.forget(x.owner, x.bucket.Name) // even if it is unknown whether the change succeeded
 	return x.Service.SetLifecycle(x.in.Context(), x.owner, x.bucket.BucketRef, l)
 }
 
@@ -211,7 +211,7 @@ func refusedRule(wrong *buckets.LifecycleError) error {
 	return invalidRequest(wrong.Error() + ".")
 }
 
-// Like S3, rule generates a missing ID.
+// rule returns the rule. Like S3, it generates a missing ID.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	if err := refuseUnknown(r.Unknown); err != nil {
 		return rule, err
@@ -291,7 +291,7 @@ func (r *lifecycleRule) expiration() (*buckets.Expiration, error) {
 	return out, nil
 }
 
-// lifecycleDate parses an ISO 8601 date. Moment 0, the first of 1970, precedes every object.
+// lifecycleDate parses an ISO 8601 date. The first moment of 1970 is 0, which precedes every object.
 func lifecycleDate(text string) (buckets.Moment, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -327,7 +327,7 @@ func (x *request) writeExpiration(o *buckets.Object) {
 		return
 	}
 	l := &x.bucket.Settings.Lifecycle
-	if x.bucket.ID == "" { // written by name alone
+	if x.bucket.ID == "" { // the object was written by bucket name, without reading the bucket
 		l = x.lifecycles.get(x)
 	}
 	if e, ok := l.Expiry(o); ok {

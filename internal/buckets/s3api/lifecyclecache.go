@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleCache holds rules for writes by name, which do not read the bucket's settings. The expiration headers of
-// their responses may be a few seconds out of date.
+// lifecycleCache holds lifecycle rules for writes by name, which do not read the bucket's settings. The expiration
+// headers in their responses may be a few seconds out of date.
 type lifecycleCache struct {
 	mu    sync.Mutex
 	rules map[lifecycleKey]seenLifecycle
@@ -28,7 +28,7 @@ type seenLifecycle struct {
 
 const lifecycleAge = 10 * time.Second
 
-// get returns no rules while the database is unavailable.
+// get returns the rules. While the database is unavailable, it returns no rules.
 func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
 	key, now := lifecycleKey{x.owner, x.route.bucket}, time.Now()
 	c.mu.Lock()

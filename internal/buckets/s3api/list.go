@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// S3's limit for entries per page and deletes per request.
+// maxPage is S3's limit for entries per page and deletes per request.
 const maxPage = 1000
 
 func (x *request) count(name string, most int) (int, error) {
@@ -42,12 +42,12 @@ type listing struct {
 	encode func(string) string
 	limit  int
 	count  int
-	last   string // last name or group
+	last   string // last name or group written
 	page   buckets.Page
 }
 
-// checkText rejects parameters that cannot be keys: not UTF-8, with U+0000, or too long. PostgreSQL rejects the first
-// two, and answers repeat the parameters.
+// checkText rejects parameters that cannot be keys because they are not UTF-8, contain U+0000, or are too long.
+// PostgreSQL rejects the first two, and responses repeat the parameters.
 func (x *request) checkText(names ...string) error {
 	for _, name := range names {
 		switch v := x.query.Get(name); {
@@ -73,7 +73,7 @@ func (x *request) parseListing() (l listing, err error) {
 	return l, err
 }
 
-// write writes a page in slices. A page without keys has no successor.
+// write writes a page in slices. A page without keys has no next page.
 func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) error {
 	if l.limit == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 		if l.page.More && l.count < l.limit {
 			return true, nil
 		}
-		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed) // position of the next page
+		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed) // the position of the next page
 	})
 }
 
@@ -136,7 +136,7 @@ func (x *request) listV1() error {
 
 const maxParameter = buckets.MaxObjectName
 
-// repeated limits the bytes that the answer repeats.
+// repeated returns the maximum number of bytes by which repeated parameters enlarge the response.
 func (x *request) repeated() int {
 	const parameters = 5
 	return min(len(x.in.URL.RawQuery), parameters*maxParameter)*maxEscaped + maxFixed
@@ -184,7 +184,7 @@ func (x *request) listV2() error {
 	return d.finish()
 }
 
-// A continuation token is the position in base64. It is not secret.
+// formatToken returns a continuation token, which is the position in base64. It is not secret.
 func formatToken(p buckets.Position) string {
 	kind := "a"
 	if p.Inclusive {
@@ -249,7 +249,7 @@ func (l *listing) groups(d *stream, p *buckets.Page) error {
 func (x *request) writeOwner(d *document, name string) {
 	d.begin(name)
 	d.text("ID", string(x.owner))
-	if x.owner == x.account.ID { // whose name is known
+	if x.owner == x.account.ID { // the name of the signer's own account is known
 		d.text("DisplayName", x.account.Name)
 	}
 	d.end()

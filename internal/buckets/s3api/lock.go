@@ -144,7 +144,7 @@ func (x *request) getLegalHold() error {
 	return nil
 }
 
-// putRetention removes the retention if the document is empty.
+// putRetention sets the retention. It removes the retention if the document is empty.
 func (x *request) putRetention() error {
 	var c struct {
 		Mode  string `xml:"Mode"`
@@ -180,7 +180,7 @@ func (x *request) putLegalHold() error {
 	return x.setLock(buckets.Lock{Hold: c.Status}, buckets.LockChange{Hold: c.Status})
 }
 
-// setLock changes a version's lock. l is the change as policies see it.
+// setLock changes the lock of a version. l is the change as policies see it.
 func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	version := x.query.Get("versionId")
 	if x.lock = &l; !x.bucket.Settings.Policy.IsZero() {
@@ -206,7 +206,7 @@ func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	return x.send(http.StatusOK)
 }
 
-// bypasses reports whether the request overrides governance, and rejects clients without that right.
+// bypasses reports whether the request overrides governance. It rejects clients that do not have that right.
 func (x *request) bypasses(key, version string) (bool, error) {
 	if !strings.EqualFold(x.in.Header.Get(bypassHeader), "true") {
 		return false, nil
@@ -234,7 +234,7 @@ func (x *request) hasLockHeaders() bool {
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
 }
 
-// lockOfHeaders reads a new object's lock and checks that the client may set it.
+// lockOfHeaders reads the lock of a new object and checks that the client may set it.
 func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 	if !x.hasLockHeaders() {
 		return l, nil

@@ -87,7 +87,7 @@ func (x *request) upload() buckets.UploadKey {
 	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
 }
 
-// checkUploadID rejects IDs that are not UUIDs, because databases do.
+// checkUploadID rejects IDs that are not UUIDs, because databases would reject them.
 func (x *request) checkUploadID() error {
 	text := x.query.Get("uploadId")
 	if id, err := buckets.ParseUUID(text); err != nil || id != text {
@@ -104,7 +104,7 @@ func (x *request) partNumber() (int, error) {
 	return n, nil
 }
 
-// putPart is UploadPart and UploadPartCopy.
+// putPart implements UploadPart and UploadPartCopy.
 func (x *request) putPart() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
@@ -207,11 +207,11 @@ func (x *request) listParts() error {
 }
 
 const (
-	partSlice  = 256 // parts read at once
+	partSlice  = 256 // number of parts that are read together
 	partMemory = 1 << 10
 )
 
-// writeParts returns the last part's number.
+// writeParts writes parts and returns the number of the last one.
 func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
@@ -297,7 +297,7 @@ func (x *request) listUploads() error {
 	return d.finish()
 }
 
-// writeUploads returns the last page read, which holds the next marker.
+// writeUploads writes the uploads and returns the last page read, which contains the next marker.
 func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(string) string) (page buckets.UploadPage, err error) {
 	left := q.Limit
 	if left == 0 {

@@ -12,13 +12,13 @@ var Operations = []string{
 	"ListParts", "CompleteMultipartUpload", "AbortMultipartUpload", other,
 }
 
-// other covers settings, preflights, and requests unknown to S3.
+// other is the operation name for settings, preflights, and requests that S3 does not know.
 const other = "other"
 
 func (x *request) name() string {
 	method := x.in.Method
 	switch {
-	case x.query == nil: // it could not be parsed
+	case x.query == nil: // the query could not be parsed
 		return other
 	case x.route.bucket == "":
 		return of(method, http.MethodGet, "ListBuckets")

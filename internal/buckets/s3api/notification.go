@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// notificationConfiguration rejects unknown elements: an ignored filter would publish unwanted events.
+// notificationConfiguration rejects unknown elements, because ignoring a filter would publish unwanted events.
 type notificationConfiguration struct {
 	Topics    notificationRules `xml:"TopicConfiguration"`
 	Queues    notificationRules `xml:"QueueConfiguration"`
@@ -41,7 +41,7 @@ type filterRule struct {
 	Value string `xml:"Value"`
 }
 
-// Longer lists are invalid anyway.
+// Longer lists are not valid.
 const (
 	maxEvents      = 32
 	maxFilterRules = 3
@@ -66,10 +66,10 @@ func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement)
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
 
-// maxNotification is in bytes.
+// maxNotification is the maximum document size in bytes.
 const maxNotification = 512 << 10
 
-// In S3's order.
+// The elements in S3's order.
 var notificationElements = []struct {
 	target       buckets.Target
 	element, arn string
@@ -152,7 +152,7 @@ func (x *request) putNotification() error {
 	return x.send(http.StatusOK)
 }
 
-// Like S3, rule generates a missing ID.
+// rule returns the rule. Like S3, it generates a missing ID.
 func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
 	if len(r.Unknown) > 0 {
 		return rule, errMalformedXML
@@ -178,7 +178,7 @@ func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule
 	return rule, nil
 }
 
-// writing returns a context for writes, whose events name the client.
+// writing returns a context that contains the client, for events.
 func (x *request) writing() context.Context {
 	return buckets.WithOrigin(x.in.Context(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

@@ -18,7 +18,7 @@ func (x *request) putOrCopy() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
 	}
-	if x.query.Has("partNumber") { // without uploadId, which selects UploadPart
+	if x.query.Has("partNumber") { // without uploadId, which would select UploadPart
 		return invalidArgument("uploadId", "A part needs the parameter uploadId")
 	}
 	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
@@ -77,7 +77,7 @@ func (x *request) putObject() error {
 	return x.send(http.StatusOK)
 }
 
-// writeCondition reads If-Match and If-None-Match: *, which S3 supports for writes.
+// writeCondition reads If-Match and If-None-Match: *. S3 supports only these for writes.
 func (x *request) writeCondition() (buckets.Condition, error) {
 	c, err := x.condition("")
 	if err == nil && len(c.NoneMatch.Tags) > 0 {
@@ -87,7 +87,7 @@ func (x *request) writeCondition() (buckets.Condition, error) {
 	return c, err
 }
 
-// getObject is GetObject and HeadObject.
+// getObject implements GetObject and HeadObject.
 func (x *request) getObject() error {
 	condition, err := x.condition("")
 	if err != nil {
@@ -127,7 +127,7 @@ func (x *request) getObject() error {
 
 type extent struct {
 	download.Extent
-	checksum buckets.Checksum // zero: unknown
+	checksum buckets.Checksum // zero if unknown
 }
 
 func (x *request) extent(o *buckets.Object) (extent, error) {
@@ -161,8 +161,8 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		return extent{ofPart(0, o.Length), o.Checksum}, nil
 	}
-	// S3 counts parts from 1, but they keep their upload numbers. Counting is needed because empty parts share
-	// offsets.
+	// S3 counts the parts of an object from 1, but the stored parts keep the numbers of the upload. Parts must be
+	// counted, because empty parts have the same offset as the next part.
 	from := int64(0)
 	for n, after := 0, 0; ; {
 		page, err := x.Service.BodiesOf(x.in.Context(), x.owner, o, after, maxPage)
@@ -174,7 +174,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		for i := range page {
 			if n++; n == number {
-				// The object's checksum type determines how part checksums are combined.
+				// The checksum type of the object determines how the checksums of parts are combined.
 				sum := page[i].Checksum
 				sum.Composite = o.Checksum.Composite
 				return extent{ofPart(from, page[i].Length), sum}, nil
@@ -185,7 +185,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 }
 
-// ofPart answers 200 for an empty part, which Content-Range cannot express.
+// ofPart returns the extent of a part. For an empty part the status is 200, because Content-Range cannot express it.
 func ofPart(from, length int64) download.Extent {
 	if length == 0 {
 		return download.Extent{From: from, Status: http.StatusOK}
@@ -193,7 +193,7 @@ func ofPart(from, length int64) download.Extent {
 	return download.Extent{From: from, Length: length, Status: http.StatusPartialContent}
 }
 
-// deleteObject also succeeds for a missing object.
+// deleteObject deletes an object. It succeeds if the object is missing.
 func (x *request) deleteObject() error {
 	condition, err := x.condition("")
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 type operation struct {
 	serve       func(*request) error
 	right       buckets.Right
-	needsBucket bool // it must exist, and the client needs access
-	public      bool // allowed to anyone in a public bucket
-	reads       bool // no body: takes its slot at once
+	needsBucket bool // the bucket must exist, and the client must have access
+	public      bool // allowed for anyone in a public bucket
+	reads       bool // there is no request body, so it acquires its slot immediately
 	object      bool
 	byName      bool // see serveByName
-	need        need // zero: as in actionsOf
+	need        need // zero for the need in actionsOf
 }
 
-// Every access key for the bucket has this right. Clients read bucket settings before anything else.
+// Every access key for the bucket has this right, because clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
-// ofBucket and ofObject list operations selected by a query parameter, in lookup order.
+// ofBucket and ofObject list the operations that a query parameter selects, in lookup order.
 var ofBucket = []struct {
 	parameter string
 	byMethod  map[string]operation
@@ -76,11 +76,11 @@ type Route struct {
 	Method    string
 	OfObject  bool
 	Parameter string        // query parameter; may be empty
-	Right     buckets.Right // outside buckets.Rights, any key for the bucket
+	Right     buckets.Right // if not in buckets.Rights, any key for the bucket
 	Actions   []policy.Action
 }
 
-// Routes returns all routes except the bucket list, for tests.
+// Routes returns all routes except the bucket list. It is for tests.
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
@@ -110,7 +110,7 @@ func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
 }
 
-// absent answers probes for an unsupported configuration. change is the right to change it.
+// absent returns the methods of an unsupported configuration, which clients probe. change is the right to change it.
 func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{
@@ -120,7 +120,7 @@ func absent(change buckets.Right, code, message string) methods {
 	}
 }
 
-// empty answers probes with an empty configuration.
+// empty returns the methods of an unsupported configuration that reads as empty, for clients that probe it.
 func empty(root string) methods {
 	return methods{
 		http.MethodGet: read(inBucket, func(x *request) error {

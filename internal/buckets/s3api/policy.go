@@ -20,7 +20,7 @@ type access struct {
 	right   buckets.Right
 	public  bool
 	key     string
-	version string // "": current
+	version string // "" for the current version
 	actions []policy.Action
 }
 
@@ -47,15 +47,15 @@ func (x *request) authorizeByPolicy(op operation) error {
 	}
 	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId"), n.actions})
 	if err == nil && !x.isOwner() && x.parameter == "policy" {
-		return errMethod // reserved for the owner, whatever the policy allows
+		return errMethod // only the owner may do this, whatever the policy allows
 	}
 	return err
 }
 
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
 
-// allow rejects access denied by a policy, or not allowed by ownership, policy or canned ACL. Access key limits do
-// not affect access granted to everybody.
+// allow rejects access that a policy denies, or that neither ownership nor policy nor canned ACL allows. The limits
+// of an access key do not affect access that everybody has.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
 	public := a.public && x.bucket.Settings.IsOpen() && a.version == "" // only current objects are public
@@ -107,7 +107,7 @@ func (x *request) allowTagging(tags map[string]string) error {
 	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObjectTagging}})
 }
 
-// allowTags checks permission to copy tags; x is the request for the source.
+// allowTags checks permission to copy tags. x is the request for the source object.
 func (x *request) allowTags(o *buckets.Object) error {
 	if len(o.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
@@ -115,7 +115,8 @@ func (x *request) allowTags(o *buckets.Object) error {
 	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
-// allowPut authorizes a form upload. Its fields serve as request headers; sent are the client's.
+// allowPut authorizes a form upload. The form fields serve as request headers. sent are the headers that the client
+// sent.
 func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	for _, name := range []string{"User-Agent", "Referer"} {
 		x.in.Header[name] = sent[name]
@@ -129,7 +130,7 @@ func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	return x.allowTagging(tags)
 }
 
-// hideMissing returns AccessDenied for a missing object if the policy allows reading but not listing.
+// hideMissing converts the error for a missing object to AccessDenied if the policy allows reading but not listing.
 func (x *request) hideMissing(err error) error {
 	if !errors.Is(err, buckets.ErrNoObject) || x.bucket.Settings.Policy.IsZero() || x.isOwner() {
 		return err
@@ -140,7 +141,7 @@ func (x *request) hideMissing(err error) error {
 	return err
 }
 
-// sharedBucket finds another account's bucket that is shared with the signer and has an unambiguous name.
+// sharedBucket finds a bucket of another account that is shared with the signer and has an unambiguous name.
 func (x *request) sharedBucket() error {
 	if buckets.CheckBucketName(x.route.bucket) != nil {
 		return buckets.ErrNoBucket
@@ -254,16 +255,16 @@ func (x *request) parameterValue(name string) []string {
 	return []string{x.query.Get(name)}
 }
 
-// namedSource returns BUCKET/KEY.
+// namedSource returns the copy source as BUCKET/KEY.
 func (x *request) namedSource() string {
 	source, _, err := x.parseCopySource()
 	if err != nil {
-		return "" // copySource rejects it
+		return "" // copySource rejects this
 	}
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing returns the requested object or version, or nil.
+// existing returns the requested object or version, or nil if it does not exist.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil
@@ -326,7 +327,7 @@ func (x *request) getPolicy() error {
 	return err
 }
 
-// parsedPolicy limits memory per policy byte.
+// parsedPolicy is the maximum memory of a parsed policy per byte of its document.
 const parsedPolicy = 64
 
 func (x *request) putPolicy() error {

@@ -62,7 +62,8 @@ func (x *request) deletePublicAccess() error {
 
 const ownerEnforced = "BucketOwnerEnforced"
 
-// Only one ownership mode is supported: objects always belong to the bucket owner.
+// objectOwnership parses an ownership mode. Only one mode is supported, in which objects always belong to the bucket
+// owner.
 func objectOwnership(name string) (enforced bool, err error) {
 	switch name {
 	case "":

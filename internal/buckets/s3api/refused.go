@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// allowRefused adds CORS headers to errors that precede the bucket lookup, e.g. for an expired signature. Without
-// them, browsers hide the cause from the page.
+// allowRefused adds CORS headers to errors that occur before the bucket lookup, e.g. for an expired signature.
+// Without these headers, browsers hide the cause from the page.
 func (x *request) allowRefused(cause error) {
 	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == http.MethodOptions || x.route.bucket == "" {
 		return
@@ -21,7 +21,8 @@ func (x *request) allowRefused(cause error) {
 	x.allowBy(x.rulesOfRefused(cause))
 }
 
-// rulesOfRefused uses a slot at lower priority. Without a slot or database it uses the rules last seen.
+// rulesOfRefused returns the CORS rules of the bucket. It uses a slot at lower priority. If it gets no slot or the
+// database is unavailable, it returns the rules last seen.
 func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
 		b, err := x.bucketOfRefused()
@@ -40,8 +41,8 @@ func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	return rules
 }
 
-// bucketOfRefused finds the bucket by the claimed access key, or as for a preflight. It reveals no more than a
-// preflight of ACCOUNT:BUCKET.
+// bucketOfRefused finds the bucket by the claimed access key, or else like a preflight. It reveals no more than a
+// preflight for ACCOUNT:BUCKET.
 func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	other := *x
 	other.object = found{}
@@ -70,7 +71,7 @@ func (x *request) keyID() string {
 	return sigv4.FromHTTP(x.in).ClaimedKeyID()
 }
 
-// ruleKey is a bucket as requests address it. A path's bucket depends on the signer.
+// ruleKey identifies a bucket as a request addresses it. Which bucket a path means depends on the signer.
 type ruleKey struct {
 	keyID, account, bucket string
 	hosted                 bool
@@ -80,8 +81,8 @@ func (x *request) ruleKey(keyID string) ruleKey {
 	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
 }
 
-// ruleCache holds the CORS rules last seen. Entries do not expire, because they serve only rejections while the
-// database is unavailable.
+// ruleCache holds the CORS rules last seen. Entries do not expire, because they are used only for rejections while
+// the database is unavailable.
 type ruleCache struct {
 	mu    sync.Mutex
 	rules map[ruleKey]seenRules

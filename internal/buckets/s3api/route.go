@@ -12,15 +12,15 @@ import (
 
 type route struct {
 	account string     // from ACCOUNT:BUCKET
-	hosted  bool       // from the host, perhaps BUCKET.ACCOUNT
-	bucket  string     // "": the bucket list
-	key     string     // "": the bucket
-	query   url.Values // nil: malformed
+	hosted  bool       // from the host, which may be BUCKET.ACCOUNT
+	bucket  string     // "" for the bucket list
+	key     string     // "" for the bucket
+	query   url.Values // nil if malformed
 }
 
-// parseRoute parses the raw path: /BUCKET, /BUCKET/ or /BUCKET/KEY, with ACCOUNT:BUCKET for another account's bucket.
-// Below domain, the host names the bucket: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is decoded once and not
-// cleaned. After an error, the route holds what was parsed so far.
+// parseRoute parses the raw path: /BUCKET, /BUCKET/ or /BUCKET/KEY, with ACCOUNT:BUCKET for a bucket of another
+// account. If the host is below domain, it contains the bucket: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is
+// decoded once and not cleaned. After an error, the route contains what was parsed so far.
 func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err error) {
 	path, ok := strings.CutPrefix(at.Path, "/")
 	if !ok {
@@ -36,10 +36,10 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 		case !ok:
 			rt.account, rt.bucket = "", bucket
 		case rt.account == "":
-			return rt, buckets.ErrBucketName // ":bucket"
+			return rt, buckets.ErrBucketName // the path is ":bucket"
 		}
 	}
-	// A semicolon is not a separator: clients leave it unescaped in X-Amz-SignedHeaders.
+	// A semicolon is not a separator, because clients leave it unescaped in X-Amz-SignedHeaders.
 	_, raw, _ := strings.Cut(at.Target, "?")
 	query, err := url.ParseQuery(strings.ReplaceAll(raw, ";", "%3B"))
 	if err != nil {
@@ -47,7 +47,7 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 	}
 	rt.query = query
 	if rt.bucket == "" && (rt.hosted || at.Path != "/") {
-		return rt, buckets.ErrBucketName // "//key", "/account:/key"
+		return rt, buckets.ErrBucketName // the path is "//key" or "/account:/key"
 	}
 	if rt.key, err = url.PathUnescape(path); err != nil {
 		return rt, errURI
@@ -71,7 +71,7 @@ func bucketOfHost(host, domain string) (labels string, ok bool) {
 
 func (rt *route) has(name string) bool { return rt.query.Has(name) }
 
-// Label names a path's route for metrics.
+// Label returns the route of a path for metrics.
 func Label(path string) string {
 	path = strings.TrimPrefix(path, "/")
 	switch bucket, key, _ := strings.Cut(path, "/"); {
@@ -83,5 +83,5 @@ func Label(path string) string {
 	return "object"
 }
 
-// Owns reports true: the listener serves only this service.
+// Owns returns true, because only this service uses the listener.
 func Owns(string) bool { return true }

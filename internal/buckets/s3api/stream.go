@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// maxFixed exceeds the size of a list entry without its name.
+	// maxFixed is above the size of a list entry without its name.
 	maxFixed = 1 << 10
 
-	// maxEscaped is the longest escape of a byte, e.g. &quot;.
+	// maxEscaped is the length of the longest escape of a byte, e.g. &quot;.
 	maxEscaped = 6
 )
 

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// cannedACL accepts private and public-read. Some clients send private with each upload.
+// cannedACL accepts private and public-read. Some clients send private with every upload.
 func cannedACL(name string) (public bool, err error) {
 	switch name {
 	case "", "private", "bucket-owner-full-control", "bucket-owner-read", "aws-exec-read":
@@ -31,7 +31,7 @@ const (
 	schemaXSI = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
-// getACL is GetBucketAcl and GetObjectAcl.
+// getACL implements GetBucketAcl and GetObjectAcl.
 func (x *request) getACL() error {
 	if x.key != "" {
 		if _, err := x.storedVersion(); err != nil {
@@ -121,7 +121,7 @@ func (x *request) putACL() error {
 	return x.set(buckets.SettingsChange{PublicRead: &public}, http.StatusOK)
 }
 
-// putObjectACL accepts only the bucket's own ACL.
+// putObjectACL accepts only the ACL that the bucket has.
 func (x *request) putObjectACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
@@ -137,7 +137,7 @@ func (x *request) putObjectACL() error {
 }
 
 func (x *request) set(c buckets.SettingsChange, status int) error {
-	defer x.rules.forget(x.bucket.ID) // even if the result is unknown
+	defer x.rules.forget(x.bucket.ID) // even if it is unknown whether the change succeeded
 	if err := x.Service.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (x *request) getAttributes() error {
 	return d.finish()
 }
 
-// objectParts numbers parts as partExtent does.
+// objectParts writes the parts of an object. It numbers them like partExtent.
 func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {
@@ -334,7 +334,7 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 			return false, err
 		}
 		if len(page) == 0 {
-			return false, buckets.ErrNoObject // overwritten, and its parts were collected
+			return false, buckets.ErrNoObject // the object was overwritten, and its parts were collected
 		}
 		for i := range page {
 			if n++; n > marker && n-marker <= limit {

@@ -15,7 +15,7 @@ var (
 
 var versioningStates = map[buckets.Versioning]string{buckets.VersioningEnabled: "Enabled", buckets.VersioningSuspended: "Suspended"}
 
-// getVersioning omits the status until versioning was enabled.
+// getVersioning returns the versioning status. It omits the status until versioning was enabled.
 func (x *request) getVersioning() error {
 	d := newDocument("VersioningConfiguration")
 	d.optional("Status", versioningStates[x.bucket.Versioning])
@@ -59,7 +59,7 @@ func (x *request) versionHeader(v buckets.VersionID) {
 	}
 }
 
-// readVersion reads the object or the requested version, perhaps a delete marker.
+// readVersion reads the object or the requested version, which may be a delete marker.
 func (x *request) readVersion() (v buckets.Version, err error) {
 	id, err := x.versionID()
 	if err != nil {
@@ -78,7 +78,7 @@ func (x *request) readVersion() (v buckets.Version, err error) {
 	return v, err
 }
 
-// storedVersion is readVersion with a version header. A delete marker is an error.
+// storedVersion is like readVersion, but sets the version header and returns an error for a delete marker.
 func (x *request) storedVersion() (buckets.Object, error) {
 	v, err := x.readVersion()
 	if err != nil {

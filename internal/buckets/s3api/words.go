@@ -18,11 +18,12 @@ func userText(s string) string {
 	if err != nil { // unknown charset
 		return s
 	}
-	return text(decoded) // a word may contain control characters
+	return text(decoded) // because a word may contain control characters
 }
 
-// encodeWords encodes user metadata as S3 does: ASCII unchanged, other text as encoded words, with Q encoding if most
-// of it is ASCII. boto3 would read raw UTF-8 as Latin-1. ASCII that looks like an encoded word is encoded.
+// encodeWords encodes user metadata like S3: ASCII stays unchanged, and other text becomes encoded words, with Q
+// encoding if most of it is ASCII. boto3 would decode raw UTF-8 as Latin-1. ASCII that looks like an encoded word is
+// also encoded.
 func encodeWords(s string) string {
 	ascii, total := 0, 0
 	for _, r := range s {
@@ -39,10 +40,10 @@ func encodeWords(s string) string {
 	return strings.ReplaceAll(mime.QEncoding.Encode("UTF-8", s), "=?UTF-8?q?", "=?UTF-8?Q?")
 }
 
-// maxWord bytes fit an encoded word of 75 characters.
+// maxWord is how many bytes fit in an encoded word of 75 characters.
 const maxWord = 45
 
-// base64Words does not split characters between words.
+// base64Words encodes text as encoded words. It does not split characters between words.
 func base64Words(s string) string {
 	var out strings.Builder
 	for s != "" {

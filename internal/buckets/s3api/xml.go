@@ -21,7 +21,7 @@ const (
 	xmlTime      = "2006-01-02T15:04:05.000Z"
 )
 
-// document builds an XML document. encoding/xml would replace the control characters in keys; S3 writes character
+// document builds an XML document. encoding/xml would replace control characters in keys; S3 sends them as character
 // references.
 type document struct {
 	b    []byte
@@ -152,7 +152,8 @@ func sendXML(w http.ResponseWriter, status int, d *document) {
 	_, _ = w.Write(body)
 }
 
-// urlEncoded encodes a key for encoding-type=url. Spaces become %20, which all clients decode; slashes stay.
+// urlEncoded encodes a key for encoding-type=url. Spaces become %20, which all clients decode; slashes are not
+// encoded.
 func urlEncoded(s string) string {
 	const hex = "0123456789ABCDEF"
 	b := make([]byte, 0, len(s)+16)
@@ -184,12 +185,12 @@ func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElemen
 // Limits for client documents. S3 documents have four levels and at most six different children per element.
 const (
 	maxTag      = 4 << 10  // bytes from "<" to ">", with up to one attribute per four bytes
-	maxText     = 16 << 10 // bytes between tags: more than a key with every byte escaped
+	maxText     = 16 << 10 // bytes between tags, above the size of a key with every byte escaped
 	maxDepth    = 16
 	maxChildren = 16 // with different names
 )
 
-// lists are the elements that may repeat.
+// lists are the elements that may occur several times.
 var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
 	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
 
@@ -220,7 +221,7 @@ type bounded struct {
 	n     int // bytes in the current tag or text
 }
 
-// encoding/xml uses only this method.
+// ReadByte is the only method that encoding/xml calls.
 func (r *bounded) ReadByte() (byte, error) {
 	c, err := r.Reader.ReadByte()
 	if err != nil {
@@ -246,7 +247,7 @@ type tokens struct {
 
 type level struct {
 	children []string // names that may occur only once
-	mixed    [2]bool  // has text, has children: never both
+	mixed    [2]bool  // whether it has text, and whether it has children; it cannot have both
 }
 
 func (t *tokens) Token() (xml.Token, error) {
@@ -270,11 +271,11 @@ func (t *tokens) Token() (xml.Token, error) {
 			err = t.text(v)
 		case xml.Directive:
 			err = errMalformedXML
-		default: // a comment, or <?xml?>
+		default: // a comment or <?xml?>
 			continue
 		}
 		if err != nil {
-			return nil, err // returning a token would hide it
+			return nil, err // returning a token would hide the error
 		}
 		return token, nil
 	}

@@ -137,7 +137,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 		}
 		return err
 	}, func(c *sqlite.Conn) error {
-		// The counters stay: deleted buckets may still have uploads.
+		// Keep the counters, because deleted buckets may still have uploads.
 		if err := sqlitedb.Exec(c, sqlDeleteKeys, id); err != nil {
 			return err
 		}

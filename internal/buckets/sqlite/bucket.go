@@ -46,8 +46,8 @@ func bucketLock(r *sqlite.Stmt, i int) (l buckets.BucketLock, err error) {
 	return l, column(r, i, &l)
 }
 
-// bucketCache caches buckets, because every request needs one. No other process changes them: a server locks its
-// file, and no command does.
+// bucketCache caches buckets, because every request needs one. No other process changes buckets, because a server
+// locks its file and no command changes them.
 type bucketCache struct {
 	mu      sync.Mutex
 	buckets map[bucketName]buckets.Bucket
@@ -66,7 +66,7 @@ const (
 	cachedBytes   = 64 << 20
 )
 
-// get returns a cached bucket, or else the number of changes so far.
+// get returns a cached bucket or, if it is not cached, the number of changes so far.
 func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int)
 	return b, ok, c.changes
 }
 
-// add caches a bucket that was read after get returned changes.
+// add caches a bucket. changes is the number that get returned before the bucket was read.
 func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.bytes += size
 }
 
-// changed drops a bucket after a change, even if its outcome is unknown.
+// changed drops a bucket after a change, even if it is unknown whether the change succeeded.
 func (c *bucketCache) changed(n bucketName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 				err = errStop
 			}
 			return err
-		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite seeks to a single bound and scans up to the other
+		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite seeks to one bound and scans up to the other
 		if errors.Is(err, errStop) {
 			err = nil
 		}
@@ -205,7 +205,7 @@ func (s *Store) Namesakes(ctx context.Context, name string) (all []buckets.Bucke
 	return all, err
 }
 
-// hasBucket returns ErrNoBucket unless this incarnation exists.
+// hasBucket returns ErrNoBucket if this incarnation does not exist.
 func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) error {
 	found, err := exists(c, sqlHasBucket, owner, b.Name, b.ID)
 	if err == nil && !found {
@@ -220,7 +220,7 @@ type kind struct {
 	lock       buckets.BucketLock
 }
 
-// findBucket reads a bucket, with or without an ID, or returns ErrNoBucket.
+// findBucket reads a bucket, by ID if the ID is set. It returns ErrNoBucket if the bucket does not exist.
 func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {

@@ -16,21 +16,21 @@ import (
 const (
 	sqlLastEvent = `SELECT coalesce(max(seq), 0) FROM manta_bucket_event`
 	sqlBacklogs  = `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`
-	// The oldest events come first, except events that were queued again.
+	// The oldest events come first, except for events that were queued again.
 	sqlDropEvents = `DELETE FROM manta_bucket_event WHERE position IN (SELECT position FROM
 		(SELECT position, created_at FROM manta_bucket_event WHERE topic = ?1 ORDER BY position LIMIT +?3) WHERE created_at < ?2)`
 	sqlDropDead = `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < ?1`
 )
 
-// Topics are destinations.
+// Each destination is a topic.
 var eventTable = outboxsqlite.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", ByTopic: true})
 
 type events struct {
-	last int64 // highest number; 0: not read yet
+	last int64 // highest number used; 0 if not read yet
 	wake func(destination, owner, stream string)
 }
 
-// append appends a write's events. Numbers ascend in commit order, even if the clock is set back.
+// append appends the events of a write. Their numbers ascend in commit order, even if the clock is set back.
 func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 	return all, err
 }
 
-// dropBatch is small so that other writes need not wait.
+// dropBatch is small so that other writes do not wait long.
 const dropBatch = 500
 
 // DropEvents implements buckets.Events.

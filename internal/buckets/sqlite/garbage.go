@@ -25,8 +25,8 @@ const (
 	sqlWaiting = `SELECT count(*), coalesce(sum(deleted_at > ?1), 0), coalesce(min(CASE WHEN deleted_at > ?1 THEN deleted_at END), 0),
 		coalesce(sum(deleted_at <= ?1 AND claim_expires > ?2), 0), coalesce(max(CASE WHEN deleted_at <= ?1 AND claim_expires > ?2 THEN claim_expires END), 0)
 		FROM manta_bucket_deleted_object`
-	// The plus signs make SQLite use the index on id. The bucket index matches all its garbage, the claim index a
-	// whole batch.
+	// The plus signs make SQLite use the index on id. The bucket index would match all garbage of the bucket, the
+	// claim index a whole batch.
 	oneGarbage = ` WHERE +owner = ?1 AND +bucket_id = ?2 AND name = ?3 AND id = ?4`
 	sqlRemove  = `DELETE FROM manta_bucket_deleted_object` + oneGarbage + ` AND +claim = ?5 RETURNING 1`
 

@@ -26,7 +26,7 @@ func (s *Store) Lease(ctx context.Context, l buckets.Lease) (has buckets.Lease, 
 		if err != nil {
 			return err
 		}
-		// A lease that ends later than a new lease dates from before the clock was set back.
+		// If a lease ends later than a new lease would, it was granted before the clock was set back.
 		if has = other; found && other.Holder != l.Holder && other.Left > 0 && other.Left <= l.Left {
 			return nil
 		}

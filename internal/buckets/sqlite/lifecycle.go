@@ -62,7 +62,7 @@ func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run bu
 	})
 }
 
-// expireBatch takes a few milliseconds per write, so that others need not wait.
+// A write with expireBatch objects takes a few milliseconds, so that other writes do not wait long.
 const expireBatch = 64
 
 // Expire implements buckets.Lifecycles.
@@ -104,7 +104,7 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 		if !now.same {
 			continue
 		}
-		if now.hasFiles { // garbage rows would take most of the time
+		if now.hasFiles { // writing garbage rows takes most of the time
 			if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, o.Name, w.now); err != nil {
 				return nil, err
 			}
@@ -150,8 +150,8 @@ func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) 
 }
 
 type compared struct {
-	same     bool // unchanged since it was read
-	hasFiles bool // not inline
+	same     bool // unchanged since the object was read
+	hasFiles bool // the body is not inline
 	length   int64
 }
 

@@ -51,7 +51,7 @@ func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeSt
 	return was, err
 }
 
-// CheckUnused implements buckets.Nodes. No write that commits after its snapshot adds a body to the node.
+// CheckUnused implements buckets.Nodes. A write that commits after its snapshot cannot add a body to the node.
 func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	return s.db.Read(ctx, "node_in_use", func(c *sqlite.Conn) error {
 		used, err := exists(c, sqlNodeInUse, id)
@@ -62,7 +62,8 @@ func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	})
 }
 
-// notRemoved returns ErrNodeRemoved if a node is removed, or about to be. It ignores nodes already in the row.
+// notRemoved returns ErrNodeRemoved if a node is removed or being removed. It ignores nodes that are already in the
+// row.
 func notRemoved(c *sqlite.Conn, sharks, before []string) error {
 	for _, id := range sharks {
 		if slices.Contains(before, id) {

@@ -16,7 +16,7 @@ const (
 	oneObject     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
 
 	sqlObject = `SELECT ` + objectColumns + `, ` + sumColumns + `, body` + oneObject
-	// Without the body, because large rows are slow to read.
+	// The body is not read, because large rows are slow to read.
 	sqlHead      = `SELECT ` + objectColumns + oneObject
 	sqlPutObject = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + objectColumns + `, content_crc64nvme, content_frames, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -31,7 +31,7 @@ const (
 	sqlListFrom    = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 	sqlListAll     = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
 	sqlListAllFrom = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
-	// From the index alone.
+	// This reads only the index.
 	sqlNextName = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 
@@ -86,15 +86,16 @@ type write struct {
 	kind
 	name string
 	now  buckets.Moment
-	past buckets.Moment // source time for an import, else 0
+	past buckets.Moment // time at the source if imported, otherwise 0
 
 	old   buckets.Object
 	found bool
-	null  *kept // noncurrent null version or null delete marker to replace
+	null  *kept // noncurrent null version or null delete marker that the write replaces
 	delta buckets.Usage
 }
 
-// check reads the object and runs the checks common to all writes. If condition is nil, the caller checks it.
+// check reads the object and performs the checks that all writes need. If condition is nil, the caller checks the
+// condition.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
 	if w.kind, err = findBucket(c, w.owner, w.ref); err != nil {
@@ -124,7 +125,7 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	return condition.CheckWrite(nil)
 }
 
-// checkNull protects a locked null version.
+// checkNull returns an error if the write would replace a locked null version.
 func (w *write) checkNull() error {
 	switch {
 	case !w.replacesNull():
@@ -250,7 +251,7 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	if b, err = s.Bucket(ctx, owner, bucket); err != nil {
 		return b, o, err
 	}
-	// If the bucket is deleted now, it was empty before, so the result dates from then.
+	// If the bucket is deleted now, it was empty before, so the result was correct at that time.
 	o, err = s.Get(ctx, owner, b.ID, name)
 	return b, o, err
 }
@@ -322,7 +323,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 			return buckets.ErrNoObject
 		}
 		if w.versioning != buckets.VersioningOff {
-			return errors.Join(w.checkNull(), w.adds(c, buckets.Usage{Objects: 1})) // the marker
+			return errors.Join(w.checkNull(), w.adds(c, buckets.Usage{Objects: 1})) // for the delete marker
 		}
 		return nil
 	}, func(c *sqlite.Conn) (err error) {
@@ -341,7 +342,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return done, err
 }
 
-// deleters limits DeleteAll's concurrency. Its commits are grouped with other writes, which a single large write
+// deleters limits the concurrency of DeleteAll. Its commits are grouped with other writes, which one large write
 // would delay.
 const deleters = 16
 
@@ -378,8 +379,8 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return page, err
 }
 
-// listGroups feeds names to a Lister while they belong to groups and need no rows. more is false when the page is
-// complete; otherwise rows are needed from next on.
+// listGroups adds names to a Lister as long as they belong to groups, for which no rows are needed. It returns more =
+// false if the page is complete; otherwise rows are needed from next on.
 func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	stmt, err := sqlitedb.Bind(c, sqlNextName, owner, b, "")
 	if err != nil {
@@ -413,7 +414,7 @@ type objects struct {
 	buckets.Query
 }
 
-// listFrom feeds rows to a Lister until it skips. more is false when the page is complete.
+// listFrom adds rows to a Lister until it skips. It returns more = false if the page is complete.
 func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {

@@ -1,8 +1,8 @@
-// Package sqlite stores bucket metadata in a SQLite file. A write is a step of the file's group-commit writer, which
-// serves as the lock that package buckets requires: the step reads the current state, checks the rules, and writes. A
-// read is a snapshot.
+// Package sqlite stores bucket metadata in a SQLite file. Each write is a step of the file's group-commit writer,
+// which serves as the lock that package buckets requires: the step reads the current state, checks the rules, and
+// writes. A read is a snapshot.
 //
-// Statements use LIMIT +? because SQLite re-prepares LIMIT ? for every bound value.
+// Statements contain LIMIT +? because SQLite prepares LIMIT ? again for every bound value.
 package sqlite
 
 import (
@@ -56,7 +56,8 @@ func New(db *sqlitedb.DB) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
 }
 
-// Ping implements buckets.Store. It reads the migrations each time: a newer release may migrate the tables meanwhile.
+// Ping implements buckets.Store. It always reads the migrations, because a newer release may migrate the tables at
+// any time.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations")
 }
@@ -96,7 +97,7 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
-// sumColumns are checksums for bodies on storage nodes.
+// sumColumns are the checksums of bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 func sums(r *sqlite.Stmt, i int, b *buckets.Body) {

@@ -17,7 +17,7 @@ const (
 	sqlUpload    = `SELECT ` + uploadColumns + oneUpload
 	sqlAddUpload = `INSERT INTO manta_bucket_upload (owner, bucket_id, ` + uploadColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEndUpload = `DELETE` + oneUpload
-	// A single garbage row for all parts.
+	// A single garbage row represents all parts.
 	sqlBuryUpload = `INSERT INTO manta_bucket_deleted_object
 		(owner, bucket_id, id, name, created, modified, creator, content_length, content_type, properties, deleted_at)
 		SELECT owner, bucket_id, id, name, created, created AS modified, creator, ?7, content_type, ?6, ?5` + oneUpload
@@ -274,7 +274,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 	return r, err
 }
 
-// completed reads a completed upload's object, or returns ErrNoUpload.
+// completed reads the object of a completed upload, or returns ErrNoUpload.
 func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 	o, found, err := object(c, sqlHead, k.Owner, k.Bucket.ID, k.Name)
 	if err == nil && (!found || o.Upload != k.ID) {

@@ -12,7 +12,7 @@ import (
 
 const (
 	sqlUsage = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
-	// Rows for a bucket and its account.
+	// Reads the rows of a bucket and its account.
 	sqlMayGrow = `SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ?2
 		UNION ALL SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = '` + string(account) + `'`
 	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4), (?1, '` + string(account) + `', ?3, ?4)
@@ -25,7 +25,7 @@ const (
 	sqlBucketUsage     = `SELECT b.name, b.id, coalesce(objects, 0), coalesce(bytes, 0), coalesce(max_objects, 0), coalesce(max_bytes, 0)
 		FROM manta_bucket b LEFT JOIN manta_bucket_usage u ON u.owner = b.owner AND u.bucket_id = b.id
 		WHERE b.owner = ? ORDER BY b.name`
-	// Actual usage per bucket, including deleted buckets with uploads.
+	// Counts the actual usage per bucket, including deleted buckets with uploads.
 	sqlCount = `SELECT bucket_id, sum(objects), sum(bytes) FROM (
 			SELECT bucket_id, count(*) AS objects, sum(CASE WHEN properties ->> '$.s3.upload' IS NULL THEN content_length ELSE 0 END) AS bytes
 				FROM manta_bucket_object WHERE owner = ?1 GROUP BY bucket_id
@@ -40,15 +40,15 @@ const (
 	sqlCounters = `SELECT bucket_id, objects, bytes FROM manta_bucket_usage WHERE owner = ?`
 )
 
-// account is the bucket_id of an account's own counters.
+// account is the bucket_id in the row that counts the whole account.
 const account = buckets.BucketID("00000000-0000-0000-0000-000000000000")
 
-// count checks that a bucket and its account may change by delta.
+// count checks that the counters of a bucket and its account may change by delta.
 func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
 	if delta.Objects <= 0 && delta.Bytes <= 0 {
 		return nil
 	}
-	var refused error // the bucket's error if both refuse
+	var refused error // the bucket's error if both quotas are exceeded
 	err := sqlitedb.ForEach(c, sqlMayGrow, func(r *sqlite.Stmt) error {
 		u := buckets.Usage{Objects: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
 		q := buckets.Quota{Objects: r.ColumnInt64(3), Bytes: r.ColumnInt64(4)}
@@ -130,7 +130,7 @@ func scanUsage(r *sqlite.Stmt) buckets.AccountUsage {
 	}
 }
 
-// totals reads an account's counters without its buckets.
+// totals reads the counters of an account without its buckets.
 func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, error) {
 	a, _, err := sqlitedb.QueryRow(c, sqlUsage, scanUsage, owner, account)
 	return a, err

@@ -113,7 +113,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
-// findVersion reads a version without its body, or returns nil. old is the current object, if found.
+// findVersion reads a version without its body, or returns nil. old is the current object, if it was found.
 func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
 	return findKept(c, w.owner, w.bucket, w.name, id)
 }
@@ -123,13 +123,13 @@ func findKept(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name 
 		return readKept(c, sqlNull, owner, b, name)
 	}
 	if k, err = readKept(c, sqlVersion, owner, b, name, id); k != nil && k.VersionID() != id {
-		return nil, err // clients know a null version by another ID
+		return nil, err // clients use another ID for a null version
 	}
 	return k, err
 }
 
-// keep makes the current object noncurrent, or garbage if it is a replaced null version, and returns the new
-// version's ID. It does not delete the current row.
+// keep makes the current object noncurrent, or garbage if it is a null version that is being replaced, and returns
+// the ID of the new version. It does not delete the current row.
 func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID, err error) {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	if err != nil {
@@ -336,14 +336,14 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
-// place is a bucket whose versions are read, with or without current objects.
+// place identifies a bucket whose versions are read, with or without current objects.
 type place struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketID
 	noncurrent bool
 }
 
-// keptFrom reads at most limit versions from a position, a name's current object first.
+// keptFrom reads at most limit versions from a position. The current object of a name comes first.
 func keptFrom(c *sqlite.Conn, p place, from buckets.VersionPosition, limit int) ([]kept, error) {
 	sql := sqlListAll
 	if from.Inclusive {

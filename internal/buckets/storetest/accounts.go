@@ -99,7 +99,7 @@ func deleteAccountRace(t *testing.T, u *user) {
 func accessKeys(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	one := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("\x00\xff secret"), Created: start, KeyTerms: keyTerms()}
-	// CreateAccount creates the account and its keys, or nothing.
+	// CreateAccount creates the account with all its keys, or nothing.
 	with := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "with keys", Created: start}
 	first := buckets.Key{ID: "HF1", Account: with.ID, Secret: []byte("first"), Created: start}
 	must(t, "CreateAccount", s.CreateAccount(ctx, with, first))
@@ -190,7 +190,8 @@ func changeKey(t *testing.T, u *user) {
 	equal(t, "the revoked key", got, k)
 }
 
-// changeKeyRace: exactly one concurrent change wins, and none reactivates a revoked key.
+// changeKeyRace checks that exactly one of several concurrent changes succeeds, and that none reactivates a revoked
+// key.
 func changeKeyRace(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	for i := range 20 {

@@ -9,19 +9,19 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The object of the Condition cases.
+// The object used by the cases of Condition.
 const (
 	CaseID       buckets.ObjectID = "6f2a2e8c-5f8e-4d3a-9f0b-0c4b8f6a1d22"
 	CaseETag                      = "0cc175b9c0f1b6a831c399e269772661"
 	CaseModified                  = start // not a whole second
 )
 
-// ConditionCase is a line in the table that defines Condition.
+// ConditionCase is a line of the table that defines Condition.
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
 	Read      error // from reading
-	Absent    error // from writing without an object; a refused overwrite returns ErrPrecondition
+	Absent    error // error of a write if there is no object; a refused overwrite returns ErrPrecondition
 }
 
 var (
@@ -37,7 +37,7 @@ func tags(all ...string) buckets.Tags { return buckets.Tags{Tags: all} }
 // ConditionCases returns the table.
 func ConditionCases() []ConditionCase {
 	const (
-		whole  = CaseModified / second * second // as a client echoes Last-Modified
+		whole  = CaseModified / second * second // as in clients that send Last-Modified back
 		before = whole - second
 		later  = whole + second
 	)
@@ -78,7 +78,7 @@ func ConditionCases() []ConditionCase {
 	}
 }
 
-// CaseObject returns the cases' object, whose body is "a".
+// CaseObject returns the object used by the cases. Its body is "a".
 func CaseObject() buckets.Object {
 	b := inline("a")
 	b.ID = CaseID
@@ -155,7 +155,7 @@ func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 	u.wantUsage(0, 0)
 }
 
-// multipartCondition: a multipart entity tag is not an MD5.
+// multipartCondition checks that the entity tag of a multipart object is not treated as an MD5.
 func multipartCondition(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	o := u.complete("a", id, u.putPart("a", id, part(1, 10, u.now)))

@@ -143,7 +143,7 @@ func eventsOfUploads(t *testing.T, u *user) {
 	equal(t, "the events", u.appended(), []string{"ObjectCreated:CompleteMultipartUpload a.jpg " + etag})
 }
 
-// eventsOfExpiry: lifecycle rules have their own event types.
+// eventsOfExpiry checks that deletions by lifecycle rules have their own event types.
 func eventsOfExpiry(t *testing.T, u *user) {
 	expire := func(n int) (read []*buckets.Object) {
 		for i := range n {
@@ -202,7 +202,7 @@ func eventsOfBatches(t *testing.T, u *user) {
 	equal(t, "events of versions", u.appended()[4:], []string{fmt.Sprintf("ObjectRemoved:Delete a.jpg  %s", w.Version)})
 }
 
-// eventsInOrder: an object's events are in write order, even with concurrent writers.
+// eventsInOrder checks that the events of an object are in write order, even with concurrent writers.
 func eventsInOrder(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	stores := []buckets.Store{u.h.Store}
@@ -212,7 +212,7 @@ func eventsInOrder(t *testing.T, u *user) {
 	var writers sync.WaitGroup
 	for i := range 32 {
 		writers.Go(func() {
-			now := u.now + buckets.Moment(i%3)*second // clocks differ
+			now := u.now + buckets.Moment(i%3)*second // the clocks of writers differ
 			s := stores[i%len(stores)]
 			var err error
 			if i%4 == 3 {
@@ -240,7 +240,7 @@ func eventsInOrder(t *testing.T, u *user) {
 	equal(t, "the order of the events", got, want)
 }
 
-// eventsAscend: numbers ascend even if the clock is set back or earlier events were published.
+// eventsAscend checks that numbers ascend even if the clock is set back or earlier events were published.
 func eventsAscend(t *testing.T, u *user) {
 	last := int64(0)
 	for i := range 5 {

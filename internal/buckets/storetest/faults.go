@@ -96,7 +96,7 @@ func faultChecks() []check {
 	return all
 }
 
-// failingWrite: a write that fails at any point stores nothing, and succeeds when retried.
+// failingWrite checks that a write that fails at any point stores nothing, and succeeds when it is retried.
 func failingWrite(t *testing.T, u *user, name string) {
 	if u.h.Faulty == nil {
 		t.Skip("the backend has no Faulty in its Harness")

@@ -86,7 +86,8 @@ func claimAndRemove(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// importedGarbage: objects replaced by an import become garbage now, not at the source's time.
+// importedGarbage checks that objects replaced by an import become garbage at the current time, not at the source's
+// time.
 func importedGarbage(t *testing.T, u *user) {
 	o := object("a")
 	o.Imported = u.now - 365*24*hour
@@ -116,7 +117,7 @@ func claimObjects(t *testing.T, u *user) {
 			t.Fatalf("%s: %+v", what, all)
 		}
 		for i, want := range []buckets.Object{first, second} {
-			want.Frames, want.CRC32C = all[i].Object.Frames, all[i].Object.CRC32C // the body is not read
+			want.Frames, want.CRC32C = all[i].Object.Frames, all[i].Object.CRC32C // the body was not read
 			wantObject(t, what, *all[i].Object, want)
 		}
 	}
@@ -256,7 +257,8 @@ func claimRace(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// garbageOfUploads: an aborted upload or a deleted multipart object is a single row, removed with its parts.
+// garbageOfUploads checks that an aborted upload or a deleted multipart object is a single row, which is removed with
+// its parts.
 func garbageOfUploads(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted"} {
 		id := u.createUpload(name, u.now)
@@ -315,7 +317,7 @@ func abortOldUploads(t *testing.T, u *user) {
 	u.wantBacklog(2, 10, u.now)
 }
 
-// collectDeletedBucket: a bucket is removed after its uploads are aborted and its garbage is removed.
+// collectDeletedBucket checks that a bucket is removed after its uploads are aborted and its garbage is removed.
 func collectDeletedBucket(t *testing.T, u *user) {
 	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	for _, name := range []string{"a", "b", "c"} {

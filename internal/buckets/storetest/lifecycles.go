@@ -58,7 +58,8 @@ func (u *user) setRun(b buckets.BucketRef, run buckets.LifecycleRun) {
 	must(u.t, "SetLifecycleRun", u.h.Lifecycles.SetLifecycleRun(u.t.Context(), buckets.BucketKey{Owner: u.owner, Bucket: b.ID}, run))
 }
 
-// dueLifecycles: a bucket with rules is due before its first run, at its next run, and after rule changes.
+// dueLifecycles checks that a bucket with rules is due before its first run, at its next run, and after its rules
+// change.
 func dueLifecycles(t *testing.T, u *user) {
 	all := []buckets.BucketRef{u.ref()}
 	for _, name := range []string{"b-1", "b-2", "b-3"} {
@@ -169,7 +170,7 @@ func expire(t *testing.T, u *user) {
 	_, garbage := u.claim(9)
 	for _, g := range garbage {
 		if len(g.Sharks) == 0 && g.Upload == "" {
-			continue // a backend need not record an inline body: there is nothing to remove
+			continue // a backend need not record an inline body, because there is nothing to remove
 		}
 		names = append(names, fmt.Sprintf("%s %v %d %v", g.Name, g.Deleted == u.now, len(g.Sharks), g.Upload == id))
 	}
@@ -182,7 +183,7 @@ func expire(t *testing.T, u *user) {
 	equal(t, "names", u.listed(buckets.Query{Limit: 9}), []string{"kept"})
 }
 
-// expireChanged: an object whose body, time or tags changed since it was read is not deleted.
+// expireChanged checks that an object is not deleted if its body, time or tags changed since it was read.
 func expireChanged(t *testing.T, u *user) {
 	names := []string{"body", "deleted", "other", "same", "tags", "tags removed", "touched"}
 	for _, name := range names {

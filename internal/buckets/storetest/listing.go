@@ -11,7 +11,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// NaiveList defines a listing: the entries for all names, and whether more follow. A group ends with the delimiter.
+// NaiveList defines a listing. It returns the entries for all names, and whether more entries follow. A group ends
+// with the delimiter.
 func NaiveList(names []string, q buckets.Query) (entries []string, more bool) {
 	for _, name := range sorted(names) {
 		if !strings.HasPrefix(name, q.Prefix) || name < q.Start.Name || name == q.Start.Name && !q.Start.Inclusive {
