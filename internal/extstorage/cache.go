@@ -105,7 +105,7 @@ func (c *installCache) add(o Owner, in seenInstall) {
 	}
 }
 
-// Call remove even after an error: the change may be committed.
+// remove removes an install. Call it even after an error: the change may be committed.
 func (c *installCache) remove(o Owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,14 +145,14 @@ func (s *seenSchemas) add(at namespaceOf, sc Schema) {
 	}
 }
 
-// Call remove even after an error: the change may be committed.
+// remove removes a namespace. Call it even after an error: the change may be committed.
 func (s *seenSchemas) remove(at namespaceOf) {
 	s.schemas.Remove(at)
 	s.free.Remove(at)
 }
 
-// ParseGrant caches parsed claims: parsing takes longer than the rest of a cached token check. Grants are shared; do
-// not modify them.
+// ParseGrant parses claims, or returns a cached grant: parsing takes longer than the rest of a cached token check.
+// Grants are shared; do not modify them.
 func (s *Service) ParseGrant(claims []byte) (Grant, error) {
 	if g, known := s.grants.Get(string(claims)); known {
 		return g, nil

@@ -12,8 +12,8 @@ const (
 	ChangeExpire ChangeOp = "expire"
 )
 
-// Change is an entry in an install's feed. Sequence numbers are assigned under its lock without gaps: a reader that
-// saw one saw all lower ones.
+// Change is an entry in an install's feed. Sequence numbers are assigned under the install's lock without gaps: a
+// reader that saw a number has seen all lower numbers.
 type Change struct {
 	Seq       Seq
 	Op        ChangeOp
@@ -29,7 +29,7 @@ type Feed struct {
 	Last    Seq
 }
 
-// ErrChangesGone means that the changes were removed: read all records again.
+// ErrChangesGone means that the changes were removed, so the client must read all records again.
 var ErrChangesGone error = errcode.New(errcode.Invalid, "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0")
 
 // ErrKeyReused means that another request used the idempotency key.

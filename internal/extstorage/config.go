@@ -46,7 +46,7 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
 }
 
-// Rates limits requests. A burst is allowed at once.
+// Rates limits requests. A whole burst may arrive at the same time.
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
 	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
@@ -70,7 +70,7 @@ const MinSchemaMemory = jsonschema.MinSchemaMemory
 
 const minSecret = 32
 
-// TokenSecrets returns the server's distinct secrets; the first signs.
+// TokenSecrets returns the server's distinct secrets. The first secret signs tokens.
 func (c *Config) TokenSecrets() []string {
 	secrets := []string{c.TokenSecret}
 	for _, old := range c.OldTokenSecrets {
@@ -181,7 +181,7 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// QuotaOf returns a tier's quota; the default for an unknown tier.
+// QuotaOf returns a tier's quota, or the default quota if the tier is unknown.
 func (c *Config) QuotaOf(tier string) Quota {
 	q, of := c.Quota, c.Tiers[tier]
 	if of.Bytes > 0 {

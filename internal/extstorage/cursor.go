@@ -12,7 +12,8 @@ var errCursor = refuse("must be a cursor from an earlier response to the same re
 // encoding is strict about trailing bits, so that a cursor has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// sealer signs cursors: opaque positions bound to a query. The first key signs; all are accepted.
+// sealer signs cursors: opaque positions bound to a query. The first key signs; cursors signed with any key are
+// accepted.
 type sealer struct{ keys [][]byte }
 
 func (s sealer) seal(place string, question ...string) string {

@@ -17,13 +17,13 @@ type Deletion struct {
 
 // Holdings counts an install's or tenant's rows, including expired rows.
 type Holdings struct {
-	Installs int64 `json:"installs,omitempty"` // tenants only
+	Installs int64 `json:"installs,omitempty"` // counted for tenants only
 	Records  int64 `json:"records"`
 	Bytes    int64 `json:"bytes"`
 	Schemas  int64 `json:"schemas"`
 	Changes  int64 `json:"changes"`
 	Answers  int64 `json:"answers"` // stored responses for idempotency keys
-	Tokens   int64 `json:"tokens"`  // revoked
+	Tokens   int64 `json:"tokens"`  // revoked tokens
 }
 
 // Add adds another owner's counts.
@@ -40,7 +40,7 @@ func (h *Holdings) Add(more Holdings) {
 // DeleteStep limits a deletion step.
 type DeleteStep struct {
 	Rows      int64
-	Bytes     int64 // of records, approximate
+	Bytes     int64 // approximate size of the records
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone if this step finishes
 	Caller    Caller
@@ -67,7 +67,7 @@ func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 // ErrInstallDeleted means that the install or tenant was or is being deleted. The Store rejects all changes.
 var ErrInstallDeleted error = errcode.New(errcode.Denied, "the install has been deleted")
 
-// ErrInstallDeleting is what clients get during the deletion.
+// ErrInstallDeleting is the error that clients get during the deletion.
 var ErrInstallDeleting error = errcode.New(errcode.Denied, "the install is being deleted")
 
 // OwnedTables lists the tables with install data on every engine.
@@ -84,23 +84,23 @@ func OwnedTables() []string {
 // installs. Then call DeleteSome until the Deletion is finished, possibly after an interruption. A tombstone with the
 // change count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
-	// Close starts a deletion, or returns the current deletion.
+	// Close starts a deletion, or returns the deletion already started.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
 	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When no
 	// rows are left, it finishes the deletion with an audit event. For a tenant it deletes only Services rows, so
-	// delete its installs first. It returns ErrNotClosed before Close.
+	// delete its installs first. It returns ErrNotClosed if Close was not called.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
 	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows. For Services, it counts the rows of the whole tenant, without the tombstones
-	// of its installs.
+	// Holdings counts an owner's rows. For Services, it counts the rows of the whole tenant, except the tombstones of
+	// its installs.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
-	// again; change numbers continue. Before the deletion is finished it returns ErrInstallDeleted.
+	// again; change numbers continue. Before the deletion is finished, Reopen returns ErrInstallDeleted.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 
@@ -116,8 +116,8 @@ const (
 // closedGrace delays deleting a closed owner's rows, until no process lets readers see a partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install, or resumes its deletion. If progress, called after each step, returns false,
-// another call must continue.
+// DeleteInstall deletes an install, or resumes its deletion. It calls progress after each step. If progress returns
+// false, DeleteInstall stops, and another call must continue.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -129,7 +129,7 @@ func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progres
 	return s.deleteSteps(ctx, o, by, d, progress)
 }
 
-// DeleteTenant is DeleteInstall for a tenant. progress receives the running total.
+// DeleteTenant is like DeleteInstall, but deletes a tenant. progress receives the running total.
 func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	whole, err := s.close(ctx, Services(t))
 	if err != nil || whole.FinishedAt != 0 {
@@ -201,12 +201,12 @@ func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletio
 	}
 }
 
-// Holdings counts an install's or tenant's (Services) rows.
+// Holdings counts the rows of an install, or of a tenant given by its Services owner.
 func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }
 
-// DeletionOf returns a deletion's progress; zero if not started.
+// DeletionOf returns a deletion's progress, which is zero if the deletion was not started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) {
@@ -215,8 +215,8 @@ func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	return in.Deletion, err
 }
 
-// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. Deleting a mistyped
-// ID would block its tokens for months.
+// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. It protects against
+// mistyped IDs: deleting such an ID would block its tokens for months.
 func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, error) {
 	if holds != (Holdings{}) {
 		return true, nil

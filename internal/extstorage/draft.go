@@ -2,7 +2,7 @@ package extstorage
 
 import "context"
 
-// ActiveSchema returns version 0 for a namespace without an active schema.
+// ActiveSchema returns a namespace's active schema. The version is 0 if there is no active schema.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -11,7 +11,7 @@ func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Sc
 	return s.loadSchema(ctx, namespaceOf{p.Owner, ns})
 }
 
-// CheckPut checks a put against limits and active schema without storing it.
+// CheckPut checks a put against limits and the active schema without storing the record.
 func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	p, err := s.may(ctx, r.Grant, t.Namespace, Read)
 	if err != nil {

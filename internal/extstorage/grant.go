@@ -11,10 +11,10 @@ import (
 // Grant is a token's access by namespace.
 type Grant struct {
 	Owner      Owner
-	Token      Token // zero: no token
+	Token      Token // zero if there is no token
 	Namespaces map[Namespace]Access
 
-	// Every is access to all namespaces, for services. Tokens never carry it.
+	// Every is access to all namespaces, for services. Client tokens never contain it.
 	Every Access
 }
 
@@ -24,7 +24,7 @@ func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 const maxClaims = 16 << 10
 
 // ParseGrant parses a verified token's claims: UUIDs tenant_id and install_id, and ns, access by namespace
-// ({"settings":"rw","log":"r"}). Others are ignored. The error is a *ValidationError.
+// ({"settings":"rw","log":"r"}). Other claims are ignored. The error is a *ValidationError.
 func ParseGrant(claims []byte) (g Grant, err error) {
 	canonical, err := ParseMetadata(claims, maxClaims)
 	if err != nil {
@@ -97,7 +97,7 @@ type Pass struct {
 	reread  time.Time // when to read the registration again
 }
 
-// In returns the access that token and operator allow.
+// In returns the access that both token and operator allow.
 func (p *Pass) In(ns Namespace) Access {
 	a := p.Grant.In(ns)
 	if p.install.Namespaces != nil {

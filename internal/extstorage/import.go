@@ -11,7 +11,8 @@ import (
 
 // Import is an import's state across steps.
 type Import struct {
-	// Preserve keeps revisions and times. For operators only: with chosen revisions a client could hide its writes.
+	// Preserve keeps revisions and times. It is for operators only: with chosen revisions a client could hide its
+	// writes.
 	Preserve bool
 
 	// LastChange is from the export header. With Preserve, change numbers continue far above it, so that no change
@@ -26,7 +27,7 @@ type Imported struct {
 	Written   int
 	Unchanged int // identical, so imports can be repeated
 	Expired   int
-	Newer     int // skipped: greater revision here
+	Newer     int // skipped because the revision here is greater
 }
 
 // Add adds another step's counts.
@@ -47,10 +48,10 @@ const (
 // ErrDiverged means that both servers hold the record's revision with different contents.
 var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
-// Import puts at most a batch of exported records, all or nothing. Values are validated by the active schema unless
-// it was imported too, as values may be older. Without Preserve, existing records continue their own revisions and
-// new ones start at 1. With Preserve, records take the exported revisions and times, but never an earlier revision.
-// Expirations stay. A record's error is an *ItemError.
+// Import puts at most a batch of exported records, all or nothing. Values are validated by the active schema, unless
+// that schema was imported too, because values may be older. Without Preserve, existing records continue their own
+// revisions and new records start at 1. With Preserve, records take the exported revisions and times, but never an
+// earlier revision. Expirations stay. A record's error is an *ItemError.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -162,7 +163,8 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 }
 
 // ImportSchema registers a schema with its version and status, and reports whether anything changed. It returns
-// ErrSchemaConflict for another document. Without Preserve, the caller creates it now.
+// ErrSchemaConflict if the version exists with another document. Without Preserve, the schema is created now, by the
+// caller.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {

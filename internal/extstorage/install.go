@@ -11,19 +11,20 @@ import (
 type Registration struct {
 	Tier       string
 	Overrides  Overrides
-	Namespaces map[Namespace]Access // limits tokens; nil: no limit
+	Namespaces map[Namespace]Access // limits tokens; nil means no limit
 }
 
-// Install is a registered install. Others need only a valid token, and use the default tier.
+// Install is a registered install. An install that is not registered needs only a valid token, and uses the default
+// tier.
 type Install struct {
 	Registration
-	RevokedAt Moment // 0: not revoked
+	RevokedAt Moment // 0 if not revoked
 	CreatedAt Moment
 	UpdatedAt Moment
 
-	Deletion    Deletion    // zero: not deleted
-	TokensAfter Moment      // earlier tokens are rejected; 0: none
-	Tenant      TenantState // from InstallState only
+	Deletion    Deletion    // zero if not deleted
+	TokensAfter Moment      // earlier tokens are rejected; 0 if all are valid
+	Tenant      TenantState // set by InstallState only
 }
 
 // TenantState is a tenant's state.
@@ -32,7 +33,7 @@ type TenantState struct {
 	TokensAfter Moment
 }
 
-// Overrides are temporary quotas; 0 keeps the tier's.
+// Overrides are temporary quotas. If one is 0, the tier's quota applies.
 type Overrides struct {
 	Quota
 	Until Moment // at most OverrideLifetime ahead
@@ -61,26 +62,27 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 
 // Installs stores registrations.
 type Installs interface {
-	// Install may return ErrNoInstall.
+	// Install returns an install, or ErrNoInstall if it is not registered.
 	Install(ctx context.Context, o Owner) (Install, error)
 
 	// InstallState reads the state that a request is checked against, in one snapshot: the registration of install
 	// and tenant (zero if not registered), and the sorted IDs of unexpired revoked tokens.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
-	// SetInstall creates or replaces a registration. restore also lifts a revocation, and reopens a deleted install
-	// like Deletions.Reopen. It returns ErrInstallDeleted.
+	// SetInstall creates or replaces a registration. If restore is set, it also lifts a revocation, and reopens a
+	// deleted install like Deletions.Reopen. Otherwise it returns ErrInstallDeleted for a deleted install.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
 	// RestoreInstall lifts a revocation, and reopens a deleted install like Deletions.Reopen, keeping the
-	// registration. It returns ErrNoInstall or ErrInstallDeleted.
+	// registration. It returns ErrNoInstall or ErrInstallDeleted if it cannot.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
-	// SwapQuota replaces tier and overrides if they still match from and the install is registered and not deleted,
-	// and reports whether it did.
+	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted.
+	// It reports whether it did.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
-	// RevokeInstall revokes an install, registered or not, unless already revoked. It returns ErrInstallDeleted.
+	// RevokeInstall revokes an install, registered or not, unless it is already revoked. It returns ErrInstallDeleted
+	// for a deleted install.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 

@@ -11,5 +11,5 @@ func At(t time.Time) Moment { return Moment(t.UnixMilli()) }
 // Time returns the time in UTC.
 func (m Moment) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
 
-// Reached reports whether this expiry has passed: records are visible until the millisecond before.
+// Reached reports whether this expiry has been reached: records are visible until the millisecond before.
 func (m Moment) Reached(now Moment) bool { return m != 0 && m <= now }

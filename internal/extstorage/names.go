@@ -22,7 +22,7 @@ func ParseTenantID(s string) (TenantID, error) {
 	return TenantID(id), err
 }
 
-// ParseInstallID is ParseTenantID for installs.
+// ParseInstallID is like ParseTenantID, but for install IDs.
 func ParseInstallID(s string) (InstallID, error) {
 	id, err := parseUUID(s)
 	return InstallID(id), err
@@ -45,7 +45,7 @@ type Owner struct {
 	Install InstallID
 }
 
-// Check rejects an incomplete owner: strangers would share records.
+// Check returns an error for an incomplete owner, with which strangers would share records.
 func (o Owner) Check() error {
 	if o.Tenant == "" || o.Install == "" {
 		return errcode.New(errcode.Denied, "no tenant or install is set")
@@ -64,7 +64,7 @@ type Namespace string
 // MaxNamespace is the maximum namespace length.
 const MaxNamespace = 64
 
-// ParseNamespace returns a *ValidationError for an invalid name.
+// ParseNamespace parses a namespace. It returns a *ValidationError for an invalid name.
 func ParseNamespace(s string) (Namespace, error) {
 	if s == "" || len(s) > MaxNamespace || s[0] == '-' {
 		return "", errNamespace
@@ -85,10 +85,10 @@ var errNamespace = refuse("must be 1 to 64 characters of a-z, 0-9 and -, and mus
 // bytes. "." and ".." are valid.
 type Key string
 
-// MaxKey is the maximum key length in characters, up to four bytes each.
+// MaxKey is the maximum key length in characters of up to four bytes each.
 const MaxKey = 128
 
-// ParseKey returns a *ValidationError for an invalid key.
+// ParseKey parses a key. It returns a *ValidationError for an invalid key.
 func ParseKey(s string) (Key, error) {
 	switch {
 	case s == "" || len(s) > MaxKey*utf8.UTFMax || utf8.RuneCountInString(s) > MaxKey:
@@ -101,11 +101,12 @@ func ParseKey(s string) (Key, error) {
 	return Key(s), nil
 }
 
-// Revision counts a record's writes from 1; 0: no record. It restarts after a delete or expiry.
+// Revision counts a record's writes from 1; 0 means that there is no record. It restarts after a delete or expiry.
 type Revision int64
 
-// Seq numbers an install's changes from 1, across keys; 0: none. A record's Seq is its last write.
+// Seq numbers an install's changes from 1, across keys; 0 means no change. A record's Seq is the number of its last
+// write.
 type Seq int64
 
-// SchemaVersion numbers a namespace's schemas from 1; 0: none.
+// SchemaVersion numbers a namespace's schemas from 1; 0 means no schema.
 type SchemaVersion int32

@@ -27,22 +27,22 @@ type Op struct {
 	Value     canonjson.Value
 	Sum       canonjson.Number
 	Metadata  canonjson.Value
-	ExpiresAt Moment // 0: never
+	ExpiresAt Moment // 0 means never
 	Keep      bool   // keep an existing record's metadata and TTL
 
 	// Revise, if set, computes Value and Sum from the record at write time, after the precondition check. It may run
-	// repeatedly and must not block. Its error fails the operation.
+	// repeatedly and must not block. If it returns an error, the operation fails.
 	Revise Revise
 
-	// Restored, if set, determines revision and times. It excludes Keep, Revise, and an IdempotencyKey.
+	// Restored, if set, determines revision and times. It cannot be combined with Keep, Revise or an IdempotencyKey.
 	Restored *Restored
 
-	// Schema is the version that validated the value, or 0. If another version is active when the write runs, it
-	// fails with ErrSchemaChanged.
+	// Schema is the version that validated the value, or 0. If another version is active when the write runs, the
+	// write fails with ErrSchemaChanged.
 	Schema SchemaVersion
 }
 
-// Restored is the revision and times of a record written elsewhere.
+// Restored contains the revision and times of a record written elsewhere.
 type Restored struct {
 	Revision             Revision
 	CreatedAt, UpdatedAt Moment
@@ -54,7 +54,7 @@ type Header struct {
 	Seq       Seq
 	CreatedAt Moment
 	UpdatedAt Moment
-	ExpiresAt Moment // 0: never
+	ExpiresAt Moment // 0 means never
 
 	ValueBytes, MetadataBytes int64
 }
@@ -65,7 +65,8 @@ func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 // Live reports whether the record exists and has not expired.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
-// ErrSchemaChanged means that an inactive schema validated a put: read it again and retry.
+// ErrSchemaChanged means that a put was validated by a schema that is no longer active: read the active schema again
+// and retry.
 var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord means that a record is absent or expired.
@@ -74,9 +75,9 @@ var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 // Effect is an operation's effect on a stored row. A nil row means that there is no row.
 type Effect struct {
 	Item Item
-	Next *Header // nil: the record no longer exists
+	Next *Header // nil if the record no longer exists
 
-	// Change takes the install's next sequence number unless "". Revision is the revision that was written or
+	// Change, unless "", takes the install's next sequence number. Revision is the revision that was written or
 	// removed.
 	Change   ChangeOp
 	Revision Revision
@@ -85,7 +86,7 @@ type Effect struct {
 // Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
-// DeltaOf returns the counter change from before to after; nil: no row.
+// DeltaOf returns the counter change from before to after. nil means that there is no row.
 func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	if before.Live(countedAt) {
 		d = Delta{Keys: -1, Bytes: -before.Bytes()}
@@ -98,7 +99,7 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 }
 
 // Decide returns the operation's effect, given the active schema and next change number. A put replaces an expired
-// row, a delete removes it. It returns *MismatchError or ErrSchemaChanged.
+// row; a delete removes it. Decide returns *MismatchError or ErrSchemaChanged if the operation fails.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {
@@ -166,7 +167,7 @@ func itemOf(h *Header) Item {
 	return Item{Revision: h.Revision, Seq: h.Seq, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt}
 }
 
-// ItemError is the error of a write's operation at Index.
+// ItemError is the error of the operation at Index in a write.
 type ItemError struct {
 	Index int
 	Err   error

@@ -9,9 +9,9 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Precondition is the required record state; zero: any.
+// Precondition is the required record state. The zero value allows any state.
 type Precondition struct {
-	Revision  Optional[Revision] // ifRevision; 0: the record must not exist
+	Revision  Optional[Revision] // ifRevision; 0 means that the record must not exist
 	Match     Tags
 	NoneMatch Tags
 }
@@ -38,8 +38,8 @@ func (g *Precondition) Check(revision Revision, seq Seq) error {
 	return nil
 }
 
-// CheckDelete is Check for deletes. A missing record matches only an unset precondition: otherwise the client
-// expected to delete something.
+// CheckDelete is like Check, but for deletes. A missing record matches only an unset precondition: otherwise the
+// client expected to delete something.
 func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	if err := g.Check(revision, seq); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 
 // MismatchError means that a precondition failed.
 type MismatchError struct {
-	Current Revision // 0: no record
-	Header  bool     // header (412) rather than body (409)
+	Current Revision // 0 if there is no record
+	Header  bool     // from a header (status 412) rather than the body (status 409)
 }
 
 func (e *MismatchError) Error() string {
@@ -75,19 +75,21 @@ func (e *MismatchError) ErrorCode() errcode.Code {
 // matches a later record with the same key.
 func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` }
 
-// Tags are the entity tags of If-Match or If-None-Match. Foreign tags are dropped: they match no record.
+// Tags are the entity tags of If-Match or If-None-Match. Tags in another form are dropped, because they match no
+// record.
 type Tags struct {
-	Set  bool // header present
-	Any  bool // header is *
+	Set  bool // the header is present
+	Any  bool // the header is *
 	Seqs []Seq
 }
 
 func (t *Tags) has(seq Seq) bool { return seq != 0 && (t.Any || slices.Contains(t.Seqs, seq)) }
 
-// ParseIfMatch uses strong comparison, so weak tags match nothing. Join repeated headers with commas.
+// ParseIfMatch parses If-Match. It uses strong comparison, so weak tags match nothing. Join repeated headers with
+// commas.
 func ParseIfMatch(header string) (Tags, error) { return parseTags(header, false) }
 
-// ParseIfNoneMatch treats W/"17" like "17".
+// ParseIfNoneMatch parses If-None-Match. It treats W/"17" like "17".
 func ParseIfNoneMatch(header string) (Tags, error) { return parseTags(header, true) }
 
 var errTags = refuse(`must be * or a list of quoted entity tags such as "17"`)

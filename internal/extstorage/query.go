@@ -9,10 +9,10 @@ import (
 type Query struct {
 	Namespace Namespace
 	Prefix    string
-	After     Key // exclusive; "": from the start
+	After     Key // exclusive; "" means from the start
 	Reverse   bool
 	Limit     int // 1 to MaxPage
-	Bytes     int // limits requested values and metadata; 0: PageBytes
+	Bytes     int // limits requested values and metadata; 0 means PageBytes
 	Values    bool
 	Metadata  bool
 	Now       Moment
@@ -31,18 +31,18 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 
 // ExportQuery selects a page of an install, ordered by namespace and key.
 type ExportQuery struct {
-	After Position // exclusive; zero: from the start
+	After Position // exclusive; zero means from the start
 	Limit int      // 1 to MaxPage
-	Bytes int      // limits values and metadata; 0: PageBytes
+	Bytes int      // limits values and metadata; 0 means PageBytes
 	Now   Moment
 }
 
-// Query returns equivalent limits and contents.
+// Query returns a Query with the same limits and contents.
 func (q *ExportQuery) Query() Query {
 	return Query{Limit: q.Limit, Bytes: q.Bytes, Values: true, Metadata: true, Now: q.Now}
 }
 
-// Page results from a Query or ExportQuery.
+// Page is the result of a Query or ExportQuery.
 type Page struct {
 	Records []Record // without values and metadata unless requested
 	More    bool
@@ -54,7 +54,7 @@ const (
 	PageBytes = 1 << 20 // values and metadata, or schema documents
 )
 
-// PageEnd ends a page at a number of entries, or before an entry exceeds a number of bytes.
+// PageEnd ends a page after a number of entries, or before an entry that exceeds a number of bytes.
 type PageEnd struct {
 	limit  int
 	bytes  int64
@@ -62,12 +62,12 @@ type PageEnd struct {
 	filled int64
 }
 
-// NewPageEnd returns a PageEnd; 0 bytes means PageBytes.
+// NewPageEnd returns a PageEnd. If bytes is 0, the limit is PageBytes.
 func NewPageEnd(limit, bytes int) PageEnd {
 	return PageEnd{limit: limit, bytes: int64(cmp.Or(bytes, PageBytes))}
 }
 
-// Takes counts another entry of n bytes, if it fits.
+// Takes reports whether another entry of n bytes fits, and if so, counts it.
 func (p *PageEnd) Takes(n int64) bool {
 	if p.taken == p.limit || p.taken > 0 && p.filled+n > p.bytes {
 		return false
@@ -77,8 +77,8 @@ func (p *PageEnd) Takes(n int64) bool {
 	return true
 }
 
-// Successor returns the smallest string, by bytes, greater than all strings with the prefix, or false. Incrementing a
-// character keeps it valid UTF-8, as some engines require.
+// Successor returns the smallest string, by bytes, that is greater than all strings with the prefix, or false if
+// there is none. Incrementing a character keeps it valid UTF-8, as some engines require.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

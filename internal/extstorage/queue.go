@@ -16,7 +16,7 @@ type WriteQueue struct {
 
 	mu       sync.Mutex
 	installs map[Owner]*line
-	unused   *line // so that a lone write does not allocate
+	unused   *line // kept so that a lone write does not allocate
 }
 
 type line struct {
@@ -30,7 +30,7 @@ type turn struct {
 	given  chan struct{}
 }
 
-// NewWriteQueue lets up to together writes per install proceed at once.
+// NewWriteQueue returns a queue in which up to together writes per install proceed concurrently.
 func NewWriteQueue(together int) *WriteQueue {
 	return &WriteQueue{together: together, installs: map[Owner]*line{}}
 }
@@ -42,8 +42,8 @@ type Turn struct {
 	places int
 }
 
-// Enter waits for a turn; with alone, until no other write of the install runs in this process. It returns
-// errcode.Unavailable if ctx is done.
+// Enter waits for a turn. If alone is set, it waits until no other write of the install runs in this process. It
+// returns errcode.Unavailable if ctx is done.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
 	if alone {

@@ -7,9 +7,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Counters count an install's live records as of CountedAt. Records expiring later still count. A write moves
-// CountedAt only if otherwise rejected, or if its clock is behind; the backend then counts the records that expire in
-// between.
+// Counters count an install's live records as of CountedAt. Records that expire later still count. A write moves
+// CountedAt only if it would otherwise be rejected, or if its clock is behind; the backend then counts the records
+// that expire in between.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
@@ -57,16 +57,16 @@ type note struct {
 // NewLedger starts with the counters before the write.
 func NewLedger(before Counters) Ledger { return Ledger{before: before} }
 
-// Note records the next operation: the install's counters after it, and its namespace's keys before and after.
+// Note records the next operation: the install's counters after it, and the keys of its namespace before and after.
 func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
 }
 
-// Reserve adds namespaces missing from Counters: those with a schema but no keys.
+// Reserve adds namespaces that Counters do not count, because they contain a schema but no keys.
 func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
 
 // Fits reports whether no operation exceeds a quota. Earlier counters are never too low, except for a put over a
-// counted expired row, whose new key does not show: do not use Fits then.
+// counted expired row, whose new key is not visible in them: do not use Fits then.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
 		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {
@@ -76,8 +76,8 @@ func (l *Ledger) Fits(q Quota) bool {
 	return true
 }
 
-// Check returns an *ItemError with the *QuotaError of the operation that first exceeded a quota for good: namespaces
-// first, then keys in write order, then bytes.
+// Check returns an *ItemError with the *QuotaError of the operation after which a quota stays exceeded. It checks
+// namespaces first, then keys in write order, then bytes.
 func (l *Ledger) Check(q Quota) error {
 	namespaces := func(n *note) (int64, bool) { return n.Namespaces + l.spare, true }
 	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces+l.spare, namespaces); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// GetRecord may return ErrNoRecord or *MismatchError.
+// GetRecord returns a record if it satisfies g. It may return ErrNoRecord or *MismatchError.
 func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Precondition) (Record, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -24,15 +24,15 @@ func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Ke
 type Listing struct {
 	Namespace Namespace
 	Prefix    string
-	Cursor    string // previous page's cursor; "": from the start
+	Cursor    string // previous page's cursor; "" means from the start
 	Limit     int    // 1 to MaxPage
 	Reverse   bool
 	Values    bool
 	Metadata  bool
 }
 
-// ListRecords reads a page of at most PageBytes, and returns the next cursor, "" on the last page. Cursors are bound
-// to owner, namespace, prefix and direction.
+// ListRecords reads a page of at most PageBytes, and returns the next cursor, which is "" on the last page. Cursors
+// are bound to owner, namespace, prefix and direction.
 func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
 	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
 	if err != nil {
@@ -81,8 +81,8 @@ const (
 )
 
 // Changes reads changes after since in the readable namespaces, oldest first, waiting up to the given time for the
-// first. Continue at Last, which may be after the last returned change; limit 0 returns only Last. It returns
-// ErrChangesGone if since is too old or was never issued here.
+// first. Continue at Last, which may be after the last returned change. If limit is 0, it returns only Last. It
+// returns ErrChangesGone if since is too old or was never issued here.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err
@@ -121,8 +121,8 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 	}
 }
 
-// look reads a page of changes; full means more follow. It subscribes before reading, so as not to miss changes in
-// between.
+// look reads a page of changes. full means that more changes follow. It subscribes before reading, so as not to miss
+// changes in between.
 func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (feed Feed, full bool, made <-chan struct{}, leave func(), err error) {
 	made, leave = s.signals.wait(r.Grant.Owner)
 	p, err := s.pass(ctx, r.Grant) // each time: the grant may be revoked while waiting

@@ -44,7 +44,7 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	return nil
 }
 
-// QuotaChange changes tier and overrides; zero fields stay.
+// QuotaChange changes tier and overrides. Zero fields leave the setting unchanged.
 type QuotaChange struct {
 	Tier      string
 	Overrides Overrides
@@ -81,7 +81,7 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 		now := s.moment()
 		to := c.of(in.Registration, now)
 		checked := to
-		if c.Tier == "" { // an unchanged tier may be gone from the configuration
+		if c.Tier == "" { // an unchanged tier may be missing from the configuration
 			checked.Tier = ""
 		}
 		if err := s.checkRegistration(&checked, now); err != nil {
@@ -97,19 +97,19 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 	return Install{}, errcode.New(errcode.Conflict, "others are changing the quota of the install: try again")
 }
 
-// ShowInstall may return ErrNoInstall.
+// ShowInstall returns an install, or ErrNoInstall if it is not registered.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
-// RestoreInstall is Installs.RestoreInstall.
+// RestoreInstall calls Installs.RestoreInstall.
 func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 	defer s.installs.remove(o)
 	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())
 }
 
-// RevokeInstall revokes an install, registered or not: in this process at once, in others within a second. The data
-// stays.
+// RevokeInstall revokes an install, registered or not. This takes effect immediately in this process, and within a
+// second in others. The data stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o) // wake waiting clients, which then lose access
 	defer s.installs.remove(o)

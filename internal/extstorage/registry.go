@@ -36,13 +36,13 @@ type SchemaID struct {
 // Registry stores schemas.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
-	// one, and never reuses numbers. It returns a *QuotaError if there would be more than quota.Namespaces namespaces
-	// with a live record or schema.
+	// version, and never reuses numbers. It returns a *QuotaError if there would be more than quota.Namespaces
+	// namespaces with a live record or schema.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
-	// DropSchemas deletes a version, or with 0 all of a namespace's, and returns how many. It returns ErrSchemaNeeded
-	// for the active version, and for the newest version, whose number would be reused. New versions in an emptied
-	// namespace continue after all numbers ever removed from the install.
+	// DropSchemas deletes a version, or all versions of a namespace if v is 0, and returns how many. It returns
+	// ErrSchemaNeeded for the active version, and for the newest version, whose number would be reused. New versions
+	// in an emptied namespace continue after all numbers ever removed from the install.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version. It returns ErrNoSchema, or errcode.Invalid for Draft.
@@ -52,7 +52,7 @@ type Registry interface {
 	// earlier under concurrent writes.
 	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
 
-	// Schema may return ErrNoSchema.
+	// Schema returns a version, or ErrNoSchema.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
@@ -64,16 +64,16 @@ type Registry interface {
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position.
 	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
 
-	// Active returns the active schema; version 0 without.
+	// Active returns the active schema. The version is 0 if there is no active schema.
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 
 // SchemaQuery selects a page of a namespace's versions.
 type SchemaQuery struct {
 	Namespace Namespace
-	Before    SchemaVersion // exclusive; 0: from the newest
+	Before    SchemaVersion // exclusive; 0 means from the newest
 	Limit     int           // 1 to MaxPage
-	Bytes     int           // document bytes; 0: PageBytes
+	Bytes     int           // limits document bytes; 0 means PageBytes
 }
 
 // SchemaPage is the result of a SchemaQuery.
@@ -82,7 +82,7 @@ type SchemaPage struct {
 	More    bool
 }
 
-// SchemasKept is how many versions a namespace keeps, plus an older active one.
+// SchemasKept is how many versions a namespace keeps, in addition to an older active version.
 const SchemasKept = 100
 
 // SchemaPosition is a position after a schema in an install.
@@ -94,7 +94,7 @@ type SchemaPosition struct {
 // ErrSchemaConflict means that the version exists with a different document.
 var ErrSchemaConflict error = errcode.New(errcode.Conflict, "this schema version is already registered with a different document")
 
-// ErrSchemaNeeded means that the version cannot be deleted alone.
+// ErrSchemaNeeded means that the version cannot be deleted without deleting the whole namespace's schemas.
 var ErrSchemaNeeded error = errcode.New(errcode.Conflict, "the active and the newest version of a namespace cannot be deleted alone: deprecate the active one, register another, or delete all")
 
 // ErrNoSchema means that the version does not exist or was deleted.

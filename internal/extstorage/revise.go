@@ -8,7 +8,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Revise computes a put's value from the current value; "" means no record. sum is an increment's result.
+// Revise computes a put's value from the current value, which is "" if there is no record. sum is the result of an
+// increment.
 type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
 
 // Revises reports whether any value depends on stored records.
@@ -21,8 +22,8 @@ func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill computes a put's value from the locked row (nil: none) and its value. It returns *MismatchError or Revise's
-// error.
+// Fill computes a put's value from the locked row, which is nil if there is none, and its value. It returns
+// *MismatchError or the error of Revise.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {
 		row, value = nil, ""
@@ -39,22 +40,22 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt makes operation i fail in place of the rest. The Store still looks for an earlier failure and a stored
-// response.
+// FailAt returns a write whose operation i fails in place of the rest. The Store still looks for an earlier failure
+// and a stored response.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)
 	return w
 }
 
-// Optimistic is a write computed from unlocked reads. Every record read gets a precondition, so the write fails if it
-// changed.
+// Optimistic is a write computed from unlocked reads. Every record read gets a precondition, so the write fails if a
+// record changed.
 type Optimistic struct {
 	Write Write
 	After Known
 
 	failed *ItemError // operation that fails because of a value read
-	last   bool       // a written record's expiry is unknown
+	last   bool       // the expiry of a written record is unknown
 	pinned []bool     // operations with an added precondition
 }
 
@@ -62,12 +63,12 @@ type Optimistic struct {
 type Known map[place]knownValue
 
 type knownValue struct {
-	value   canonjson.Value // "": no record
-	expires Moment          // 0: never
+	value   canonjson.Value // "" if there is no record
+	expires Moment          // 0 means never
 }
 
 // Optimistic computes the write's values from get, which may return ErrNoRecord. Values in known are not read; such a
-// write is valid only directly after the writes that produced them. The error is get's.
+// write is valid only directly after the writes that produced them. Optimistic returns only errors of get.
 func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
 	w.Ops = slices.Clone(w.Ops)
 	a := &Optimistic{After: known, pinned: make([]bool, len(w.Ops)+1)}
@@ -102,7 +103,7 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 }
 
 // revise computes an operation's value. read is the record with the previous value, which must not change before the
-// write; nil: the value is known.
+// write. It is nil if the value is known.
 func (op *Op) revise(before canonjson.Value, read *Record) error {
 	if read != nil {
 		if err := op.Precondition.Check(read.Revision, read.Seq); err != nil {
@@ -147,11 +148,11 @@ func unchanged(seq Seq) Precondition {
 	return Precondition{Match: Tags{Set: true, Seqs: []Seq{seq}}}
 }
 
-// Last reports whether no write can be computed from After.
+// Last reports whether no further write can be computed from After.
 func (a *Optimistic) Last() bool { return a.failed != nil || a.last }
 
-// Done returns the error of a write known to fail without the Store, at its first operation, without a possible
-// stored response.
+// Done returns the write's error if the write is known to fail without asking the Store: at its first operation, if
+// no response can be stored.
 func (a *Optimistic) Done() error {
 	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
 		return a.failed

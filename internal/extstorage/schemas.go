@@ -68,7 +68,7 @@ func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonj
 
 // SchemaChange is a difference between two documents.
 type SchemaChange struct {
-	Pointer string // in the new document or, if removed, the old one
+	Pointer string // in the new document, or in the old document if removed
 	Change  string
 	Effect  string // "harmless", "unknown" or "breaking"
 }
@@ -85,7 +85,7 @@ const maxFailures = 10
 type DryRun struct {
 	Checked, Failed int
 	First           []DryFailure // at most maxFailures, by key
-	Next            string       // cursor if time ran out; ""
+	Next            string       // cursor if time ran out, otherwise ""
 }
 
 // DryFailure is a record that a schema rejects.
@@ -98,7 +98,7 @@ type DryFailure struct {
 
 // SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
-	Active        SchemaVersion // compared version; 0: none
+	Active        SchemaVersion // compared version; 0 if there is none
 	Compatibility Compatibility
 	DryRun        DryRun
 }
@@ -133,7 +133,7 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	return s.opts.Registry.Register(ctx, p.Owner, Schema{Namespace: ns, Document: document, CreatedBy: by, CreatedAt: now}, s.quota(&p.install, now))
 }
 
-// DropSchemas is Registry.DropSchemas.
+// DropSchemas calls Registry.DropSchemas.
 func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v Sc
 	return n, err
 }
 
-// try tries a document on the namespace's first records, holding none in memory while waiting for a turn.
+// try tries a document on the namespace's first records. It holds no records in memory while it waits for a turn.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
 	return r.do(ctx, s.trials, func() error {
 		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
@@ -159,7 +159,7 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	})
 }
 
-// Schemas reads a page of versions, newest first, and returns the next cursor, "" on the last page.
+// Schemas reads a page of versions, newest first, and returns the next cursor, which is "" on the last page.
 func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	return page.Schemas, next, err
 }
 
-// Schema may return ErrNoSchema.
+// Schema returns a version, or ErrNoSchema.
 func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -197,8 +197,8 @@ func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaV
 	return s.opts.Registry.Schema(ctx, p.Owner, ns, v)
 }
 
-// SetSchema activates or deprecates a version. It returns ErrNoSchema, or *ValidationError for a version registered
-// under other limits.
+// SetSchema activates or deprecates a version. It returns ErrNoSchema, or *ValidationError if the version was
+// registered under other limits and is no longer valid.
 func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v SchemaVersion, status SchemaStatus) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -237,8 +237,8 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is CheckSchema for a registered version, or ErrNoSchema. Versions registered under other limits may be
-// rejected.
+// CheckVersion is like CheckSchema, but for a registered version. It returns ErrNoSchema if there is none. Versions
+// registered under other limits may be rejected.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
@@ -293,8 +293,8 @@ func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	return c, err
 }
 
-// Limits for concurrent schema trials, per kind; a tenant may run one less. A hostile schema keeps a CPU busy until
-// its request ends.
+// These limit concurrent schema trials of each kind. A tenant may run one less, because a hostile schema keeps a CPU
+// busy until its request ends.
 const (
 	schemaTurns   = 2
 	schemaWaiting = 256

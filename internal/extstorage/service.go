@@ -47,10 +47,10 @@ type Options struct {
 	Validators Validators
 	Documents  Documents
 	Config     Config
-	CursorKeys [][]byte // at least 32 bytes each, the same on all processes; the first signs
+	CursorKeys [][]byte // at least 32 bytes each, the same on all processes; the first key signs
 	Clock      clock.Clock
 
-	// The clock for waiting requests; nil: time.After.
+	// After is the clock for waiting requests. If it is nil, time.After is used.
 	After func(time.Duration) <-chan time.Time
 }
 
@@ -67,10 +67,11 @@ type Service struct {
 
 	waits   *fairshare.Pool
 	trials  *fairshare.Pool
-	dryRuns *fairshare.Pool // includes comparisons
+	dryRuns *fairshare.Pool // also limits comparisons
 }
 
-// NewService returns errcode.Invalid for a short cursor key, or a missing option that would fail only later.
+// NewService returns a Service. It returns errcode.Invalid for a short cursor key, or a missing option that would
+// fail only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
 		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
@@ -101,15 +102,15 @@ func (s *Service) Limits() Limits { return s.limits }
 type Request struct {
 	Grant          Grant
 	Caller         Caller
-	IdempotencyKey *IdempotencyKey // writes only; nil: none
-	Slot           Slot            // nil: no slot
+	IdempotencyKey *IdempotencyKey // writes only; may be nil
+	Slot           Slot            // nil if the request occupies no slot
 
 	after Seq // change numbers continue above it; for imports
 }
 
 // Slot is a request's concurrency slot.
 type Slot interface {
-	// Without calls wait with the slot released, so that other requests can run.
+	// Without releases the slot, so that other requests can run, and calls wait.
 	Without(wait func() error) error
 }
 
@@ -145,8 +146,9 @@ func (r *Request) withoutSlot(wait func() error) error {
 
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
-// pass checks a grant against the registration and revoked tokens, at most installAge old. Without the database it
-// fails rather than use older data. It returns ErrInstallDeleted, ErrInstallDeleting, ErrRevoked or ErrTokenRevoked.
+// pass checks a grant against the registration and revoked tokens, at most installAge old. If the database is
+// unavailable, pass fails rather than use older data. It returns ErrInstallDeleted, ErrInstallDeleting, ErrRevoked or
+// ErrTokenRevoked if the grant is not valid.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
@@ -240,13 +242,14 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 }
 
 // attempt plans and applies the operations. It assumes that a namespace missing from the cache has no schema, the
-// usual case, which the Store checks. Only if that fails it reads the schema, a message on Citus.
+// usual case, and the Store checks this. Only if the assumption is wrong does attempt read the schema, which costs a
+// message on Citus.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	a := &plan{service: s, owner: p.Owner, now: s.moment(), guesses: true}
 	applied, err := a.apply(ctx, p, r, tasks)
 	switch {
 	case len(a.guessed) == 0:
-	case err == nil && !applied.Replayed: // a stored response says nothing about schemas
+	case err == nil && !applied.Replayed: // a stored response contains no information about schemas
 		for _, at := range a.guessed {
 			s.schemas.add(at, Schema{})
 		}
@@ -301,7 +304,7 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 	return err
 }
 
-// Sweep removes at most limit rows of a kind, across installs, due for at least sweep_after.
+// Sweep removes at most limit rows of a kind, across installs, that have been due for at least sweep_after.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }
@@ -309,13 +312,13 @@ func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit in
 // DryRunTime limits dry runs.
 func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime }
 
-// QuotaOf is Config.QuotaOf.
+// QuotaOf calls Config.QuotaOf.
 func (s *Service) QuotaOf(tier string) Quota { return s.config.Load().QuotaOf(tier) }
 
 // Tiers returns the configured tiers, sorted.
 func (s *Service) Tiers() []string { return slices.Sorted(maps.Keys(s.config.Load().Tiers)) }
 
-// After is time.After on the service's clock.
+// After is like time.After, but uses the service's clock.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }
 
 // Ping checks that the store can serve requests.

@@ -12,7 +12,7 @@ func newWaits() *fairshare.Pool {
 	return fairshare.New(maxWaits, 0, 0)
 }
 
-// EnterWait takes a place for a long poll or import, if the install has any left. Call leave once.
+// EnterWait takes one of the install's places for a long poll or import, if any is left. Call leave once.
 func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	name := string(o.Tenant) + "/" + string(o.Install)
 	if !s.waits.TryAcquire(name, 1) {

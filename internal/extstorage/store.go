@@ -12,8 +12,8 @@ import (
 // A write first locks its install's row in ext_storage_usage, so everything is checked against the current state.
 // Reads never write. Records are visible until they expire, swept or not.
 //
-// Methods return errcode.Unavailable if the engine is unavailable. They then had no effect, except that a lost
-// connection may leave a write's result unknown. After Deletions.Close, writes return ErrInstallDeleted.
+// Methods return errcode.Unavailable if the engine is unavailable. They then had no effect, but after a lost
+// connection the result of a write may be unknown. After Deletions.Close, writes return ErrInstallDeleted.
 //
 // Package storetest defines the contract.
 type Store interface {
@@ -26,11 +26,11 @@ type Store interface {
 	// SkipChanges makes every install skip n change numbers; see SkippedChanges.
 	SkipChanges(ctx context.Context, n int64) error
 
-	// Get returns ErrNoRecord for an absent or expired record.
+	// Get returns a record, or ErrNoRecord if it is absent or expired.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
-	// List reads a page from a snapshot, ending like a PageEnd, or earlier under concurrent writes. It reads few
-	// values beyond the page.
+	// List reads a page from a snapshot. It ends as a PageEnd requires, or earlier under concurrent writes. List
+	// reads few values beyond the page.
 	List(ctx context.Context, o Owner, q Query) (Page, error)
 
 	// Export reads a page of a whole install, like List.
@@ -43,20 +43,20 @@ type Store interface {
 	// Usage counts live records, in total and by namespace.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
-	// Sweep removes at most limit rows of a kind that were due by then, across installs, and returns how many. Kinds:
-	// expired records, earliest first, each with a change now (except in an install being deleted); changes older
-	// than ChangesKept; stored responses older than AnswersKept; revocations of expired tokens; tombstones whose
-	// events are published.
+	// Sweep removes at most limit rows of a kind that were due by then, across installs, and returns how many. The
+	// kinds are expired records, earliest first, each with a change now (except in an install being deleted); changes
+	// older than ChangesKept; stored responses older than AnswersKept; revocations of expired tokens; and tombstones
+	// whose events are published.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
-	// Ping checks the engine's reachability and schema version. errcode.Unavailable carries the reason.
+	// Ping checks the engine's reachability and schema version. It returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
 // Swept is a kind of rows that Sweep removes.
 type Swept uint8
 
-// The kinds.
+// These are the kinds of rows that Sweep removes.
 const (
 	SweptRecords Swept = iota
 	SweptChanges
@@ -73,8 +73,8 @@ type Write struct {
 	Now            Moment
 	Quota          Quota
 	Caller         Caller
-	IdempotencyKey *IdempotencyKey // nil: not idempotent
-	After          Seq             // change numbers continue above it
+	IdempotencyKey *IdempotencyKey // nil if the write is not idempotent
+	After          Seq             // change numbers continue above this number
 }
 
 // Restores reports whether the write restores records from another server.
@@ -87,14 +87,14 @@ func (w *Write) Restores() bool {
 	return w.After > 0
 }
 
-// Caller identifies a write's origin in the audit.
+// Caller identifies in the audit who made a write.
 type Caller struct {
 	Kind string // "token", "runner" or "admin"
 	ID   string // token, invocation or session ID; may be empty
 }
 
-// IdempotencyKey makes a write idempotent: within AnswersKept, it returns the first response to the same request, or
-// ErrKeyReused.
+// IdempotencyKey makes a write idempotent: within AnswersKept, the same request gets the first response again, and
+// another request gets ErrKeyReused.
 type IdempotencyKey struct {
 	Key     string
 	Request [32]byte
@@ -103,7 +103,7 @@ type IdempotencyKey struct {
 // Applied is the result of a write.
 type Applied struct {
 	Items    []Item
-	Replayed bool // stored earlier for the IdempotencyKey
+	Replayed bool // the result was stored earlier for the IdempotencyKey
 }
 
 // Record is a stored record.

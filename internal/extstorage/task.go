@@ -26,17 +26,17 @@ type Task struct {
 	Key          Key
 	Precondition Precondition
 
-	Value     canonjson.Value // put value, or the patch
-	Metadata  canonjson.Value // of a put; "": none
-	TTL       Optional[int64] // of a put, in seconds; unset: never expires
+	Value     canonjson.Value // value to put, or the patch
+	Metadata  canonjson.Value // of a put; "" if there is none
+	TTL       Optional[int64] // of a put, in seconds; if unset, it never expires
 	Schema    Optional[SchemaVersion]
 	Increment canonjson.Increment
 
-	// For imported puts:
+	// These fields are for imported puts:
 
 	until     Moment
-	restored  *Restored     // nil: the record continues its own revisions
-	validated SchemaVersion // imported as active: do not validate by it again
+	restored  *Restored     // if nil, the record continues its own revisions
+	validated SchemaVersion // version imported as active, which must not validate the value again
 }
 
 // Result is a task's result.
@@ -44,10 +44,10 @@ type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Replayed bool // an earlier response, by IdempotencyKey
+	Replayed bool // the response was stored earlier for the IdempotencyKey
 }
 
-// Patches and increments reveal the stored value, so they need Read.
+// access returns the access that the task needs. Patches and increments reveal the stored value, so they need Read.
 func (t *Task) access() Access {
 	switch t.Kind {
 	case CheckTask:
@@ -101,8 +101,8 @@ func tooMany(pointer, unit string, limit, size int) *LimitError {
 	return &LimitError{Pointer: pointer, Limit: int64(limit), Size: int64(size), Unit: unit}
 }
 
-// Batch runs an install's tasks in order, all or nothing. A task's error is an *ItemError; too many tasks or bytes
-// are a *LimitError.
+// Batch runs an install's tasks in order, all or nothing. A task's error is an *ItemError. Too many tasks or bytes
+// result in a *LimitError.
 func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, refuse("must not be empty")
@@ -120,7 +120,7 @@ func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result,
 	return s.write(ctx, r, tasks)
 }
 
-// BulkPut is Batch for puts with unique keys.
+// BulkPut is like Batch, but for puts with unique keys.
 func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	seen := make(map[place]bool, len(tasks))
 	for i := range tasks {
@@ -145,7 +145,7 @@ type plan struct {
 	ops     []Op
 
 	guesses bool          // assume that namespaces missing from the cache have no schema
-	guessed []namespaceOf // without a known schema
+	guessed []namespaceOf // namespaces without a known schema
 }
 
 func (a *plan) make(ctx context.Context, tasks []Task) error {

@@ -12,10 +12,10 @@ import (
 
 // Token describes a request's token.
 type Token struct {
-	ID      string    // the jti, for revocation; "": none
-	Service bool      // a service acts for all the tenant's installs
-	Issued  time.Time // zero: unknown
-	Ends    time.Time // expiration; zero: never
+	ID      string    // the jti, for revocation; "" if there is none
+	Service bool      // true for services, which act for all installs of the tenant
+	Issued  time.Time // zero if unknown
+	Ends    time.Time // expiration; zero means never
 }
 
 // RevokedToken is a token that an operator revoked.
@@ -47,12 +47,12 @@ type Tokens interface {
 	// RevokedTokens returns the unexpired tokens, ordered by ID bytes.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
-	// RevokeToken adds a token, or extends its ExpiresAt. It returns ErrInstallDeleted.
+	// RevokeToken adds a token, or extends its ExpiresAt. It returns ErrInstallDeleted for a deleted install.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 
-// RevokeToken revokes a token: in this process at once, in others within a second. expires is the token's own expiry;
-// 0 means the latest possible for one issued now.
+// RevokeToken revokes a token. This takes effect immediately in this process, and within a second in others. expires
+// is the token's own expiry; 0 means the latest possible expiry of a token issued now.
 func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires Moment) (RevokedToken, error) {
 	now := s.moment()
 	if err := checkTokenID(id); err != nil {
@@ -92,8 +92,8 @@ func checkTokenID(id string) error {
 	return nil
 }
 
-// await waits at most d for a change made by this process, or until the token becomes invalid: ErrTokenExpired and
-// the errors of pass.
+// await waits at most d for a change made by this process, or until the token becomes invalid. Then it returns
+// ErrTokenExpired or an error of pass.
 func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d time.Duration) error {
 	for d > 0 {
 		p, err := s.pass(ctx, *g)

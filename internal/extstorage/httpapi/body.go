@@ -35,7 +35,8 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
-// readBody charges the memory to process a body of at most limit bytes. A longer body is rejected without parsing it.
+// readBody reads a body of at most limit bytes, and charges the memory to process it. A longer body is rejected
+// without parsing it.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {
@@ -47,7 +48,7 @@ func (x *exchange) readBody(limit int64) ([]byte, error) {
 	return body, err
 }
 
-// bodiless rejects a DELETE with a body, which its client believes is a precondition.
+// bodiless rejects a DELETE with a body, because its client believes that the body is a precondition.
 func (x *exchange) bodiless() error {
 	if x.in.Method != http.MethodDelete {
 		return nil

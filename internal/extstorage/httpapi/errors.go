@@ -22,7 +22,7 @@ type refusal struct {
 	kind    errcode.Code
 }
 
-// tooLong rejects a body over limit bytes; said is a Content-Length above limit.
+// tooLong is the error for a body longer than limit bytes. said is the Content-Length if it is above limit.
 type tooLong struct{ limit, said int64 }
 
 func (e *tooLong) Error() string {
@@ -66,7 +66,7 @@ const (
 	codeRate            = "RATE_LIMITED"
 )
 
-// CodeOf returns the code sent for an error; for an ItemError, the item's.
+// CodeOf returns the code sent for an error. For an ItemError, it is the code of the item's error.
 func CodeOf(err error) string {
 	p := problemOf(err)
 	if p.cause != "" {
@@ -101,8 +101,8 @@ type problem struct {
 	message string
 	pointer *string
 	current *ext.Revision // from MismatchError
-	limit   int64         // from LimitError; 0: none
-	size    int64         // from LimitError; 0: unknown
+	limit   int64         // from LimitError; 0 if there is no limit
+	size    int64         // from LimitError; 0 if unknown
 	why     []ext.SchemaFailure
 	index   int
 	cause   string
@@ -114,7 +114,7 @@ func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// Server errors come first, because they may wrap errors meant for clients.
+// problemOf checks for server errors first, because they may wrap errors meant for clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)
@@ -249,7 +249,7 @@ func statusOf(err error, code errcode.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
-// messageOf shows only the outermost message of errors from elsewhere.
+// messageOf returns the message for clients. For errors of other packages, it is only the outermost message.
 func messageOf(err error) string {
 	if shown := errcode.Message(err); shown != "" {
 		return shown
@@ -260,13 +260,13 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError writes an error response, also for the listener's panics and load shedding.
+// WriteError writes an error response. The listener also calls it for panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
 	WriteInnerError(w, r, err)
 }
 
-// WriteInnerError is WriteError for Runner, without CORS headers.
+// WriteInnerError is like WriteError, but for Runner: it writes no CORS headers.
 func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// export sends everything readable, page by page, each followed by a cursor to continue from. Only the completion
-// line, which counts all records, makes an export complete. Each page counts as a read; at the rate limit the export
+// export sends everything readable, page by page, each followed by a cursor to continue from. An export is complete
+// only with the completion line, which counts all records. Each page counts as a read; at the rate limit the export
 // waits.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")

@@ -21,7 +21,7 @@ type Handler struct {
 	Clock   clock.Clock
 
 	Rates   *Rates
-	Timeout time.Duration // per request, without body and requested waits; 0: none
+	Timeout time.Duration // per request, without body and requested waits; 0 means no limit
 }
 
 type exchange struct {
@@ -41,7 +41,7 @@ type exchange struct {
 	charged int64
 }
 
-// Serve implements web.Handler. If an export fails halfway, close the connection.
+// Serve implements web.Handler. If it returns an error after an export began, close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	greet(w)
 	if preflight(w, r) {

@@ -20,7 +20,7 @@ import (
 
 const maxLine = recordBody
 
-// Members of export lines. The last four record members are replaced unless the import preserves them.
+// These are the members of export lines. The last four record members are replaced unless the import preserves them.
 var (
 	headerNames   = []string{"export", "records", "lastChange"}
 	schemaNames   = []string{"namespace", "version", "status", "schema", "createdAt", "updatedAt", "createdBy"}
@@ -55,7 +55,7 @@ type importer struct {
 	done  Imported
 	steps int
 
-	header   *ext.ExportHeader // first export line; nil: not read yet
+	header   *ext.ExportHeader // first export line; nil until it was read
 	complete bool
 	counted  [2]int64 // records and schemas in the completion line
 
@@ -67,8 +67,8 @@ type importer struct {
 	keys    map[ext.Position]bool
 }
 
-// imports stores an export in steps, each all or nothing and counted as a write; at the rate limit it waits.
-// Completed steps remain after a failure. Existing records stay unchanged, so a file can be imported again.
+// imports stores an export in steps. Each step is all or nothing and counts as a write; at the rate limit imports
+// waits. Completed steps remain after a failure. Existing records stay unchanged, so a file can be imported again.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -92,8 +92,8 @@ func (d *Imported) appendTo(b []byte) []byte {
 	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }
 
-// Import is for operators, without rate limits; preserve keeps revisions and times. Completed steps remain after an
-// error; an *ext.ItemError carries the line, from 0.
+// Import imports an export for operators, without rate limits. If preserve is set, it keeps revisions and times.
+// Completed steps remain after an error. The index of an *ext.ItemError is the line, from 0.
 func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})
@@ -284,8 +284,8 @@ func (im *importer) record(f *fields) error {
 	return nil
 }
 
-// charge reserves n more bytes. If unavailable, it first runs the current step, so that imports do not wait for each
-// other's memory.
+// charge reserves n more bytes. If they are unavailable, it first runs the current step, so that imports do not wait
+// for each other's memory.
 func (im *importer) charge(n int64) error {
 	if web.TryChargeMemory(im.x.out, n) {
 		return nil
@@ -339,7 +339,8 @@ func (im *importer) skip(f *fields) {
 	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0, math.MaxInt64).Value}
 }
 
-// moment parses an RFC 3339 time to the millisecond; 0 if absent. Times before 1970 become 1.
+// moment parses an RFC 3339 time to the millisecond. It returns 0 if the member is absent, and 1 for times before
+// 1970.
 func (f *fields) moment(name string) ext.Moment {
 	if !f.has(name) {
 		return 0

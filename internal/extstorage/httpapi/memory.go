@@ -8,11 +8,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Requests charge memory to a budget shared by all clients: web.ReadBody for the body, the code below for its
-// processing, data read, and the response until it was received.
+// Requests charge memory to a budget shared by all clients: web.ReadBody charges the body, and the code below charges
+// its processing, the data read, and the response until it was received.
 const (
-	// smallBytes: up to this size only web.ReadBody charges. Slots limit such bodies, and such responses take less
-	// memory than their connection.
+	// smallBytes is the size up to which only web.ReadBody charges. Slots limit such bodies, and such responses take
+	// less memory than their connection.
 	smallBytes = 4 << 10
 
 	// workCopies is how many more copies of the values a write needs: the canonical form and, on PostgreSQL, an
@@ -24,16 +24,16 @@ const (
 
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
-	// importBytes is an import without its records; a line exceeding the buffer adds longLineBytes.
+	// importBytes is the memory of an import without its records. A line exceeding the buffer adds longLineBytes.
 	importBytes   = 64 << 10
 	longLineBytes = 2 * maxLine
 )
 
-// LargestRequest returns a request's maximum memory: a full batch.
+// LargestRequest returns the maximum memory of a request, which is a full batch.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
-// fits charges n bytes for data read, and n for the response. If unavailable it returns false: drop the data, call
-// await, and read again.
+// fits charges n bytes for data read, and n for the response. If they are unavailable, it returns false; then drop
+// the data, call await, and read again.
 func (x *exchange) fits(n int) bool {
 	if n <= smallBytes || int64(n) <= x.charged {
 		return true

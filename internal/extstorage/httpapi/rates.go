@@ -35,7 +35,7 @@ type rates struct {
 
 const ratedClients = 10_000
 
-// NewRates returns errcode.Invalid for a rate that is not positive.
+// NewRates returns Rates with the given limits, or errcode.Invalid if a rate is not positive.
 func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
 	r := &Rates{now: now}
 	return r, r.Set(of)
@@ -73,8 +73,8 @@ func (r *Rates) Set(of ext.Rates) error {
 	return nil
 }
 
-// take counts a request, and sets headers for the limit reached first, the install's or the tenant's. If either is
-// exceeded it returns errRate and counts neither.
+// take counts a request, and sets headers for the limit that is closer: the install's or the tenant's. If either
+// limit is exceeded, take returns errRate and counts the request for neither.
 func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	if r == nil {
 		return nil

@@ -50,8 +50,8 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// preconditions lists a write's conditional headers. Others are rejected: their clients rely on them. Reads ignore
-// unsupported headers, as HTTP specifies.
+// preconditions lists the conditional headers that a write supports. Others are rejected, because their clients rely
+// on them. Reads ignore unsupported headers, as HTTP specifies.
 type preconditions struct {
 	headers []string
 	instead string
@@ -61,7 +61,7 @@ var conditionalHeaders = [...]string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
 }
 
-// Preconditions per write: for the public API by action, for services by operation.
+// These are the preconditions of writes: for the public API by action, for services by operation.
 var (
 	recordPreconditions = preconditions{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
 	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}
@@ -129,7 +129,7 @@ type route struct {
 // Owns reports whether a raw path on the main listener is for this service.
 func Owns(path string) bool { return strings.HasPrefix(path, "/ext/") }
 
-// parseRoute needs the raw path: a key may be "..", so the path must not be cleaned or decoded first.
+// parseRoute parses the raw path: a key may be "..", so the path must not be cleaned or decoded first.
 func parseRoute(path string) (rt route) {
 	s, err := web.Segments(path)
 	switch {

@@ -27,10 +27,10 @@ const runnerBase = "/internal/ext-storage/"
 
 var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", errcode.NotFound}
 
-// OwnsRunner is Owns for the internal listener.
+// OwnsRunner is like Owns, but for the internal listener.
 func OwnsRunner(path string) bool { return strings.HasPrefix(path, runnerBase) }
 
-// LabelRunner is Label for the internal listener.
+// LabelRunner is like Label, but for the internal listener.
 func LabelRunner(path string) string {
 	if _, ok := runnerInstall(path); ok {
 		return "runner"
@@ -38,7 +38,7 @@ func LabelRunner(path string) string {
 	return "unknown"
 }
 
-// RunnerRoutes is Routes for the internal listener.
+// RunnerRoutes is like Routes, but for the internal listener.
 func RunnerRoutes() []web.Route { return []web.Route{{Label: "runner", Method: http.MethodPost}} }
 
 func runnerInstall(path string) (string, bool) {
@@ -50,8 +50,8 @@ func runnerInstall(path string) (string, bool) {
 }
 
 type operation struct {
-	names         []string // extra members
-	noKey         bool     // namespace at most
+	names         []string // additional members of the envelope
+	noKey         bool     // takes a namespace at most, no key
 	noSpace       bool
 	cost          cost
 	preconditions preconditions

@@ -34,13 +34,13 @@ func (s *Service) Totals(ctx context.Context) (Totals, error) {
 	return s.store.Totals(ctx, extstorage.SoftTenantBytes, extstorage.At(s.now()))
 }
 
-// PageUsage is Store.ListUsage.
+// PageUsage calls Store.ListUsage.
 func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
 	return s.store.ListUsage(ctx, span, limit)
 }
 
-// PageInstalls returns at most limit installs with records, past or present, or a registration, revocation or
-// deletion; with revoked set, revoked ones only.
+// PageInstalls returns at most limit installs that ever stored records, or were registered, revoked or deleted. If
+// revoked is set, it returns only revoked installs.
 func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error) {
 	if revoked {
 		return s.store.ListInstalls(ctx, span, true, limit)
@@ -59,12 +59,12 @@ func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, lim
 	return all[:min(len(all), limit)], nil
 }
 
-// FindInstalls is Store.FindInstalls.
+// FindInstalls calls Store.FindInstalls.
 func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error) {
 	return s.store.FindInstalls(ctx, first, last, limit)
 }
 
-// FindRecords is Store.FindRecords.
+// FindRecords calls Store.FindRecords.
 func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int) ([]extstorage.Position, error) {
 	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
 }
@@ -78,8 +78,8 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	return all[:min(limit, len(all))]
 }
 
-// AuditAll calls fn per install: first those with counters, then those without. Each audit is a snapshot, so
-// concurrent writes do not matter.
+// AuditAll calls fn for each install: first for installs with counters, then for those without. Each audit is a
+// snapshot, so concurrent writes do not matter.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)

@@ -8,18 +8,18 @@ import (
 	"holdfast/internal/ident"
 )
 
-// SearchedNamespaces limits FindRecords.
+// SearchedNamespaces limits how many namespaces FindRecords searches.
 const SearchedNamespaces = 1000
 
 // Span is a range of installs ordered by tenant and install. Set Tenant or All.
 type Span struct {
 	Tenant extstorage.TenantID
 	All    bool
-	After  extstorage.Owner // exclusive; zero: from the start
-	Last   extstorage.Owner // inclusive; zero: no limit
+	After  extstorage.Owner // exclusive; zero means from the start
+	Last   extstorage.Owner // inclusive; zero means to the end
 }
 
-// Check requires Tenant or All: a missing tenant must not mean all.
+// Check returns an error unless Tenant or All is set: a missing tenant must not mean all.
 func (s Span) Check() error {
 	if (s.Tenant == "") != s.All {
 		return errcode.New(errcode.Denied, "span: set Tenant or All")

@@ -8,15 +8,15 @@ import (
 
 // Store reads counters across installs. Methods return errcode.Denied for an invalid Span or zero Owner.
 type Store interface {
-	// ListUsage reads counters from a snapshot: at most limit installs with records, past or present.
+	// ListUsage reads counters from a snapshot: at most limit installs that ever stored records.
 	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)
 
-	// ListInstalls reads at most limit registered, revoked or deleted installs, except Services, with their counters;
-	// with revoked set, revoked ones only.
+	// ListInstalls reads at most limit registered, revoked or deleted installs, except Services, with their counters.
+	// If revoked is set, it reads only revoked installs.
 	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
 
-	// FindInstalls returns at most limit installs, across tenants, with counters or a registration, revocation or
-	// deletion, and IDs from first to last, ordered by ID and tenant.
+	// FindInstalls returns at most limit installs of all tenants with IDs from first to last, ordered by ID and
+	// tenant. They have counters, or were registered, revoked or deleted.
 	FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error)
 
 	// Audit compares an install's counters with its rows.
@@ -31,8 +31,8 @@ type Store interface {
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
 	// Filled calls fn for every install that has overrides or uses at least NoticePercent of least. These include all
-	// installs near a quota, unless some quota is below least. A retry calls begin and starts over. It reads all
-	// counters, so call it every few minutes at most.
+	// installs near a quota, unless some quota is below least. Before a retry, Filled calls begin and starts over. It
+	// reads all counters, so call it every few minutes at most.
 	Filled(ctx context.Context, least extstorage.Quota, now extstorage.Moment, begin func(), fn func(Filling)) error
 
 	// Totals sums all installs, and counts tenants above soft bytes. It scans all counters; call it at most once a

@@ -6,27 +6,27 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// InstallUsage is an install's stored Counters, possibly with expired records.
+// InstallUsage contains an install's stored Counters, which may include expired records.
 type InstallUsage struct {
 	extstorage.Owner
 	extstorage.Counters
-	Registered extstorage.Install // zero: not registered
+	Registered extstorage.Install // zero if the install is not registered
 }
 
 // Totals sums the stored Counters.
 type Totals struct {
-	Installs        int64 // with records, past or present
+	Installs        int64 // installs that ever stored records
 	Bytes           int64
 	Keys            int64
 	Namespaces      int64
-	ExpiredPending  int64 // not swept; ExpiredCounted means at least that
+	ExpiredPending  int64 // not yet swept; ExpiredCounted means at least that many
 	TenantsOverSoft int64
 }
 
 // Filling is an install's usage relevant to quotas.
 type Filling struct {
 	Bytes      int64
-	Namespaces int64 // with a key or schema
+	Namespaces int64 // with keys or schemas
 	Keys       int64 // in the fullest namespace
 	Registered extstorage.Install
 }

@@ -48,7 +48,7 @@ var (
 			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
 )
 
-// Inspect checks read-only that all indexes are valid, on Citus in every shard.
+// Inspect checks that all indexes are valid, on Citus in every shard. It writes nothing.
 func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	var (
 		name  string

@@ -16,7 +16,7 @@ type row struct {
 	ext.Record
 
 	created, updated, expires pgtype.Timestamptz
-	value, metadata           []byte // in the engine's format; empty: not selected
+	value, metadata           []byte // in the engine's format; empty if not selected
 }
 
 // columns returns scan destinations for header. The driver is slow with other types.
@@ -148,14 +148,14 @@ func (p exportPage) args() []pgdb.Arg {
 
 type pages struct {
 	statement pgdb.Statement
-	args      func(limit, sent int64) []any // for a record limit and the maximum value size to return
+	args      func(limit, sent int64) []any // arguments for a record limit and the maximum value size to return
 	row       row
 	dest      func(*row) []any
 }
 
-// page reads a page in one or two queries. The first returns every value small enough that any number of them fit,
-// which avoids a running sum in SQL at a fifth of the cost. For a page with larger values, whose sizes are known now,
-// the second returns all.
+// page reads a page in one or two queries. The first query returns all values that are so small that any number of
+// them fit. It costs a fifth of a running sum in SQL. If the page contains larger values, whose sizes are known now,
+// the second query returns all values.
 func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, error) {
 	r := of.row
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
@@ -193,7 +193,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 	}
 	var (
 		last          ext.Seq
-		seq, revision *int64 // NULL, like the columns below, without a change
+		seq, revision *int64 // NULL, like the columns below, if there is no change
 		op, namespace *string
 		key           *string
 		at            pgtype.Timestamptz

@@ -12,8 +12,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// restore imports records. It is rare, so ext_apply_v1 does not support it: the same transaction corrects revisions
-// and times afterwards.
+// restore imports records. Because this is rare, ext_apply_v1 does not support it: the same transaction corrects
+// revisions and times afterwards.
 func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var refused error
 	err = s.db.Tx(ctx, "ext.restore", func(tx *pgdb.Tx) (err error) {

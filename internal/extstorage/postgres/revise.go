@@ -18,8 +18,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Writes that depend on stored values. An install's waiting writes run in one message and transaction, each computed
-// from the previous one's result.
+// These apply to writes that depend on stored values. An install's waiting writes run in one message and transaction,
+// each computed from the result of the previous write.
 
 const (
 	togetherWrites = 32
@@ -120,8 +120,8 @@ func (r *revision) end(out outcome) {
 	r.finish()
 }
 
-// reviseAll runs as many writes together as possible. It continues when its own request ends: the others may still
-// wait.
+// reviseAll runs as many writes together as possible. It continues when its own request ends, because the other
+// requests may still wait.
 func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	ctx = context.WithoutCancel(ctx)
 	defer func() {
@@ -145,7 +145,7 @@ func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 }
 
 // reviseTogether runs the first write and as many others as it can. It locks before reading only if another process
-// changed a record: that takes more messages, on Citus many more, while the install's other writers wait.
+// changed a record, because locking takes more messages, on Citus many more, while the install's other writers wait.
 func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision) ([]outcome, error) {
 	outcomes, err := optimistic(s.alone(ctx), o, all)
 	if err != nil || len(outcomes) > 0 {
@@ -168,8 +168,8 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 	return outcomes, err
 }
 
-// optimistic computes writes from unlocked reads. It returns outcomes for the first of them, or none if a record of
-// the first write changed.
+// optimistic computes writes from unlocked reads. It returns outcomes for the first few writes, or none if a record
+// of the first write changed.
 func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
 	var (
 		made  []*ext.Optimistic

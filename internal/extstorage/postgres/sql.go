@@ -13,7 +13,7 @@ var (
 	sqlApply    = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `SELECT ext_apply_v1(...)`}, applying.args)
 	sqlApplyAll = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `SELECT ext_apply_all_v1(...)`}, applyingAll.args)
 
-	// Locks an install while the transaction computes; released if the process dies.
+	// sqlLock locks an install while the transaction computes. The lock is released if the process dies.
 	sqlLock = pgdb.Statement{Name: "ext.lock", Key: 1, SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)).seq`}
 )
@@ -84,7 +84,7 @@ var (
 	sqlInstall = pgdb.Statement{Name: "ext.install", Key: 1, SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
-	// One row is the install, if registered, and one the tenant; the rest are revoked tokens.
+	// One row is the install, if registered, and another row is the tenant; the rest are revoked tokens.
 	sqlInstallState = pgdb.Statement{Name: "ext.install_state", Key: 1, SQL: `
 		SELECT ` + installColumns + `, CASE WHEN extension_install_id = $2::uuid THEN '' ELSE 'tenant' END, ''
 		FROM ext_storage_installs i
@@ -158,7 +158,7 @@ var (
 		ORDER BY namespace, key LIMIT @limit`}, exportPage.args)
 )
 
-// top sorts after every key: the bound of queries without a bound.
+// top sorts after every key. Queries without an upper bound use it as their bound.
 var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
 // listing returns the page statement. Its key bounds after, from and before are always set, so that a single plan

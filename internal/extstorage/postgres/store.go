@@ -1,10 +1,10 @@
 // Package postgres stores extension storage in PostgreSQL, on one server or distributed by Citus.
 //
 // A write is a call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in a
-// single round trip and transaction. Values that depend on stored records are computed from an earlier read; if a
-// record changed meanwhile, the call fails and they are computed again after locking. A read is a single statement
-// and snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's search for
-// work.
+// single round trip and transaction. Values that depend on stored records are computed from an earlier read. If a
+// record changed since then, the call fails and the values are computed again after locking. A read is a single
+// statement and snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's
+// search for work.
 package postgres
 
 import (
@@ -62,11 +62,12 @@ func New(db *pgdb.DB, o Options) *Store {
 	return &Store{db: db.Distributed("ext_storage_records"), set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
 }
 
-// writersOfOne limits connections for an install's writes: one holds the lock, the others wait for it while the first
+// writersOfOne limits connections for an install's writes: one write holds the lock, and others wait for it while its
 // response is in transit.
 const writersOfOne = 4
 
-// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
+// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may have
+// migrated the database.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }

@@ -8,7 +8,7 @@ import (
 )
 
 type part struct {
-	expired int64    // records
+	expired int64    // number of records
 	changes []int64  // change numbers
 	names   []string // idempotency keys or token IDs
 }

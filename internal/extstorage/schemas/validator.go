@@ -18,8 +18,8 @@ type Validator struct {
 	sandbox *jsonschema.Sandbox
 }
 
-// NewValidator caches compiled schemas in that many bytes (NewCache), and tries new schemas in a subprocess
-// (NewSandbox).
+// NewValidator returns a Validator that caches compiled schemas in this many bytes (NewCache), and tries new schemas
+// in a subprocess (NewSandbox).
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
 	return &Validator{jsonschema.NewCache(bytes), jsonschema.NewSandbox(command)}
 }

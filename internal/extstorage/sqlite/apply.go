@@ -26,14 +26,14 @@ type step struct {
 	last   ext.Seq
 	keys   map[ext.Namespace]*space
 	head   *row
-	ns     ext.Namespace     // whose active schema was read last
-	ver    ext.SchemaVersion // ns's active schema; 0: none
+	ns     ext.Namespace     // namespace whose active schema was read last
+	ver    ext.SchemaVersion // ns's active schema; 0 if there is none
 
 	countedAt ext.Moment // time of has
 	recounted bool
 	hidesKey  bool // a put replaces an expired record that is still counted
 
-	moves bool // a namespace gained its first key or lost its last
+	moves bool // a namespace gained its first key or lost its last key
 	moved int64
 }
 
@@ -51,8 +51,8 @@ func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	return st, err
 }
 
-// beginWrite is begin for a write, whose first operation's record and schema it reads in the same statement: most
-// writes are a single put.
+// beginWrite is like begin, but for a write: the same statement reads the record and schema of the first operation,
+// because most writes are a single put.
 func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)
@@ -222,8 +222,8 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store. Values that depend on stored records are computed in the writer, or outside if
-// that takes long, while the install's other such writes wait.
+// Apply implements extstorage.Store. Values that depend on stored records are computed in the writer. If that takes
+// long, they are computed outside, while the install's other such writes wait.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
@@ -274,7 +274,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		return err
 	})
 	if errcode.Is(err, errcode.Quota) && st.recounted {
-		// Store a recount even if the write is rejected, to not repeat it.
+		// Store a recount even if the write is rejected, so that it is not repeated.
 		failed := s.db.Write(ctx, "ext.recount", func(c *sqlite.Conn) error {
 			st, err := begin(c, o, w.Now)
 			if err != nil {
@@ -314,12 +314,12 @@ type effect struct {
 	old *ext.Header
 	seq ext.Seq
 
-	before *effect // the record's preceding operation; nil: the row was read
+	before *effect // the preceding operation on the record; nil if the row was read
 	rowid  int64   // of old, or of the new record after perform
 }
 
-// decide returns the operations' effects, checking the quota with the stored counters and, if they reject the write,
-// with counters at its time. It writes nothing.
+// decide returns the operations' effects. It checks the quota with the stored counters and, if these reject the
+// write, with counters at the time of the write. It writes nothing.
 func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)

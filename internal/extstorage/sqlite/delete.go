@@ -20,7 +20,7 @@ const (
 		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `)
 		ON CONFLICT DO UPDATE SET change_seq = max(change_seq, ` + lastSeq + `), closed_seq = max(change_seq, ` + lastSeq + `)
 			WHERE closed_seq IS NULL`
-	// If the counter row was lost and is inserted again, numbers must not be reused.
+	// The changes are a fallback: if the counter row was lost and is inserted again, numbers must not be reused.
 	lastSeq          = `(SELECT coalesce(max(seq), 0) FROM ext_storage_changes` + mine + `)`
 	sqlStartDeletion = `INSERT INTO ext_storage_installs
 		(tenant_id, extension_install_id, tier, overrides, created_at, updated_at, deleting_at, deletion) VALUES (?1, ?2, '', '{}', ?3, ?3, ?3, '{}')

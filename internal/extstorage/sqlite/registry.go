@@ -57,7 +57,7 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 }
 
 // fitsNamespace checks the namespace quota for a new schema, and that the install is not closed. It inserts a missing
-// install row, which stores the last number of deleted schemas.
+// install row, because the row stores the last number of deleted schemas.
 func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quota, now ext.Moment) error {
 	st, err := begin(c, o, now)
 	if err == nil {
@@ -66,7 +66,7 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 	if err == nil && !st.known {
 		err = sqlitedb.Exec(c, sqlAddUsage, o.Tenant, o.Install, 0, 0, 0, 0, now, now)
 	}
-	if err == nil && st.countedAt > now { // a rejected write counted by another server's clock
+	if err == nil && st.countedAt > now { // a rejected write counted records by another server's clock
 		err = errors.Join(st.recount(now), st.finish())
 	}
 	for exact := false; err == nil; exact = true {
@@ -87,7 +87,7 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 		}
 		isExact := exact || st.countedAt == now
 		switch {
-		case used <= quota.Namespaces, keys > 0 && isExact: // otherwise its keys may have expired
+		case used <= quota.Namespaces, keys > 0 && isExact: // otherwise the namespace's keys may have expired
 			return nil
 		case isExact:
 			return ext.NamespaceQuota(quota, used)

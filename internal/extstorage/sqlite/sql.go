@@ -7,7 +7,8 @@ const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 const (
 	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
-	// Also reads the data of an existing install's first operation, at half the cost of three statements.
+	// sqlBeginWrite also reads the data of an existing install's first operation, at half the cost of three
+	// statements.
 	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
@@ -33,10 +34,10 @@ const (
 
 	sqlValue  = `SELECT value FROM ext_storage_records WHERE rowid = ?1`
 	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
-	// A write uses whichever fits the row it read: an upsert costs as much as both.
+	// A write uses the insert or the update, depending on the row it read: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// By rowid, which saves a search by key.
+	// It updates by rowid, which saves a search by key.
 	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
 		value_bytes = ?7, metadata_bytes = ?8, value = ?9, metadata = ?10 WHERE rowid = ?1`
 	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
@@ -116,7 +117,7 @@ const (
 			GROUP BY s.tenant_id, s.extension_install_id
 		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
 		WHERE closed_seq IS NULL AND (bytes_used >= ?1 OR namespaces_count + coalesce(s.namespaces, 0) >= ?2 OR n.keys >= ?3 OR override_until > ?4)`
-	// Excludes tombstones.
+	// counted excludes tombstones.
 	counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
 	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`

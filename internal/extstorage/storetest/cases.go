@@ -8,7 +8,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// The first operation, and the second an hour later.
+// These are the times of the first operation, and of the second an hour later.
 const (
 	CaseFirst  ext.Moment = 1_700_000_000_123
 	CaseSecond            = CaseFirst + 3_600_000
@@ -18,15 +18,15 @@ const (
 // CaseFirst on the same key, as changes 1 and 2.
 type DecideCase struct {
 	Name   string
-	First  *ext.Op // a put; nil: no record
+	First  *ext.Op // a put; nil if there is no record
 	Active ext.SchemaVersion
 	Second ext.Op
 
 	Err    error
 	Item   ext.Item
-	Change ext.ChangeOp // "": no change
+	Change ext.ChangeOp // "" if there is no change
 	Delta  ext.Delta
-	Row    *Row // afterwards; nil: no record
+	Row    *Row // the record afterwards; nil if there is none
 }
 
 // Row is a case's stored record.

@@ -49,8 +49,8 @@ func (u *user) everything() everything {
 	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in, u.revoked()}
 }
 
-// faultyStep makes an operation fail at its first point, then its second, until it succeeds. faultyStep repeats an
-// operation that fails where it first calls the engine, then at its second call, and so on, until it succeeds.
+// faultyStep repeats an operation that fails where it first calls the engine, then at its second call, and so on,
+// until it succeeds.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {

@@ -18,8 +18,8 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Only the suite may sweep it: a sweep affects all installs, and each test runs at its own time. It may contain
-	// other installs.
+	// Only the suite may sweep the store: a sweep affects all installs, and each test runs at its own time. The store
+	// may contain other installs.
 	Store     ext.Store
 	Inspector inspection.Store
 	Registry  ext.Registry
@@ -30,11 +30,11 @@ type Harness struct {
 	// Events returns the install's outbox events, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
 
-	// Damage runs SQL on tables that every backend has. Without it, Span/Uncounted is exempt.
+	// Damage runs SQL on tables that every backend has. If it is nil, Span/Uncounted is exempt.
 	Damage func(t testing.TB, sql string)
 
 	// Faulty opens a Harness on its own database. The engine calls fault wherever it can fail, and returns the error
-	// of fault. If Faulty is nil, the group Faults is skipped.
+	// from fault. If Faulty is nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
 	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.

@@ -30,7 +30,8 @@ func sweepChecks() []check {
 	}
 }
 
-// Times between this group's data and other groups'. Expired records leave changes, swept later.
+// These times separate this group's data from other groups' data. Expired records leave changes, which are swept
+// later.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day

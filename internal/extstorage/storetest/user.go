@@ -55,7 +55,7 @@ func (u *user) at(now ext.Moment) *user {
 	return &v
 }
 
-// Metadata is an empty object, except in tests of metadata.
+// put returns a put operation. The metadata is an empty object, except in tests of metadata.
 
 func put(ns, key, value string) ext.Op {
 	return ext.Op{Kind: ext.Put, Namespace: ext.Namespace(ns), Key: ext.Key(key), Value: canonjson.Value(value), Metadata: canonjson.EmptyObject}
