@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SendJSON writes a complete response. It ignores write errors: the request was processed even if the client
+// SendJSON writes a complete response. It ignores write errors, because the request was processed even if the client
 // disconnected.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
@@ -22,7 +22,7 @@ func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// SendJSONLine adds a newline, for people using curl.
+// SendJSONLine is like SendJSON, but adds a newline, for people using curl.
 func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 	if bytes.HasSuffix(body, newline) {
 		SendJSON(w, status, body)
@@ -43,7 +43,7 @@ type File struct {
 	Name   string
 	Type   string
 	Inline bool  // shown by the browser, without scripts
-	Size   int64 // bytes; 0: unknown
+	Size   int64 // bytes; 0 if unknown
 	Write  func(io.Writer) error
 }
 
@@ -99,7 +99,7 @@ type BodyErrors struct {
 	Cut       error // ended early, or malformed HTTP
 }
 
-// Of returns the error for a failed body read. Errors with a code pass unchanged, e.g. a hash mismatch.
+// Of returns the error for a failed body read. Errors that already have a code pass unchanged, e.g. a hash mismatch.
 func (e *BodyErrors) Of(err error) error {
 	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
@@ -113,7 +113,7 @@ func (e *BodyErrors) Of(err error) error {
 	return e.Cut
 }
 
-// Read converts errors except io.EOF.
+// Read reads from body, and converts errors except io.EOF.
 func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 	n, err := body.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -123,8 +123,8 @@ func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 }
 
 const (
-	// unchargedBytes is the largest free body or response. A connection itself uses 20 KB: a goroutine and two 4 KiB
-	// buffers in net/http.
+	// unchargedBytes is the size up to which a body or response is free. A connection itself uses 20 KB: a goroutine
+	// and two 4 KiB buffers in net/http.
 	unchargedBytes = 4 << 10
 
 	// firstBytes is the first buffer for a larger body. A full buffer grows by bodyGrowth, so that announcing a large

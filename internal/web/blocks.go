@@ -13,30 +13,31 @@ const (
 	// FirstBlock is an answer's first block, which is free: most answers are short.
 	FirstBlock = 4 << 10
 
-	// BlockBytes is the size of other blocks.
+	// BlockBytes is the size of all other blocks.
 	BlockBytes = 32 << 10
 
-	maxBlocks = 16 // until the answer is complete
+	maxBlocks = 16 // before the answer is sent in parts
 )
 
-// Blocks builds an answer from a list, in blocks charged before allocation. A short answer is sent whole. A long
-// answer, or one without memory, is sent while the list is read; an error then closes the connection.
+// Blocks builds an answer from a list, in blocks that are charged before allocation. A short answer is sent as a
+// whole. An answer that is long, or for which there is no memory, is sent while the list is read; an error then
+// closes the connection.
 type Blocks struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	status    int
 	mediaType string
-	full      [][]byte // before the current block
+	full      [][]byte // complete blocks before the current block
 	charged   int64
 	sending   bool
 }
 
-// NewBlocks returns an answer; Room returns its first block.
+// NewBlocks returns an answer. Call Room for its first block.
 func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType string) *Blocks {
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
 
-// Room returns a block with space for n bytes, at most BlockBytes: b, or a new block if b is full.
+// Room returns a block with space for n bytes, at most BlockBytes. It returns b, or a new block if b is full.
 func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 	switch {
 	case cap(b)-len(b) >= n:
@@ -101,7 +102,7 @@ func (s *Blocks) write(b []byte) error {
 	return nil
 }
 
-// Finish sends the rest, which ends with b, and ignores disconnected clients.
+// Finish sends the rest, which ends with b. It ignores write errors, because the client may have disconnected.
 func (s *Blocks) Finish(b []byte) {
 	if !s.sending {
 		n := len(b)
@@ -113,7 +114,7 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// slotTries limits waits for a slot in the middle of an answer: ending early wastes everything so far.
+// slotTries limits waits for a slot in the middle of an answer, where giving up wastes everything so far.
 const slotTries = 5
 
 // Read runs fn with the request's slot, which an answer releases while it is sent.
@@ -134,7 +135,8 @@ func (s *Blocks) Read(fn func() error) error {
 	return fn()
 }
 
-// Slices charges memory for each slice, while next reads and writes it and reports whether there are more.
+// Slices charges memory for one slice, and calls next until it returns false. next reads and writes a slice, and
+// reports whether there are more.
 func (s *Blocks) Slices(memory int64, next func() (more bool, err error)) error {
 	if err := ChargeMemory(s.w, s.r, memory); err != nil {
 		return err

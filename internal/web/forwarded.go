@@ -13,8 +13,8 @@ type element struct {
 	proto string
 }
 
-// parseForwarded strictly follows RFC 7239: no blanks around "=" and ";", no repeated parameters, quotes around
-// non-tokens. Unknown parameters only need valid syntax.
+// parseForwarded parses a Forwarded header strictly by RFC 7239: no blanks around "=" and ";", no repeated
+// parameters, quotes around non-tokens. Unknown parameters only need valid syntax.
 func parseForwarded(value string) ([]element, error) {
 	var elements []element
 	for rest := value; ; {
@@ -144,7 +144,7 @@ func parseNode(s string) (string, error) {
 	return bare, nil
 }
 
-// Obfuscated identifiers: RFC 7239, section 6.3.
+// obfuscated reports whether s is an obfuscated identifier (RFC 7239, section 6.3).
 func obfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false

@@ -11,27 +11,28 @@ import (
 )
 
 // Gate limits concurrent requests and shares its slots among clients (package fairshare). Requests without a slot
-// wait briefly and are then rejected, which is cheap, so that others are answered in time. It is safe for concurrent
+// wait briefly and are then rejected. Rejecting is cheap, so others are answered in time. Gate is safe for concurrent
 // use.
 type Gate struct {
 	slots *fairshare.Pool
 	open  atomic.Int64
 }
 
-// NewGate returns a gate with limit slots. As many requests again may wait for a slot, each up to wait. An eighth is
-// reserved for clients below their fair share.
+// NewGate returns a gate with limit slots. As many more requests may wait for a slot, each up to wait. An eighth of
+// the slots is reserved for clients below their fair share.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
-// Resize changes the limits. Requests keep their slots.
+// Resize changes the limits. Running requests keep their slots.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
-// verified. Resources, and memory already charged, move to it from the IP address. w is the handler's ResponseWriter.
+// verified. Resources and memory already charged to the IP address are then charged to the client. w is the handler's
+// ResponseWriter.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
 		if r.charged > 0 {
@@ -42,8 +43,8 @@ func Identify(w http.ResponseWriter, client string) {
 }
 
 // AcquireSlot waits for a slot, and for a turn at the service's database (fairshare.Turns). A handler calls it after
-// verifying credentials and reading the body, so that slow clients hold neither, and returns its error. Both are
-// released when the response begins, or by ReleaseSlot.
+// verifying credentials and reading the body, so that slow clients hold neither. The handler returns its error. Slot
+// and turn are released when the response begins, or by ReleaseSlot.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -81,7 +82,7 @@ func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	return fn()
 }
 
-// ReleaseSlot releases a request's slot before a wait.
+// ReleaseSlot releases a request's slot, e.g. before the request waits.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
 		r.endTurn()
@@ -90,7 +91,7 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// A request that waits for its database node loses its turn, so that requests for other nodes proceed.
+// endTurn ends the turn of a request that waits for its database node, so that requests for other nodes proceed.
 func (r *response) endTurn() {
 	if r.inTurn.CompareAndSwap(true, false) {
 		r.turns.Release(r.turn, r.meter.Stop())
@@ -110,7 +111,7 @@ func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) er
 	return AcquireSlot(w, req)
 }
 
-// Client returns the client charged for a request: from Identify, or its IP address.
+// Client returns the client charged for a request: the name set by Identify, or the IP address.
 func Client(w http.ResponseWriter) string {
 	if r, ok := w.(*response); ok {
 		return r.chargedTo()
@@ -131,7 +132,7 @@ type GateStats struct {
 	Slots   int
 	Active  int
 	Waiting int
-	Idle    int // without a slot
+	Idle    int // requests without a slot
 	Clients int
 	Shed    int64
 }
@@ -145,17 +146,18 @@ func (g *Gate) Stats() GateStats {
 	}
 }
 
-// Load adds the used shares of the slots and the queue: 0 is idle, 1 full; at 2, requests are rejected.
+// Load returns the sum of the used shares of the slots and of the queue. It is 0 if the gate is idle and 1 if all
+// slots are used; at 2, requests are rejected.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
-// Delays requested from clients.
+// These are the delays requested from clients.
 const (
-	retryAfter   = 10 * time.Second // after a rejected request; up to twice that
-	leastBackoff = time.Minute      // periodic clients, gate just full
-	mostBackoff  = 10 * time.Minute // periodic clients, gate rejecting
+	retryAfter   = 10 * time.Second // after a rejected request; randomly up to twice that
+	leastBackoff = time.Minute      // for periodic clients when the gate is just full
+	mostBackoff  = 10 * time.Minute // for periodic clients when the gate rejects requests
 )
 
-// Backoff returns how long non-urgent clients should wait; 0 while slots are free.
+// Backoff returns how long non-urgent clients should wait. It returns 0 while slots are free.
 func (g *Gate) Backoff() time.Duration {
 	over := g.Load() - 1
 	if over < 0 {

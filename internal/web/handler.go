@@ -41,14 +41,14 @@ type Service struct {
 	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// From the tables that Serve uses, for tests.
+	// Routes lists the routes, from the tables that Serve uses. It is for tests.
 	Routes []Route
 
 	// Reason, if set, returns why a request was refused, for metrics and logs, from a small fixed set; "" for other
 	// errors. It is called once per error.
 	Reason func(error) string
 
-	// Turns, if set, limits the requests that use the service's database at once. Here, unlike at the database,
+	// Turns, if set, limits concurrent requests that use the service's database. Here, unlike at the database,
 	// clients share it fairly.
 	Turns *fairshare.Turns
 }
@@ -79,7 +79,7 @@ type Mux struct {
 	Mounts   []Mount // the first owner serves a path
 	Default  Service
 
-	changed atomic.Pointer[Options] // replaces Options
+	changed atomic.Pointer[Options] // replaces Options once set
 }
 
 // Change changes the options for future requests.
@@ -121,7 +121,7 @@ func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at
 	})
 }
 
-// Handler serves all paths with the service, at the requests' own addresses.
+// Handler serves all paths with the service. Each request's public address is its own.
 func (service Service) Handler(o Options) http.Handler {
 	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
 }
@@ -130,17 +130,18 @@ func (service Service) Handler(o Options) http.Handler {
 type Options struct {
 	Log *slog.Logger
 
-	// Log only requests that failed because of the server.
+	// Quiet logs only requests that failed because of the server.
 	Quiet bool
 
-	// ClientAddress logs the client's IP address, and each request with a Reason even if Quiet.
+	// ClientAddress logs the client's IP address. If it is set, each request with a Reason is logged even if Quiet
+	// is.
 	ClientAddress bool
 
 	// Gate, if set, limits concurrent requests; see AcquireSlot. Listeners may share it.
 	Gate *Gate
 
-	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Other bodies and
-	// responses are charged as they are read and written: see StreamBody and StaticBody.
+	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Bodies and responses that
+	// the handler does not charge are charged as they are read and written; see StreamBody and StaticBody.
 	Memory *Memory
 
 	// Trace, if set, wraps every request.
@@ -150,7 +151,7 @@ type Options struct {
 	// client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
-	// The minimum rate for sending the body and reading the response.
+	// Pace is the minimum rate for sending the body and reading the response.
 	Pace Rate
 }
 
@@ -158,8 +159,8 @@ type Options struct {
 // error.
 const statusClientClosed = 499
 
-// handle sets X-Request-Id to the client's if valid, else to a new ID, which an ErrorWriter finds in the response
-// header.
+// handle serves a request. It sets X-Request-Id to the client's ID if that is valid, and otherwise to a new ID. An
+// ErrorWriter finds it in the response header.
 func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, at Address, route string) {
 	o := m.options()
 	start := time.Now()
@@ -200,7 +201,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		if service.Reason != nil {
 			reason = service.Reason(err)
 		}
-		service.Error(rec, r, err) // the client may have closed only its side
+		service.Error(rec, r, err) // the client may have closed only its side of the connection
 	}
 	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left, reason: reason}
 	if left && !begun {
@@ -250,7 +251,7 @@ func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
-// Each unknown method would create a metric.
+// method returns m, or the same name for all unknown methods. Otherwise each would create a metric.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -267,10 +268,10 @@ type exchange struct {
 	took              time.Duration
 	left              bool
 	client            string // "" if unknown or not logged
-	reason            string // refusal; otherwise ""
+	reason            string // why the request was refused, otherwise ""
 }
 
-// log writes a request's only line, without path, query, header or body, which are secret or private.
+// log writes the only line about a request. It omits path, query, header and body, which are secret or private.
 func (service *Service) log(ctx context.Context, o *Options, x exchange, err error) {
 	level := slog.LevelInfo
 	switch {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// listener gives connections more time than net/http: clients that connect before they have a request, and slow but
-// steady readers.
+// listener gives some connections more time than net/http does: clients that connect before they have a request, and
+// slow but steady readers.
 type listener struct {
 	net.Listener
 	limits    Limits
-	malformed MalformedHandler // nil: net/http answers malformed requests
+	malformed MalformedHandler // if nil, net/http answers malformed requests
 }
 
 // Accept implements net.Listener.
@@ -34,13 +34,13 @@ type conn struct {
 	line      requestLine // reader goroutine only
 	begun     bool        // first byte received; reader goroutine only
 	sent      int64       // bytes; writer goroutine only
-	acked     int64       // bytes acknowledged at the last missed deadline
+	acked     int64       // bytes acknowledged when a deadline was last missed
 }
 
 // Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
 // but clients connect early: browsers in advance, and Go's client when another connection becomes free first. Closing
-// such a connection loses a request sent meanwhile. Over TLS the handshake's first byte starts the header timeout for
-// HTTP/1.1.
+// such a connection may lose a request in transit. Over TLS, the first byte of the handshake starts the header
+// timeout for HTTP/1.1.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if c.malformed != nil && n > 0 {
@@ -91,11 +91,11 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// maxGraces limits a peer's gain at once, in grace periods. At the default pace, a batch of the usual 60 KiB takes
-// that long.
+// maxGraces limits how much time a peer gains in one step, in grace periods. At the default pace, a batch of the
+// usual 60 KiB takes that long.
 const maxGraces = 3
 
-// earned is for bytes acknowledged since the last call.
+// earned returns the time for bytes that were acknowledged since the last call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {

@@ -14,11 +14,12 @@ import (
 )
 
 // Malformed HTTP requests, e.g. for /storage/%zz, never reach a handler: net/http writes a plain-text response and
-// closes the connection. Our connections replace it with the service's error and the same status. Over TLS they see
-// only encrypted bytes, so net/http's response remains: net/http serves HTTP/2 only on a *tls.Conn, so a wrapper
-// would lose it or need its own handshake with limits, log and shutdown. HTTP/2 itself resets the stream.
+// closes the connection. Our connections replace this response by the service's error with the same status. Over TLS,
+// our connections see only encrypted bytes, so net/http's response remains: net/http serves HTTP/2 only on a
+// *tls.Conn, so a wrapper would lose HTTP/2 or need its own handshake with limits, log and shutdown. HTTP/2 itself
+// resets the stream.
 
-// Errors of requests that net/http refuses.
+// These are the errors for requests that net/http refuses.
 var (
 	ErrHeaderTooLarge   = errcode.New(errcode.Invalid, "the request line and the header are too large")
 	ErrTransferEncoding = errcode.New(errcode.Invalid, "unsupported Transfer-Encoding: use chunked")
@@ -37,19 +38,20 @@ var refusals = map[int]error{
 
 // MalformedHandler is a handler that also answers malformed requests.
 type MalformedHandler interface {
-	// ServeMalformed answers a malformed request. r has the peer's address and, if readable, method and target.
+	// ServeMalformed answers a malformed request. r contains the peer's address and, if they could be read, method
+	// and target.
 	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 }
 
-// net/http ends its response to a malformed request with this header, after the status text and maybe a reason.
+// refusedHeader ends net/http's response to a malformed request, after the status text and possibly a reason.
 const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusedExpectation starts the response to an expectation other than 100-continue, after which net/http waits for
-// the unsent body.
+// refusedExpectation starts the response to an expectation other than 100-continue. After this response net/http
+// waits for the unsent body.
 const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
 
-// malformedStatus returns such a response's status, or 0. Handlers' responses have more header fields, at least a
-// date.
+// malformedStatus returns the status if p is such a response, or 0. Handlers' responses have more header fields, at
+// least a date.
 func malformedStatus(p []byte) int {
 	const version, digits = "HTTP/1.1 ", 3
 	if len(p) < len(version)+digits || string(p[:len(version)]) != version {
@@ -85,13 +87,13 @@ type withStatus struct {
 // WriteHeader implements http.ResponseWriter.
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// lineBytes of the request line suffice to find the service.
+// lineBytes is how much of the request line is kept, which suffices to find the service.
 const lineBytes = 512
 
 type requestLine struct {
 	text  []byte
 	whole bool
-	ahead byte // next request's first byte, if hasAhead; read while this request is answered
+	ahead byte // first byte of the next request, if hasAhead is set; read while this request is answered
 	has   bool
 }
 
@@ -137,8 +139,8 @@ func startRequest(c net.Conn, state http.ConnState) {
 	}
 }
 
-// answerMalformed writes the service's error. It lingers, because closing would discard the response for a peer that
-// is still sending: see pacedBody.linger.
+// answerMalformed writes the service's error. Then it lingers, because closing would discard the response for a peer
+// that is still sending; see pacedBody.linger.
 func (c *conn) answerMalformed(status int) error {
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 	r := c.line.request(c.RemoteAddr())

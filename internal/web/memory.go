@@ -9,27 +9,27 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Memory limits the bytes in bodies, decoded data and responses. Clients share it (package fairshare). It is safe for
-// concurrent use.
+// Memory limits the bytes in bodies, decoded data and responses. Clients share the budget (package fairshare). It is
+// safe for concurrent use.
 type Memory struct {
 	bytes *fairshare.Pool
 }
 
-// NewMemory returns a budget of limit bytes. A charge that does not fit waits, up to wait and with at most waiting
-// others. An eighth is reserved for clients below their fair share.
+// NewMemory returns a budget of limit bytes. A charge that does not fit waits up to wait, and at most waiting charges
+// wait. An eighth of the budget is reserved for clients below their fair share.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
-// Resize changes the limits. Requests keep their memory.
+// Resize changes the limits. Running requests keep their memory.
 func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }
 
-// ChargeMemory charges n more bytes to a request's client before they are allocated, until the request ends or
-// ReleaseMemory. It may wait, without the request's slot; meanwhile the handler should hold no shared resources and
-// little memory, because two requests that wait for each other's memory both fail. The handler returns the error.
-// Without a budget nothing is charged. Not safe for concurrent use.
+// ChargeMemory charges n more bytes to a request's client before they are allocated. They are released when the
+// request ends, or by ReleaseMemory. ChargeMemory may wait, without the request's slot. The handler should then hold
+// no shared resources and little memory, because two requests that wait for each other's memory both fail. The
+// handler returns the error. If there is no budget, nothing is charged. ChargeMemory is not safe for concurrent use.
 func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	if TryChargeMemory(w, n) {
 		return nil
@@ -44,8 +44,8 @@ func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	})
 }
 
-// TryChargeMemory returns false instead of waiting, for data that can only be measured by allocating it and is
-// dropped before a wait.
+// TryChargeMemory is like ChargeMemory, but returns false instead of waiting. It is for data that can only be
+// measured by allocating it, and that is dropped before a wait.
 func TryChargeMemory(w http.ResponseWriter, n int64) bool {
 	r, ok := w.(*response)
 	if !ok || r.memory == nil || n <= 0 {
@@ -101,16 +101,16 @@ func StreamBody(w http.ResponseWriter) {
 	}
 }
 
-// StaticBody declares that the answer is part of the program. Otherwise each piece is charged until the client has
-// taken it.
+// StaticBody declares that the response is part of the program. Otherwise each piece is charged until the client has
+// read it.
 func StaticBody(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok {
 		r.static = true
 	}
 }
 
-// hold charges a piece of an uncharged response, which stays in memory until the client has read it. Call release
-// then.
+// hold charges a piece of an uncharged response, which stays in memory until the client has read it. Then call
+// release.
 func (r *response) hold(piece []byte) (release func(), err error) {
 	n := int64(len(piece)) - r.charged
 	if len(piece) <= unchargedBytes || n <= 0 || r.static {
@@ -144,7 +144,7 @@ func (r *response) chargeBody(req *http.Request) *http.Request {
 	if r.memory == nil || req.Body == nil || req.Body == http.NoBody {
 		return req
 	}
-	charged := *req // net/http looks at its request's body
+	charged := *req // net/http uses the body of its own request
 	charged.Body = &chargedBody{ReadCloser: req.Body, response: r, request: req}
 	return &charged
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Rate is the minimum rate for sending or reading a body. Otherwise a few slow peers could hold connections and their
-// resources forever.
+// Rate is the minimum rate for sending or reading a body. Without it, a few slow peers could hold connections and
+// their resources forever.
 type Rate struct {
-	// Total time a peer may stall; 0: no limit.
+	// Grace is the total time a peer may stall; 0 means no limit.
 	Grace time.Duration
-	// Bytes that earn back one second of Grace.
+	// BytesPerSecond is how many bytes earn back one second of Grace.
 	BytesPerSecond int64
 }
 
@@ -80,8 +80,8 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits for a body's unread rest. net/http would read up to 256 KiB before the response, waiting for a client that
-// sends late or waits itself.
+// These limit reading the rest of a body. net/http would read up to 256 KiB before the response, waiting for a client
+// that sends late or waits itself.
 const (
 	restBytes   = 256 << 10             // read before the response to reuse the connection,
 	restTime    = 20 * time.Millisecond // within this time
@@ -89,8 +89,8 @@ const (
 	lingerTime  = time.Second           // within this time: a proxy on a busy machine may send for a second
 )
 
-// finish, before the response header, reads the rest of the body if it has arrived, and otherwise makes the response
-// the connection's last.
+// finish runs before the response header is written. It reads the rest of the body if it has arrived, and otherwise
+// makes the response the connection's last.
 func (b *pacedBody) finish(answer http.Header) {
 	if b.ended || b.streams {
 		return
@@ -107,8 +107,8 @@ func (b *pacedBody) finish(answer http.Header) {
 
 func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
 
-// end removes the read deadline at EOF: net/http now watches the connection in the background, and a deadline would
-// cancel the request's context.
+// end removes the read deadline at EOF. From then on net/http watches the connection in the background, and a
+// deadline would cancel the request's context.
 func (b *pacedBody) end() {
 	b.ended = true
 	_ = b.conn.SetReadDeadline(time.Time{})
@@ -116,7 +116,7 @@ func (b *pacedBody) end() {
 
 // linger sends the response and discards the rest of the body for a while. Closing a connection with unread bytes
 // resets it, which a sending proxy reports as a server failure. A peer that expects 100 Continue may send without it,
-// like Caddy; once the response has begun, it gets none.
+// as Caddy does; once the response has begun, it gets none.
 func (b *pacedBody) linger() {
 	if b.ended || b.streams {
 		return
@@ -132,7 +132,8 @@ func (b *pacedBody) linger() {
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http must not read more
 }
 
-// limit sets the next read's deadline. Connections without deadlines, as in handler tests, are unlimited.
+// limit sets the deadline of the next read. Connections that do not support deadlines, as in handler tests, are
+// unlimited.
 func (b *pacedBody) limit(now time.Time) {
 	_ = b.conn.SetReadDeadline(b.pace.deadline(now, 0))
 }

@@ -25,7 +25,7 @@ type Address struct {
 
 // Resolver determines requests' public addresses and clients. It is safe for concurrent use.
 type Resolver struct {
-	public  *Origin // nil: depends on the request
+	public  *Origin // if nil, the origin depends on the request
 	trusted atomic.Pointer[[]netip.Prefix]
 }
 
@@ -89,8 +89,8 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	return Address{Origin: o, Target: public, Path: path}
 }
 
-// originForm returns a request target's path and query. A client that takes the server for a proxy sends the whole
-// URL.
+// originForm returns the path and query of a request target. The target is a whole URL if the client takes the server
+// for a proxy.
 func originForm(target string) (string, bool) {
 	if strings.HasPrefix(target, "/") {
 		return target, true
@@ -199,9 +199,9 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	return nil
 }
 
-// Client returns the client's address, trusting only trusted proxies' headers. ok is false, and ip a proxy's, if they
-// do not contain it, or if Forwarded and X-Forwarded-For differ: a proxy that sets one may pass on the client's other
-// header.
+// Client returns the client's address, trusting only the headers of trusted proxies. ok is false, and ip is the
+// address of a proxy, if these headers do not contain the client's address, or if Forwarded and X-Forwarded-For
+// differ: a proxy that sets one of them may pass on the other header from the client.
 func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
@@ -228,8 +228,8 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	return client, ok
 }
 
-// sender returns the address that sent a request to the first trusted proxy. nodes come from a forwarding header,
-// nearest last.
+// sender returns the address that sent a request to the first trusted proxy. nodes come from a forwarding header; the
+// nearest node is last.
 func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
 	ip = proxy
 	for _, node := range slices.Backward(nodes) {

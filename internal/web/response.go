@@ -15,7 +15,7 @@ type response struct {
 	http.ResponseWriter
 	status int
 	pace   pace
-	piece  int // next write's bytes; 0: startBytes
+	piece  int // bytes of the next write; 0 means startBytes
 	conn   *http.ResponseController
 	body   *pacedBody // the request's, or nil
 
@@ -27,17 +27,17 @@ type response struct {
 	kind     fairshare.Kind
 	meter    work.Meter
 	inTurn   atomic.Bool
-	slot     string // client charged for slot and turn; "" without a slot
+	slot     string // client charged for slot and turn; "" if there is no slot
 	client   string // set by Identify
 	memory   *Memory
 	charged  int64
 	streams  bool
 	static   bool
-	full     error // a piece of the response found no memory
+	full     error // set if there was no memory for a piece of the response
 }
 
-// newResponse also removes the server's write deadline, which starts at the request header: over HTTP/2 it would end
-// the exchange during a long upload.
+// newResponse returns a response. It removes the server's write deadline, which starts at the request header: over
+// HTTP/2 this deadline would end the exchange during a long upload.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
 	if rate.Grace > 0 {
@@ -57,7 +57,7 @@ func (r *response) wait(now time.Time, n int) {
 }
 
 func (r *response) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK { // others are provisional
+	if r.status == 0 && status >= http.StatusOK { // other statuses are provisional
 		r.status = status
 		ReleaseSlot(r) // processing is done; sending may take long
 		if r.body != nil {
@@ -67,20 +67,20 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// For http.ResponseController.
+// FlushError implements the method that http.ResponseController looks for.
 func (r *response) FlushError() error {
 	r.wait(time.Now(), 0)
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Sizes of writes. The deadline is always the smallest size's: otherwise a client that reads nothing would get as
-// much time as a slow reader. Fast clients get larger pieces, because each costs a system call and often wakes the
-// client. The first piece fits into a new connection's buffers.
+// These are the sizes of writes. The deadline is always that for the smallest size: otherwise a client that reads
+// nothing would get as much time as a slow reader. Fast clients get larger pieces, because each piece costs a system
+// call and often wakes the client. The first piece fits into a new connection's buffers.
 const (
 	pieceBytes = 16 << 10
 	startBytes = 64 << 10
 	mostBytes  = 128 << 10
-	fast       = 100 // times the minimum rate
+	fast       = 100 // multiple of the minimum rate
 )
 
 func (r *response) Write(p []byte) (written int, err error) {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Limits limit a connection.
+// Limits apply to each connection.
 type Limits struct {
-	Header      time.Duration // for a request header, from its first byte
+	Header      time.Duration // time for a request header, from its first byte
 	Idle        time.Duration // wait for the first or next request
 	HeaderBytes int           // request line and header, approximately
 	Pace        Rate          // for bodies, in both directions
 }
 
-// DefaultLimits suit clients on slow mobile networks.
+// DefaultLimits returns limits that suit clients on slow mobile networks.
 func DefaultLimits() Limits {
 	return Limits{
 		Header:      10 * time.Second,
@@ -36,8 +36,9 @@ type Server struct {
 	malformed MalformedHandler
 }
 
-// NewServer returns a server with limits. A MalformedHandler answers malformed requests and too large headers;
-// net/http closes slow connections. Other handlers than Mux must read the body and respond within l.Pace.Grace.
+// NewServer returns a server with limits. If h is a MalformedHandler, it answers malformed requests and too large
+// headers. net/http closes slow connections. Handlers other than Mux must read the body and respond within
+// l.Pace.Grace.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	malformed, _ := h.(MalformedHandler)
 	return &Server{limits: l, malformed: malformed, Server: &http.Server{
@@ -46,7 +47,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		IdleTimeout:       l.Idle,
 		// net/http adds 4 KiB.
 		MaxHeaderBytes: max(l.HeaderBytes-4<<10, 1),
-		// For net/http's own responses. It also makes net/http set a new deadline for each request.
+		// This is for net/http's own responses. It also makes net/http set a new deadline for each request.
 		WriteTimeout: l.Pace.Grace,
 		ConnState:    startRequest,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -55,8 +56,8 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 
 type shuttingDownKey struct{}
 
-// ShuttingDown returns a context that ends when the request's server stops accepting requests. A waiting handler
-// should then answer at once. ctx is the request's.
+// ShuttingDown returns a context that is done when the request's server stops accepting requests. A waiting handler
+// should then answer immediately. ctx is the request's context.
 func ShuttingDown(ctx context.Context) context.Context {
 	if ending, ok := ctx.Value(shuttingDownKey{}).(context.Context); ok {
 		return ending
@@ -66,9 +67,9 @@ func ShuttingDown(ctx context.Context) context.Context {
 
 // Drain configures a server's shutdown.
 type Drain struct {
-	// Fails the readiness check; may be nil.
+	// NotReady, if set, makes the readiness check fail.
 	NotReady func()
-	// How long requests are still accepted, until load balancers have noticed.
+	// Delay is how long requests are still accepted, until load balancers have noticed.
 	Delay time.Duration
 	// Grace limits requests after the listener is closed. Then they are aborted.
 	Grace time.Duration
@@ -156,7 +157,7 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// lastRequests waits until no connection is open, but no longer than a client needs that sends requests one after the
+// lastRequests waits until no connection is open, but no longer than a client needs to send requests one after the
 // other. Such a client can then read the answer that closes its connection.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond

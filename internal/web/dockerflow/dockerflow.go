@@ -19,16 +19,16 @@ import (
 type Handler struct {
 	Version Version
 
-	// Checks the enabled services' databases; may be nil.
+	// Ping, if set, checks the enabled services' databases.
 	Ping func(context.Context) error
 
-	// For /__heartbeat__; may be nil.
+	// Quota, if set, returns the quota for /__heartbeat__.
 	Quota func() Quota
 
-	// Returns a database connection pool's state; may be nil.
+	// Pool, if set, returns the state of a database connection pool.
 	Pool func() Pool
 
-	// Serves "/"; may be nil.
+	// Root, if set, serves "/".
 	Root web.Handler
 }
 
@@ -52,7 +52,7 @@ type Pool struct {
 	Active, Idle, Max int
 }
 
-// After pingTimeout a database counts as unavailable. Monitoring does not wait much longer.
+// pingTimeout is the time after which a database counts as unavailable. Monitoring does not wait much longer.
 const pingTimeout = 5 * time.Second
 
 // Serve is a web.Handler; its web.ErrorWriter is WriteError.
@@ -109,7 +109,7 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Addres
 	return sendValue(w, status, health)
 }
 
-// lbHeartbeat reports whether the server can take a request: not while all database connections are in use.
+// lbHeartbeat reports whether the server can take a request. It cannot while all database connections are in use.
 func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	if d.Pool == nil {
 		return sendValue(w, http.StatusOK, struct{}{})
@@ -151,7 +151,7 @@ func Label(path string) string {
 	return "other"
 }
 
-// WriteError writes an error like the sync protocol: an integer.
+// WriteError writes an error as the sync protocol does: as an integer.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	const codeMethod = 1
 	status, code := http.StatusInternalServerError, 0

@@ -31,7 +31,7 @@ type Document struct {
 
 // Field describes a problem with one part of a request.
 type Field struct {
-	Pointer   string `json:"pointer"`             // to a body member (RFC 6901); otherwise ""
+	Pointer   string `json:"pointer"`             // points to a body member (RFC 6901), otherwise ""
 	Parameter string `json:"parameter,omitempty"` // in the path or query
 	Code      string `json:"code"`
 	Detail    string `json:"detail"`
@@ -40,7 +40,7 @@ type Field struct {
 // Occurrence identifies the request with the problem.
 type Occurrence struct{ Path, RequestID, TraceID string }
 
-// In returns a request's occurrence.
+// In returns the occurrence of a problem in a request.
 func In(w http.ResponseWriter, r *http.Request) Occurrence {
 	return Occurrence{r.URL.EscapedPath(), w.Header().Get("X-Request-Id"), obs.TraceID(r)}
 }
@@ -64,7 +64,7 @@ var codes = map[errcode.Code]struct {
 	errcode.Quota: {http.StatusInsufficientStorage, "quota"}, errcode.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
 }
 
-// Refusal returns the refusal for an error's code; for a web.Refusal, itself.
+// Refusal returns the refusal for an error's code. It returns a web.Refusal unchanged.
 func Refusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own

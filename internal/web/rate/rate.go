@@ -1,7 +1,7 @@
 // Package rate limits each client's rate with token buckets.
 //
-// Buckets are local to the process, so a client that reaches n processes gets n times the rate. Their number is
-// bounded: the least recently used is dropped, and starts full again.
+// Buckets are local to the process, so a client that reaches n processes gets n times the rate. The number of buckets
+// is bounded: the least recently used bucket is dropped, and starts full again.
 package rate
 
 import (
@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Limit allows a client Events in each Per, and Burst at once.
+// Limit allows a client Events in each Per, and Burst events at the same time.
 type Limit struct {
 	Events int
 	Per    time.Duration
@@ -58,7 +58,7 @@ func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	return &Buckets{limit: l, every: l.every(), now: now, byKey: byKey}, nil
 }
 
-// State is a bucket's state for response headers. The zero value sets none.
+// State is a bucket's state for response headers. The zero value sets no headers.
 type State struct {
 	Limit     int
 	Remaining int
@@ -66,7 +66,7 @@ type State struct {
 	Retry     time.Duration // until a rejected request may retry; 0 if allowed
 }
 
-// Tighter returns the state that rejects first; if both rejected, the longer Retry.
+// Tighter returns the state that rejects first. If both rejected, it returns the state with the longer Retry.
 func (s State) Tighter(t State) State {
 	if s.Limit == 0 || t.Limit > 0 && cmp.Or(cmp.Compare(t.Retry, s.Retry), cmp.Compare(s.Remaining, t.Remaining), cmp.Compare(t.Reset, s.Reset)) > 0 {
 		return t
@@ -74,11 +74,11 @@ func (s State) Tighter(t State) State {
 	return s
 }
 
-// Allow takes n tokens if available, and returns the resulting state. More tokens than the burst require a full
-// bucket.
+// Allow takes n tokens if they are available, and returns the resulting state. If n exceeds the burst, the bucket
+// must be full.
 func (b *Buckets) Allow(key string, n int) (ok bool, s State) { return b.allow(key, n, true) }
 
-// Check is Allow without taking tokens.
+// Check is like Allow, but takes no tokens.
 func (b *Buckets) Check(key string, n int) (ok bool, s State) { return b.allow(key, n, false) }
 
 func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
@@ -108,7 +108,7 @@ func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// until adds a microsecond for rounding.
+// until returns how long it takes to gain the tokens, plus a microsecond for rounding.
 func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0
@@ -117,8 +117,8 @@ func until(tokens, every float64) time.Duration {
 }
 
 // SetHeaders sets RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset and, for a rejected request, Retry-After, in
-// whole seconds, rounded up, as in draft-ietf-httpapi-ratelimit-headers-06, which clients support; later drafts have
-// fewer, structured fields.
+// whole seconds, rounded up. It follows draft-ietf-httpapi-ratelimit-headers-06, which clients support; later drafts
+// have fewer, structured fields.
 func (s State) SetHeaders(h http.Header) {
 	if s.Limit == 0 {
 		return

@@ -11,11 +11,12 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Shared are buckets shared by a group's members, e.g. a tenant's installs. They are safe for concurrent use.
+// Shared are buckets shared by the members of a group, e.g. the installs of a tenant. They are safe for concurrent
+// use.
 //
 // Tokens taken are a member's debt, and tokens gained pay all debts at the same rate. A member's share is the burst,
-// without a reserve as in package fairshare, divided by the members in debt. A member that used a fraction of its
-// share must leave the same fraction of the reserve free; above its share, all of it.
+// minus a reserve as in package fairshare, divided by the members in debt. A member that used a fraction of its share
+// must leave the same fraction of the reserve free; above its share, all of the reserve.
 type Shared struct {
 	limit   Limit
 	every   float64 // tokens per second
@@ -39,7 +40,7 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	return &Shared{limit: l, every: l.every(), reserve: float64(fairshare.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
 }
 
-// Members in debt are a heap, ordered by when their debts end.
+// group is a heap of the members in debt, ordered by when their debts end.
 type group struct {
 	at      time.Time
 	paid    float64 // tokens paid to each member in debt since all debts were 0
@@ -54,12 +55,12 @@ type member struct {
 	index int
 }
 
-// Allow takes n tokens for a member if it may have them, and returns the member's resulting state.
+// Allow takes n tokens for a member if the member may take them, and returns the member's resulting state.
 func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, true)
 }
 
-// Check is Allow without taking tokens.
+// Check is like Allow, but takes no tokens.
 func (b *Shared) Check(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, false)
 }
@@ -113,7 +114,7 @@ func (b *Shared) view(g *group, name string) view {
 
 const tiny = 1e-6
 
-// Without debt, any free tokens fit.
+// fits reports whether the member may take n tokens. Without debt, it may take any free tokens.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny

@@ -21,12 +21,12 @@ import (
 // about to use them fail.
 var Transport = http.DefaultTransport.(*http.Transport).Clone()
 
-// Serve serves a service like the binary. Without a log in o, the server's warnings and errors fail the test.
+// Serve serves a service as the binary does. If o has no log, the server's warnings and errors fail the test.
 func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
 	return Listen(t, &web.Mux{Resolver: &web.Resolver{}, Options: o, Default: service})
 }
 
-// Listen is Serve for a Mux.
+// Listen is like Serve, but for a Mux.
 func Listen(t testing.TB, m *web.Mux) *httptest.Server {
 	if m.Options.Log == nil {
 		m.Options.Log = slog.New(failures{t})
@@ -86,7 +86,7 @@ func SetHeaders(r *http.Request, headers ...string) {
 // HeapBytes returns the live heap size.
 func HeapBytes() int64 {
 	runtime.GC()
-	runtime.GC() // a sync.Pool survives one
+	runtime.GC() // a sync.Pool survives the first collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
