@@ -10,7 +10,7 @@ const maxEmail = 255
 
 const accountIDLength = 32
 
-// Account comes from a verified token or the operator.
+// Account identifies an account. It comes from a verified token or the operator.
 type Account struct {
 	FxAUID string
 	Domain string
@@ -19,7 +19,7 @@ type Account struct {
 // Email returns the account's key in the table users. The server knows no real e-mail address.
 func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
-// Check returns errcode.Denied without an ID, or if the tables cannot store it.
+// Check returns errcode.Denied if the ID is missing, or if the tables cannot store it.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
 		return errcode.New(errcode.Denied, "the account ID is empty")
@@ -31,7 +31,7 @@ func (a Account) Check() error {
 }
 
 // PrefixRange returns the emails from first to before end for an account ID prefix. A digit follows a shorter prefix,
-// so it holds in every collation.
+// so the range is correct in every collation.
 func PrefixRange(prefix string) (first, end string, err error) {
 	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
 		return "", "", errcode.Newf(errcode.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)

@@ -13,7 +13,7 @@ type Purger interface {
 	Purge(ctx context.Context, u DueUser) error
 }
 
-// maxCleanupPages limits how far a Cleanup reads past rows on unreachable nodes not marked down.
+// maxCleanupPages limits how far a Cleanup reads past rows on nodes that are unreachable but not marked as down.
 const maxCleanupPages = 100
 
 // tokenMargin allows for a node's slow clock and the duration of requests.
@@ -28,8 +28,8 @@ func (s *Service) deadlines(now time.Time) Deadlines {
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes data and rows of at most limit users, replaced before the grace period or deleted with expired
-// tokens, and returns how many. The error names failing nodes, which are skipped.
+// Cleanup deletes data and rows of at most limit users, and returns how many. These were replaced before the grace
+// period, or deleted and their tokens have expired. The error names failing nodes, which are skipped.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -106,8 +106,8 @@ func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota copies the previous user's quota to a new storage user before the first token, and again until the old
-// user is cleaned up, in case the server crashes in between.
+// inheritQuota copies the previous user's quota to a new storage user before the first token is issued. It does so
+// again until the old user is cleaned up, in case the server crashes in between.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil
@@ -128,9 +128,9 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	return s.inherit(ctx, from, u)
 }
 
-// DeleteAccount deletes the data of an account's storage users at once, even after an interruption, and returns how
-// many. The account may come back as new. Rows stay until tokens expire, so that Cleanup deletes data written
-// meanwhile.
+// DeleteAccount immediately deletes the data of an account's storage users, even after an interruption, and returns
+// how many users there were. The account may sign in again as a new account. Rows stay until tokens expire, so that
+// Cleanup deletes data written in the meantime.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()
 	users, err := s.store.Delete(ctx, a, now)

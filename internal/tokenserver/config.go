@@ -119,10 +119,10 @@ func isBase64URL(s string) bool {
 	return s != "" && err == nil
 }
 
-// AccountsServer returns fxa_oauth_server_url without the trailing slash, or /v1 as in syncstorage-rs settings.
+// AccountsServer returns fxa_oauth_server_url without a trailing slash or /v1, which syncstorage-rs settings contain.
 func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServerURL) }
 
-// ProfileServer returns fxa_profile_server_url without a slash or /v1.
+// ProfileServer returns fxa_profile_server_url without a trailing slash or /v1.
 func (c *Config) ProfileServer() string { return withoutVersion(c.FxAProfileServerURL) }
 
 func withoutVersion(url string) string {

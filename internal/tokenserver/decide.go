@@ -16,19 +16,19 @@ type SignIn struct {
 
 	AllowNew    bool    // setting allow_new_users
 	ReleaseRate float64 // setting node_capacity_release_rate
-	SpannerNode int64   // setting spanner_node_id; 0: choose by load
+	SpannerNode int64   // setting spanner_node_id; 0 means to choose by load
 }
 
 // AccountState is an account's stored state.
 type AccountState struct {
 	Access Access
-	Users  []User // at most MaxUsers, newest first by CreatedAt
+	Users  []User // at most MaxUsers, by CreatedAt, newest first
 }
 
 // Op is a sign-in's effect on the table users.
 type Op uint8
 
-// Effects.
+// These are the effects of a sign-in.
 const (
 	Keep   Op = iota
 	Update    // new generation or key time for the unreplaced row
@@ -42,14 +42,16 @@ type Plan struct {
 	// is set.
 	User     User
 	Allocate bool
-	// Other unreplaced rows become replaced at User.CreatedAt. Without Insert that repairs other processes' rows.
+	// Replace marks other unreplaced rows as replaced at User.CreatedAt. If Op is not Insert, this repairs rows of
+	// other processes.
 	Replace bool
 }
 
 // Idle reports whether there is nothing to write.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide applies the sign-in rules in order. A *Refusal writes nothing; NotAdmitted is recorded for the operator.
+// Decide applies the sign-in rules in order. If it returns a *Refusal, nothing is written, but NotAdmitted is
+// recorded for the operator.
 func Decide(st AccountState, s SignIn) (Plan, error) {
 	// The new row must be the newest even if the clock was set back.
 	created := millis(s.Now)
@@ -88,8 +90,8 @@ func (st *AccountState) dropDeleted() {
 	}
 }
 
-// maxAhead limits how far the accounts server's clock is ahead. Storing a later generation or key time would refuse
-// all later sign-ins.
+// maxAhead limits how far the accounts server's clock may be ahead. Storing a later generation or key time would
+// refuse all later sign-ins.
 const maxAhead = 24 * time.Hour
 
 // Records reports whether to record a refusal for the operator.
@@ -98,7 +100,8 @@ func (st *AccountState) Records(refusal error) bool {
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
-// decideRetired accepts only a token with the generation Retired, which no accounts server issues.
+// decideRetired decides for a retired account. It accepts only a token with the generation Retired, which no accounts
+// server issues.
 func decideRetired(current *User, s SignIn) (Plan, error) {
 	if s.Generation != At(Retired) {
 		return Plan{}, &Refusal{Reason: BadGeneration}
@@ -140,7 +143,7 @@ const (
 	stateNoKeys       = "new value with no keys_changed_at change"
 )
 
-// checkSignIn follows the protocol's order: clients and their tests depend on which rule fails first.
+// checkSignIn checks the rules in the protocol's order: clients and their tests depend on which rule fails first.
 func checkSignIn(current *User, past bool, s SignIn) error {
 	generation := Mark{current.Generation, true}
 	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
@@ -177,7 +180,7 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	p := Plan{Op: Keep, User: next}
 	switch {
 	case s.Keys.ClientState != current.ClientState || current.needsNode():
-		// New keys create a storage user on the same node, with an empty storage, after a lost password.
+		// New keys, which follow a lost password, create a storage user on the same node with an empty storage.
 		p.Op, p.Allocate = Insert, current.needsNode()
 		p.User.UID = 0
 		p.User.ClientState = s.Keys.ClientState
@@ -195,7 +198,7 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	return p
 }
 
-// Newer keys advance the generation even if the token has none.
+// nextGeneration returns the generation to store. Newer keys advance it even if the token contains no generation.
 func nextGeneration(current *User, s SignIn) int64 {
 	keys := s.Keys.ChangedAt.Value
 	switch {

@@ -5,7 +5,7 @@
 // current row per account (storage user, node and keys), and returns a signed storage token. It guarantees:
 //
 //   - sign-ins with old keys or an outdated account state are refused (see Decide);
-//   - an account counts once against a node's capacity, despite concurrent sign-ins;
+//   - an account counts only once toward a node's capacity, despite concurrent sign-ins;
 //   - replaced storage users are deleted with their data after the grace period;
 //   - accounts that were not admitted are recorded.
 //

@@ -19,11 +19,12 @@ type Identity struct {
 	ReadsEmail bool   // a scope allows asking the profile server
 }
 
-// ErrAccountsUnavailable means that the accounts server did not answer. If it were a refusal, browsers would ask for
-// the password.
+// ErrAccountsUnavailable means that the accounts server did not answer. It is not a refusal, because browsers would
+// then ask for the password.
 var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the accounts server is unavailable")
 
-// Verifier verifies the accounts server's tokens. It returns *Refusal with BadCredentials, or ErrAccountsUnavailable.
+// Verifier verifies tokens from the accounts server. Its methods return a *Refusal with BadCredentials, or
+// ErrAccountsUnavailable.
 type Verifier interface {
 	AccessToken(ctx context.Context, token string) (Identity, error)
 
@@ -37,7 +38,7 @@ type Verifier interface {
 type Event struct {
 	Kind   EventKind
 	FxAUID string
-	At     int64 // PasswordChanged only: ms since 1970
+	At     int64 // set for PasswordChanged only: ms since 1970
 }
 
 // EventKind is the kind of an Event.

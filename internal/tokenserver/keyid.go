@@ -39,8 +39,8 @@ func ParseKeyID(s string) (KeyID, error) {
 	return KeyID{At(changed), hex.EncodeToString(raw)}, nil
 }
 
-// String returns the fxa_kid in storage tokens, on Spanner part of the user's primary key, so equal keys must return
-// equal strings.
+// String returns the fxa_kid in storage tokens. On Spanner it is part of the user's primary key, so equal keys must
+// return equal strings.
 func (k KeyID) String() string {
 	raw, err := hex.DecodeString(k.ClientState)
 	if err != nil {

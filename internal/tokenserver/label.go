@@ -14,17 +14,17 @@ const MaxLabel = 100
 
 // Labels stores a label for each account, e.g. the user's name.
 type Labels interface {
-	// SetLabel sets an account's label, or removes it if "", and reports whether it did. A label from a profile is
-	// never "". It is set only if the account has an unreplaced row and no label from an operator. It returns
-	// Label.Check's error.
+	// SetLabel sets an account's label, or removes it if the text is "", and reports whether it did. A label from a
+	// profile is never "". It is set only if the account has an unreplaced row and no label from an operator.
+	// SetLabel returns the error of Label.Check.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
 	// LabelsOf returns labels by account ID, in one query.
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
-	// FindLabels returns at most limit labels by prefix, in any case, after a label, ordered by Label.Key and
-	// account, each with the account's newest unreplaced row in this domain. It returns errcode.Invalid if no label
-	// can match.
+	// FindLabels returns at most limit labels that begin with a prefix, ignoring case, and that come after a label.
+	// They are ordered by Label.Key and account. Each comes with the newest unreplaced row of the account in this
+	// domain. FindLabels returns errcode.Invalid if no label can match.
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 
@@ -32,7 +32,7 @@ type Labels interface {
 type FindLabels struct {
 	Prefix string
 	Domain string
-	After  Label // FxAUID and Text; zero: from the start
+	After  Label // FxAUID and Text; zero means from the start
 	Limit  int
 }
 
@@ -47,7 +47,7 @@ type Label struct {
 // Labelled is a label with its account's storage user.
 type Labelled struct {
 	Label
-	User User // UID 0: no unreplaced row
+	User User // UID is 0 if there is no unreplaced row
 }
 
 // Key returns the text for searching and sorting.
@@ -66,12 +66,12 @@ func (l *Label) IsValid() bool {
 	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }
 
-// Labels must not look alike: isLabelText rejects invisible and direction-changing characters.
+// isLabelText rejects invisible and direction-changing characters, because labels must not look alike.
 func isLabelText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= MaxLabel && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// Range returns the search range: labels after first with keys below end.
+// Range returns the search range: labels after first with keys before end.
 func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.Prefix == "" || !isLabelText(f.Prefix) {
 		return first, "", errcode.Newf(errcode.Invalid, "expected 1 to %d printable characters, with which a label begins", MaxLabel)

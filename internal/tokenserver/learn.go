@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	maxLearning   = 4                // concurrent sign-ins; no labels beyond that
+	maxLearning   = 4                // concurrent sign-ins that learn labels; others do not
 	learnTimeout  = 30 * time.Second // for the request and the database
-	learnInterval = 24 * time.Hour   // minimum time between requests for a known address
+	learnInterval = 24 * time.Hour   // minimum time between requests for an address that is already known
 )
 
 type learner struct {

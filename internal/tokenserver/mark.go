@@ -1,13 +1,13 @@
 package tokenserver
 
-// Mark is a growing value from the accounts server: a generation, or when keys last changed. The zero Mark is
-// unknown, as in some tokens and old rows.
+// Mark is a growing value from the accounts server: a generation, or the time when keys last changed. The zero Mark
+// is unknown, as in some tokens and old rows.
 type Mark struct {
 	Value int64
 	Known bool
 }
 
-// At returns a mark, unknown for v <= 0: clients send 0 for unknown.
+// At returns a mark. It is unknown if v <= 0, because clients send 0 for unknown.
 func At(v int64) Mark {
 	if v <= 0 {
 		return Mark{}
@@ -15,8 +15,8 @@ func At(v int64) Mark {
 	return Mark{v, true}
 }
 
-// Before reports whether m < o; false if either is unknown.
+// Before reports whether m < o. It returns false if either is unknown.
 func (m Mark) Before(o Mark) bool { return m.Known && o.Known && m.Value < o.Value }
 
-// UpTo reports whether m <= o; false if either is unknown.
+// UpTo reports whether m <= o. It returns false if either is unknown.
 func (m Mark) UpTo(o Mark) bool { return m.Known && o.Known && m.Value <= o.Value }

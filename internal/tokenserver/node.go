@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Self is the node of a server without a public URL. Clients use the address of their sign-in, so several are
-// possible, and a public URL can be set later.
+// Self is the node of a server without a public URL. Clients use the address at which they signed in, so several
+// addresses are possible, and a public URL can be set later.
 const Self = "self"
 
 const maxNodeURL = 64
@@ -24,8 +24,8 @@ type Node struct {
 	Available int64
 	Load      int64
 	Capacity  int64
-	Downed    bool // not for new accounts and cleanup
-	Backoff   bool // not for new accounts for now
+	Downed    bool // not used for new accounts and cleanup
+	Backoff   bool // temporarily not used for new accounts
 }
 
 // ErrNoNode means that every node is full, down or in backoff.
@@ -58,9 +58,9 @@ func isPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// Allocate assigns an account to the node with ID fixed, or if 0, to the node with the lowest logarithmic load, then
-// the most available accounts, then the lowest ID. If no node has accounts available, each node first gets rate ×
-// capacity more. It returns the node, and all changed nodes to be written, or ErrNoNode.
+// Allocate assigns an account to the node with ID fixed. If fixed is 0, it chooses the node with the lowest
+// logarithmic load, then the most available accounts, then the lowest ID. If no node has accounts available, each
+// node first gets rate × capacity more. Allocate returns the node, and all changed nodes to be written, or ErrNoNode.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
 	nodes = slices.Clone(nodes)
 	if fixed != 0 {
@@ -102,7 +102,7 @@ func (n *Node) before(o *Node) bool {
 	return cmp.Or(cmp.Compare(n.fill(), o.fill()), cmp.Compare(o.Available, n.Available), cmp.Compare(n.ID, o.ID)) < 0
 }
 
-// fill returns 0 for empty nodes, else ln(load) / ln(capacity), which fills small and large nodes equally.
+// fill returns 0 for empty nodes, and otherwise ln(load) / ln(capacity), which fills small and large nodes equally.
 func (n *Node) fill() float64 {
 	if n.Load <= 0 {
 		return -1
@@ -110,14 +110,15 @@ func (n *Node) fill() float64 {
 	return math.Log(float64(n.Load)) / math.Log(float64(n.Capacity))
 }
 
-// release adds available accounts to nodes with capacity but none available, even in backoff, and returns these.
+// release adds available accounts to nodes with capacity but no available accounts, even in backoff, and returns
+// these nodes.
 func release(nodes []Node, rate float64) (changed []Node) {
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Available > 0 || n.Capacity <= n.Load || n.Downed {
 			continue
 		}
-		// At least one, even with a small capacity.
+		// Release at least one account, even if the capacity is small.
 		places := max(int64(float64(n.Capacity)*rate), 1)
 		n.Available = min(places, n.Capacity-n.Load)
 		changed = append(changed, *n)

@@ -12,7 +12,7 @@ const (
 	BadKeyID                       // missing key ID, or not text
 	BadClientState                 // keys that do not follow the known keys
 	BadGeneration                  // token from before the account's last change
-	BadKeysChangedAt               // key time that does not follow the known keys'
+	BadKeysChangedAt               // key time that does not follow that of the known keys
 	NotAdmitted
 )
 
@@ -24,7 +24,7 @@ var reasons = [...]string{
 // String returns the protocol's spelling.
 func (r Reason) String() string { return reasons[r] }
 
-// Refusal is a refused sign-in, an errcode.Denied.
+// Refusal is a refused sign-in. Its error code is errcode.Denied.
 type Refusal struct {
 	Reason Reason
 	Detail string // protocol message, if more specific
@@ -44,7 +44,7 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// Is matches a Refusal with the same reason.
+// Is reports whether target is a Refusal with the same reason.
 func (r *Refusal) Is(target error) bool {
 	other, ok := target.(*Refusal)
 	return ok && other.Reason == r.Reason

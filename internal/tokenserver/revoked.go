@@ -3,16 +3,16 @@ package tokenserver
 // Revoked is a set of users whose unexpired tokens are revoked. The zero value is empty.
 type Revoked struct {
 	accounts map[string]struct{}
-	users    map[storageUser]struct{} // of accounts that may have other, valid users
+	users    map[storageUser]struct{} // users of accounts that may have other, valid users
 }
 
-// storageUser includes the account, because tokenservers sharing a node issue the same UIDs.
+// storageUser includes the account, because token servers that share a node issue the same UIDs.
 type storageUser struct {
 	fxaUID string
 	uid    int64
 }
 
-// RevokeAccount adds an account's storage users.
+// RevokeAccount adds all storage users of an account.
 func (r *Revoked) RevokeAccount(fxaUID string) {
 	if r.accounts == nil {
 		r.accounts = map[string]struct{}{}

@@ -21,10 +21,10 @@ type Claims struct {
 	Expires        time.Time
 	HashedFxAUID   string
 	HashedDeviceID string
-	Cleanup        bool // for the Purger: valid even if revoked
+	Cleanup        bool // for the Purger; valid even if revoked
 }
 
-// Minter issues storage tokens, signed with a secret known to the nodes.
+// Minter issues storage tokens, signed with a secret that the nodes know.
 type Minter interface {
 	Mint(c Claims) (token, key string, err error)
 }
@@ -40,14 +40,14 @@ type Options struct {
 	Minter   Minter
 	Clock    clock.Clock
 
-	// PublicURL has no trailing slash; "" means each request's own.
+	// PublicURL has no trailing slash. If it is "", each request's own URL is used.
 	PublicURL string
 
-	// Local, if set, deletes data on this server; Remote on other nodes.
+	// Local, if set, deletes data on this server. Remote deletes data on other nodes.
 	Local, Remote Purger
 
-	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first.
-	// Without Inherit, users have no quotas of their own.
+	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first. If it
+	// is nil, users have no quotas of their own.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
 	CountEvent func(EventKind)
@@ -67,7 +67,7 @@ type Service struct {
 	learner       *learner
 }
 
-// NewService returns errcode.Invalid without a hash secret.
+// NewService returns a Service. It returns errcode.Invalid if there is no hash secret.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
 		return nil, errcode.New(errcode.Invalid, "fxa_metrics_hash_secret must not be empty")
@@ -203,7 +203,7 @@ func (s *Service) duration(asked string) time.Duration {
 // AcceptsEvents returns the setting fxa_webhook_enabled.
 func (s *Service) AcceptsEvents() bool { return s.Config().FxAWebhookEnabled }
 
-// Events returns a security event token's events, or a *Refusal.
+// Events returns the events in a security event token, or a *Refusal.
 func (s *Service) Events(ctx context.Context, token string) ([]Event, error) {
 	return s.verifier.Events(ctx, token)
 }

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Store stores accounts, their storage users, and nodes. Methods are atomic, and return Account.Check's error.
+// Store stores accounts, their storage users, and nodes. Methods are atomic, and return the error of Account.Check.
 //
 // Other processes may write the tables services, nodes and users, so stores must not cache them. This service's
 // operations on an account are serialized across processes.
@@ -25,42 +25,44 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// Users is the table users.
+// Users accesses the table users.
 type Users interface {
-	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. An error writes
-	// nothing but the record of a NotAdmitted account unless denied.
+	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. If it returns an
+	// error, it writes nothing except the record of an account that is NotAdmitted and not denied.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
-	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted without rows.
+	// AccountState reads the newest MaxUsers rows. Unknown accounts are Unlisted and have no rows.
 	AccountState(ctx context.Context, a Account) (AccountState, error)
 
-	// ListUsers returns at most limit rows after a UID, without replaced rows unless replaced is set.
+	// ListUsers returns at most limit rows after a UID. It omits replaced rows unless replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
-	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after an email.
-	// The prefix is 1 to 31 lower-case hex digits, else errcode.Invalid.
+	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after an email. It
+	// returns errcode.Invalid unless the prefix is 1 to 31 lower-case hex digits.
 	FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error)
 
-	// Replace marks an account's rows as replaced and returns how many were not. The account may sign in again as
-	// another storage user. retire also sets the generation Retired, deletes the label, and forbids sign-ins until
-	// the rows are cleaned up.
+	// Replace marks an account's rows as replaced and returns how many were not yet replaced. The account may sign in
+	// again as another storage user. If retire is set, Replace also sets the generation Retired, deletes the label,
+	// and forbids sign-ins until the rows are cleaned up.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
-	// Delete sets the generation Deleted on an account's rows, replaces unreplaced rows, deletes the label, and
-	// returns all rows, newest first.
+	// Delete sets the generation Deleted on an account's rows, marks unreplaced rows as replaced, deletes the label,
+	// and returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
-	// Revoked returns the users with revoked unexpired tokens: of Denied accounts, or deleted since the given time.
+	// Revoked returns the users whose unexpired tokens are revoked, because their account is Denied, or was deleted
+	// since the given time.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
 	// ChangePassword raises the generation of an account's unreplaced rows, never lowering it, and returns how many
 	// changed.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
-	// Due returns at most limit due rows after a row, longest replaced first, except on nodes that are down.
+	// Due returns at most limit due rows after a row, longest replaced first, except rows on nodes that are down.
 	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
-	// Forget deletes a replaced row, if it exists, and the label with an Unlisted account's last row.
+	// Forget deletes a replaced row, if it exists. With the last row of an Unlisted account, it also deletes the
+	// label.
 	Forget(ctx context.Context, uid int64) error
 
 	// SkipUIDs makes new users skip n UIDs; see SkippedUIDs.
@@ -72,24 +74,24 @@ type Users interface {
 // restore.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
-// Deadlines holds two times: rows that were replaced or deleted before them are due for cleanup.
+// Deadlines contains two times: rows that were replaced or deleted before them are due for cleanup.
 type Deadlines struct {
 	Replaced time.Time
-	Deleted  time.Time // for generation Deleted; not before Replaced
+	Deleted  time.Time // for rows with generation Deleted; not before Replaced
 }
 
 // DueUser is a replaced row whose data is to be deleted.
 type DueUser struct {
 	User
 
-	// The account's unreplaced row has the same key ID: in a storage keyed by account and key ID, as on Spanner, the
-	// data is in use.
+	// KeysLive means that the account's unreplaced row has the same key ID. In a storage keyed by account and key ID,
+	// as on Spanner, the data is then in use.
 	KeysLive bool
 }
 
-// Nodes is the table nodes.
+// Nodes accesses the table nodes.
 type Nodes interface {
-	// ListNodes orders nodes by ID.
+	// ListNodes returns all nodes, ordered by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
 	// AddNode adds a node and returns it with its ID, or errcode.Conflict if the URL exists.
@@ -97,14 +99,14 @@ type Nodes interface {
 
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
-	// EnsureFirstNode adds a node only once, so that operators can remove all nodes.
+	// EnsureFirstNode adds a node only once in the lifetime of the tables, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode changes a node by URL and returns it, or errcode.NotFound.
+	// SetNode changes the node with a URL and returns it, or errcode.NotFound if there is none.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 
-// NodeChange changes a node; nil fields stay.
+// NodeChange changes a node. nil fields leave the setting unchanged.
 type NodeChange struct {
 	Available, Capacity *int64
 	Downed, Backoff     *bool
@@ -112,8 +114,8 @@ type NodeChange struct {
 
 // Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess sets an account's rule, or removes it with Unlisted, and removes its recorded refusals. It returns
-	// Rule.Check's error.
+	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals. It
+	// returns the error of Rule.Check.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
 	// ListAccess returns at most limit rules after an account ID, ordered by ID.
@@ -142,7 +144,7 @@ type Refused struct {
 	Attempts int64
 }
 
-// MaxRefused limits refused_sign_ins; new rows replace the oldest. Otherwise strangers could fill it.
+// MaxRefused limits refused_sign_ins, which strangers could otherwise fill. New rows replace the oldest.
 const MaxRefused = 1000
 
 // Check returns errcode.Invalid for a note that the table cannot store.

@@ -8,11 +8,11 @@ import (
 // ServiceName is the only service in the table services.
 const ServiceName = "sync-1.5"
 
-// Retired is the generation of an account deleted by the accounts server. No token has it.
+// Retired is the generation of an account deleted by the accounts server. No token contains it.
 const Retired = math.MaxInt64
 
-// Deleted is the generation of rows whose account the operator deleted. Decide ignores them; Cleanup deletes data
-// that their tokens wrote since.
+// Deleted is the generation of rows whose account the operator deleted. Decide ignores these rows; Cleanup deletes
+// data that was written with their tokens since then.
 const Deleted = -1
 
 // MaxUsers is how many of an account's newest rows are read. Older keys are unknown.
@@ -67,7 +67,7 @@ func (a Access) String() string {
 	return "unlisted"
 }
 
-// ParseAccess reverses String; unknown values are Denied: they must not allow an account.
+// ParseAccess parses the result of String. Unknown values are Denied, because they must not allow an account.
 func ParseAccess(s string) Access {
 	switch s {
 	case "allow":

@@ -30,7 +30,7 @@ type Client struct {
 	audience, issuer string
 }
 
-// New contacts no server. It returns errcode.Invalid for an invalid configured key.
+// New returns a Client without contacting a server. It returns errcode.Invalid if a configured key is invalid.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),
@@ -62,7 +62,8 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newHTTP uses the environment's proxy and follows no redirects, so tokens reach only the configured server.
+// newHTTP returns a client that uses the environment's proxy and follows no redirects, so tokens reach only the
+// configured server.
 func newHTTP() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10
@@ -118,7 +119,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 	return identity(&claims{Subject: answer.User, Scope: answer.Scope, Generation: answer.Generation, Email: answer.Email})
 }
 
-// isVerdict reports whether a status means an invalid token, not a busy or wrong server.
+// isVerdict reports whether a status means that the token is invalid, rather than that the server is busy or wrong.
 func isVerdict(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

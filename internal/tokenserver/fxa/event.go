@@ -49,8 +49,8 @@ func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event,
 	return cl.list()
 }
 
-// asRefusal turns errors into refusals where an access token would be verified remotely, except
-// tokenserver.ErrAccountsUnavailable: refused events are not sent again.
+// asRefusal turns errors for which an access token would be verified remotely into refusals, because refused events
+// are not sent again. It returns tokenserver.ErrAccountsUnavailable unchanged.
 func asRefusal(err error) error {
 	if !errors.Is(err, tokenserver.ErrAccountsUnavailable) && (errors.Is(err, errNoJWT) || errors.Is(err, errNoKey)) {
 		return refused(err.Error())

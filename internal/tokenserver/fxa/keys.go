@@ -20,8 +20,8 @@ import (
 
 const (
 	keyLife = time.Hour
-	// freshGap and failedGap are the minimum time between fetches after success and failure: anybody can send unknown
-	// keys. During freshGap an outage goes unnoticed, and new keys are refused.
+	// freshGap and failedGap are the minimum time between fetches after success and failure, because anybody can send
+	// unknown keys. During freshGap an outage goes unnoticed, and new keys are refused.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )
@@ -97,7 +97,7 @@ func (f *fetchedKeys) refresh(ctx context.Context) {
 	}
 }
 
-// since is absolute, so that keys expire even after the clock is set back.
+// since returns the absolute time since t, so that keys expire even after the clock is set back.
 func (f *fetchedKeys) since(t time.Time) time.Duration { return f.now().Sub(t).Abs() }
 
 func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {

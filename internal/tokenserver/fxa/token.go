@@ -18,13 +18,13 @@ import (
 // maxToken limits tokens in bytes; usual tokens take about a thousand.
 const maxToken = 16 << 10
 
-// The scope, not the audience, decides who may accept the token.
+// claims omit the audience: the scope decides who may accept the token.
 type claims struct {
 	Subject    string           `json:"sub"`
 	Expires    *jwt.NumericDate `json:"exp"`
 	Scope      scopes           `json:"scope"`
 	Generation int64            `json:"fxa-generation"`
-	Email      any              `json:"email"` // not a string: no address
+	Email      any              `json:"email"` // if it is not a string, there is no address
 }
 
 // AccessToken implements tokenserver.Verifier.
@@ -106,7 +106,8 @@ func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	return nil
 }
 
-// verified tries all keys: the kid is only a hint, and configured keys may have none.
+// verified returns the payload if any of the keys verifies the token. It tries all keys, because the kid is only a
+// hint and configured keys may have none.
 func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	for _, k := range keys {
 		var payload json.RawMessage

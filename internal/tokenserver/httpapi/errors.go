@@ -18,7 +18,7 @@ type answer struct {
 
 type status struct {
 	answer
-	reason string // for the log; quotes no client input
+	reason string // for the log; contains no client input
 }
 
 func (s *status) Error() string { return s.reason }
@@ -78,8 +78,8 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 
 const retryAfter = 10
 
-// WriteError writes an error in the protocol's format, also for the listener's panics and overload. It never exposes
-// causes.
+// WriteError writes an error in the protocol's format. The listener also calls it for panics and overload. It never
+// exposes causes.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	a := answerTo(err)
 	h := w.Header()

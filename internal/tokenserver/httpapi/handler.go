@@ -19,7 +19,7 @@ type Handler struct {
 	Clock   clock.Clock
 
 	// Verifications limits concurrent token verifications across client addresses. They hold no slot of the gate, so
-	// a slow accounts server delays only sign-ins. nil: no limit.
+	// a slow accounts server delays only sign-ins. If it is nil, there is no limit.
 	Verifications *fairshare.Pool
 }
 

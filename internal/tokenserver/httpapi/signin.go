@@ -20,7 +20,8 @@ type grant struct {
 	NodeType     string `json:"node_type"`
 }
 
-// signIn verifies credentials before application and keys. Clients rely on this order to sign in again or give up.
+// signIn verifies credentials before application and keys. Clients rely on this order to decide whether to sign in
+// again or give up.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at web.Address) error {
 	token, err := bearer(r)
 	if err != nil {

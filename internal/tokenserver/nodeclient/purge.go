@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// Deleting gigabytes takes time.
+	// timeout is long, because deleting gigabytes takes time.
 	timeout = time.Minute
 	// tokenLife exceeds the timeout, because the node's clock may be ahead.
 	tokenLife = 10 * time.Minute
@@ -36,7 +36,7 @@ func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 	return &Purger{minter: minter, now: now, http: &http.Client{
 		Timeout:   timeout,
 		Transport: http.DefaultTransport.(*http.Transport).Clone(),
-		// A signature is valid for one address.
+		// Redirects are not followed, because a signature is valid for one address only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

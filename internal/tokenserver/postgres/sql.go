@@ -9,14 +9,14 @@ const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at,
 // lockClass separates account locks from other services' advisory locks: the bytes "toke".
 const lockClass = `1953458021`
 
-// An advisory lock serializes an account's transactions, because there may be no row yet.
+// sqlLock serializes an account's transactions by an advisory lock, because there may be no row yet.
 var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 	SELECT pg_advisory_xact_lock(` + lockClass + `, hashtext($1::text))`}
 
 var (
 	sqlSkipUIDs = pgdb.Statement{Name: "token.skip_uids", SQL: `
 		SELECT setval(s, nextval(s) + $1::bigint) FROM pg_get_serial_sequence('users', 'uid') AS s`}
-	// One row per user, or one with only the access.
+	// sqlAccountState returns one row per user, or a single row with only the access.
 	sqlAccountState = pgdb.Statement{Name: "token.account_state", SQL: `
 		SELECT a.access, u.* FROM (VALUES (1)) one
 		LEFT JOIN account_access a ON a.fxa_uid = $2::text
@@ -49,7 +49,7 @@ var (
 	sqlAllOfAccount = pgdb.Statement{Name: "token.all_of_account", SQL: `
 		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE u.email = $1::text AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC`}
-	// A row without UID per denied account, and a row per storage user.
+	// sqlRevoked returns a row without UID for each denied account, and a row for each storage user.
 	sqlRevoked = pgdb.Statement{Name: "token.revoked", SQL: `
 		SELECT fxa_uid, NULL FROM account_access WHERE access NOT IN ('allow', 'unlisted')
 		UNION ALL
@@ -85,7 +85,7 @@ const nodeColumns = `id, node, available, current_load, capacity, downed, backof
 var (
 	sqlNodes = pgdb.Statement{Name: "token.nodes", SQL: `
 		SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`}
-	// The choice depends on all nodes. They are locked in one order.
+	// The choice depends on all nodes. They are always locked in the same order.
 	sqlLockNodes = pgdb.Statement{Name: "token.lock_nodes", SQL: sqlNodes.SQL + ` FOR UPDATE`}
 	sqlTakeNode  = pgdb.Statement{Name: "token.take_node", SQL: `
 		UPDATE nodes SET available = $1::int, current_load = $2::int WHERE id = $3::bigint`}

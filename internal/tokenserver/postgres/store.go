@@ -33,8 +33,8 @@ var _ tokenserver.Store = (*Store)(nil)
 // New returns a store on a database with Migrations applied.
 func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store. It checks the migrations each time: a newer release may change the tables
-// meanwhile.
+// Ping implements tokenserver.Store. It checks the migrations each time, because a newer release may have changed the
+// tables.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations: run holdfast migrate")
 }
@@ -42,7 +42,8 @@ func (s *Store) Ping(ctx context.Context) error {
 // locked runs fn in a transaction holding the account's lock. fn may run twice and must be idempotent.
 func (s *Store) locked(ctx context.Context, name string, a tokenserver.Account, fn func(tx *pgdb.Tx) error) error {
 	return s.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
-		// A separate statement: the next get new snapshots, which see the previous owner's commit.
+		// This is a separate statement, so that the following statements get new snapshots, which include the commit
+		// of the previous lock owner.
 		if _, err := tx.Exec(sqlLock, a.Email()); err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ const (
 		WHERE (l.label_key, l.fxa_uid) > (?2, ?3) AND l.label_key < ?4 ORDER BY l.label_key, l.fxa_uid LIMIT ?5`
 )
 
-// The last assigned UID; no row before the first.
+// These statements change the last assigned UID. Before the first user, there is no row for it.
 const (
 	sqlFirstUID = `INSERT INTO sqlite_sequence (name, seq) SELECT 'users', 0
 		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`

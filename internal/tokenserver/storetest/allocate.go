@@ -14,7 +14,7 @@ type AllocateCase struct {
 	Name    string
 	Nodes   []ts.Node
 	Fixed   int64
-	Changed []ts.Node // the taken node last; nil: ErrNoNode
+	Changed []ts.Node // the chosen node is last; nil if ErrNoNode is expected
 }
 
 // AllocateRate is the cases' release rate.

@@ -13,7 +13,7 @@ type Case struct {
 	State  ts.AccountState
 	SignIn ts.SignIn
 
-	Refusal *ts.Refusal // nil: accepted
+	Refusal *ts.Refusal // nil if accepted
 	Plan    ts.Plan
 }
 

@@ -1,7 +1,7 @@
 // Package storetest tests the contract of a tokenserver.Store. Callers may rely only on the behavior it tests.
 //
-// A backend calls Run from its own test. Tests of single accounts use fresh accounts in a shared database, others a
-// fresh database. The exported cases check both the rules and a backend.
+// A backend calls Run from its own test. Tests of single accounts use fresh accounts in a shared database; other
+// tests use a fresh database. The exported cases check both the rules and a backend.
 package storetest
 
 import (
@@ -21,12 +21,12 @@ type Database struct {
 	// Store is under test; Other is another process's store on the same database.
 	Store, Other ts.Store
 
-	// SQL runs a statement like an unrelated process, and returns its rows as text, NULL as "-".
+	// SQL runs a statement as an unrelated process would, and returns its rows as text, with NULL as "-".
 	SQL func(t testing.TB, sql string) [][]string
 }
 
-// Opener opens a database, with cleanups on t. Only Store calls fault, if not nil, wherever the engine can fail, and
-// returns its error.
+// Opener opens a database and registers cleanups with t. If fault is not nil, Store calls it wherever the engine can
+// fail, and returns its error. Other does not call it.
 type Opener func(t testing.TB, fault func(point string) error) Database
 
 // Run runs the suite.
