@@ -29,11 +29,11 @@ import (
 
 // Settings is the [alerts] section.
 type Settings struct {
-	URL        conf.Secret   `toml:"url" reload:"true" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
-	Format     string        `toml:"format" reload:"true" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
-	BackupAge  time.Duration `toml:"backup_age" reload:"true" doc:"Age of the latest backup from which there is an alert, if the server has embedded databases. 0: never."`
-	ReplicaLag time.Duration `toml:"replica_lag" reload:"true" doc:"Alert when acknowledged writes have not been in the replica for so long. 0: never."`
-	DiskDays   int           `toml:"disk_days" reload:"true" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
+	URL        conf.Secret   `toml:"url" reload:"true" doc:"Webhook URL for alerts as JSON, sent when a problem starts and when it ends. Unset: no alerts."`
+	Format     string        `toml:"format" reload:"true" doc:"Alert format: json, or slack for Slack-compatible webhooks, e.g. Mattermost's."`
+	BackupAge  time.Duration `toml:"backup_age" reload:"true" doc:"Alert if the latest backup is older. Only with embedded databases. 0: never."`
+	ReplicaLag time.Duration `toml:"replica_lag" reload:"true" doc:"Alert if acknowledged writes wait this long for the replica. 0: never."`
+	DiskDays   int           `toml:"disk_days" reload:"true" doc:"Alert if a disk fills up within this many days, at the embedded databases' growth rate. 0: only when less than a tenth is free."`
 }
 
 // Alert formats.

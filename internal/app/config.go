@@ -46,49 +46,49 @@ func (c *Config) with(keep func(*service.Service) bool) *Config {
 
 // Server is the section [server].
 type Server struct {
-	Listen         string   `toml:"listen" doc:"Address of the main listener, for clients: host:port. Without a host, as in :8000, it listens on all addresses."`
-	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles and administration. Empty: no admin listener."`
-	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for your own services. Empty: no internal listener."`
-	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server, such as https://sync.example.org, with its port and path prefix. Unset: the address that each request was sent to."`
-	TrustedProxies []string `toml:"trusted_proxies" reload:"true" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted, such as 127.0.0.1 or 10.0.0.0/8."`
+	Listen         string   `toml:"listen" doc:"Main listener for clients, host:port. Without a host, e.g. :8000, it listens on all addresses."`
+	AdminListen    string   `toml:"admin_listen" doc:"Admin listener: health, metrics, profiles and administration. Empty: disabled."`
+	InternalListen string   `toml:"internal_listen" doc:"Internal listener for your own services. Empty: disabled."`
+	PublicURL      string   `toml:"public_url" doc:"Public URL, e.g. https://sync.example.org, with port and path prefix if any. Unset: each request's own address."`
+	TrustedProxies []string `toml:"trusted_proxies" reload:"true" doc:"Addresses and networks of trusted proxies, e.g. 127.0.0.1 or 10.0.0.0/8. Only their Forwarded and X-Forwarded headers are used."`
 
-	Domain        string `toml:"domain" doc:"Name of this server, such as sync.example.org, for which it obtains and renews a certificate by ACME. All listeners but an admin one on loopback then serve HTTPS, listen is :443 unless it is set, and public_url follows. It accepts the terms of the certificate authority (CA). Unset: no CA is contacted."`
-	HTTPListen    string `toml:"http_listen" doc:"Address of a listener without TLS, used only with domain: it answers the CA (HTTP-01) and redirects browsers to HTTPS. Empty: no such listener; the CA then uses port 443 (TLS-ALPN-01)."`
-	ACMEDirectory string `toml:"acme_directory" doc:"Directory URL of the CA for domain."`
-	ACMERootFile  string `toml:"acme_root_file" doc:"PEM file with the root certificates by which acme_directory is verified, for a private CA. Unset: those of the system."`
-	ACMEEmail     string `toml:"acme_email" doc:"E-mail address of the account at the CA. Optional."`
+	Domain        string `toml:"domain" doc:"Server name, e.g. sync.example.org, to obtain and renew a certificate for by ACME, accepting the terms of the certificate authority (CA). Enables HTTPS on all listeners except an admin listener on loopback, sets public_url, and changes the default of listen to :443. Unset: no CA is contacted."`
+	HTTPListen    string `toml:"http_listen" doc:"Plain HTTP listener, used only with domain: answers the CA (HTTP-01) and redirects browsers to HTTPS. Empty: disabled; the CA then uses port 443 (TLS-ALPN-01)."`
+	ACMEDirectory string `toml:"acme_directory" doc:"ACME directory URL of the CA."`
+	ACMERootFile  string `toml:"acme_root_file" doc:"PEM file with root certificates to verify acme_directory, for a private CA. Unset: the system's roots."`
+	ACMEEmail     string `toml:"acme_email" doc:"Contact address for the CA account. Optional."`
 
-	TLSCert string `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, all listeners but the admin one serve HTTPS. New files are used without a restart."`
+	TLSCert string `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, enables HTTPS on all listeners except the admin listener. Changed files are loaded without a restart."`
 	TLSKey  string `toml:"tls_key_file" doc:"PEM file with the private key."`
 
-	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. It must be the same on the server with the accounts and on every storage node. Unset: generated and kept in the secrets file."`
-	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets whose tokens are still accepted, while you replace the master secret."`
-	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token of the admin listener. Unset: generated and kept in the secrets file."`
+	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. Set the same value on the accounts server and all storage nodes. Unset: generated and kept in the secrets file."`
+	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets, still accepted while you rotate the master secret."`
+	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token for the admin listener. Unset: generated and kept in the secrets file."`
 
-	ViewerToken conf.Secret `toml:"viewer_token" reload:"true" doc:"Token that signs in to the console without the right to change anything. Unset: there is no such role."`
+	ViewerToken conf.Secret `toml:"viewer_token" reload:"true" doc:"Token for read-only access to the console. Unset: no such access."`
 
-	Console         bool     `toml:"console" doc:"Serve the console, pages for operators, on the admin listener under /console/."`
-	ConsoleNetworks []string `toml:"console_networks" reload:"true" doc:"Addresses and networks from which the console accepts connections without TLS, like those from this machine. In a container, the address of a published port is that of the bridge, such as 172.17.0.1. Everybody who can listen there can read the admin token."`
+	Console         bool     `toml:"console" doc:"Serve the operators' console under /console/ on the admin listener."`
+	ConsoleNetworks []string `toml:"console_networks" reload:"true" doc:"Addresses and networks that may use the console without TLS, as this machine may. In a container, connections to a published port come from the bridge, e.g. 172.17.0.1. Anyone who can capture traffic there can read the admin token."`
 
-	MaxRequests   int           `toml:"max_requests" reload:"true" doc:"Maximum number of requests served at the same time. Clients share them. A request that waits longer than queue_wait gets 503."`
-	QueueWait     time.Duration `toml:"queue_wait" reload:"true" doc:"How long a request may wait for max_requests or request_memory."`
-	RequestMemory int64         `toml:"request_memory" reload:"true" unit:"bytes" doc:"Memory for request bodies, decoded values and responses of all requests together. Clients share it. A request that waits longer than queue_wait gets 503."`
-	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
-	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while it sends a body or reads a response. Each KiB transferred earns one second back."`
-	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. A proxy in front must close its idle connections earlier, or it loses requests."`
-	DocumentsLink string        `toml:"documents_link" reload:"true" doc:"Link on the status page, which the server shows at /. Empty: no link."`
-	ReadOnly      bool          `toml:"read_only" reload:"true" doc:"Make all services read-only, in their databases: writes get 503, on every server that uses them. Without it, the next start or reload ends that."`
-	DrainDelay    time.Duration `toml:"drain_delay" reload:"true" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
-	ShutdownGrace time.Duration `toml:"shutdown_grace" reload:"true" doc:"How long requests in progress may take at shutdown."`
+	MaxRequests   int           `toml:"max_requests" reload:"true" doc:"Maximum number of concurrent requests, shared fairly among clients. Requests that wait longer than queue_wait get 503."`
+	QueueWait     time.Duration `toml:"queue_wait" reload:"true" doc:"Maximum wait for max_requests or request_memory."`
+	RequestMemory int64         `toml:"request_memory" reload:"true" unit:"bytes" doc:"Total memory for request bodies, decoded values and responses, shared fairly among clients. Requests that wait longer than queue_wait get 503."`
+	HeaderTimeout time.Duration `toml:"header_timeout" doc:"Maximum time to receive the request header."`
+	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while sending a body or reading a response. Each KiB transferred earns one second back."`
+	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"Close connections that are idle this long. A proxy in front must use a shorter timeout, or it loses requests."`
+	DocumentsLink string        `toml:"documents_link" reload:"true" doc:"Link shown on the status page at /. Empty: no link."`
+	ReadOnly      bool          `toml:"read_only" reload:"true" doc:"Make all services read-only in their databases: every server that uses them answers writes with 503. Ends with the next start or reload without it."`
+	DrainDelay    time.Duration `toml:"drain_delay" reload:"true" doc:"On shutdown, keep serving this long after reporting not ready."`
+	ShutdownGrace time.Duration `toml:"shutdown_grace" reload:"true" doc:"Time limit for active requests at shutdown."`
 }
 
 // Log is the section [log].
 type Log struct {
-	Level         string `toml:"level" reload:"true" doc:"Minimum level of log lines: debug, info, warn or error."`
-	Format        string `toml:"format" doc:"Format of log lines: text or json. With json, everything that serve prints is JSON."`
+	Level         string `toml:"level" reload:"true" doc:"Minimum log level: debug, info, warn or error."`
+	Format        string `toml:"format" doc:"Log format: text or json. json also applies to everything else that serve prints."`
 	Access        bool   `toml:"access" reload:"true" doc:"Log every request."`
-	ClientAddress bool   `toml:"client_address" reload:"true" doc:"Log the client's address with every request, and log refused requests even without access. Behind trusted_proxies it is the address that they report."`
-	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
+	ClientAddress bool   `toml:"client_address" reload:"true" doc:"Log the client address with every request, and log refused requests even if access is false. Behind trusted_proxies, it is the address they report."`
+	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"OTLP/HTTP URL for traces, e.g. http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
 // NewConfig returns the default configuration.

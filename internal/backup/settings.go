@@ -13,9 +13,9 @@ import (
 type Settings struct {
 	location.Settings
 
-	Keep     string `toml:"keep" reload:"true" doc:"Backups to keep: the newest of each of so many hours (h), days (d), weeks (w), months (m) and years (y) that have one, such as 7d 4w 6m. Others are deleted after a backup. Empty: all are kept."`
-	Schedule string `toml:"schedule" reload:"true" doc:"When the server makes backups itself: times of day, such as 03:30 or 03:30 15:30, or an interval, such as 6h. Empty: it makes none."`
-	Verify   bool   `toml:"verify" reload:"true" doc:"After each backup, also restore its databases into the data folder for a moment and read them, which takes their disk space. Encrypted backups need holdfast backup --identity for that. What was sent is read back in any case."`
+	Keep     string `toml:"keep" reload:"true" doc:"Backups to keep: the newest per hour (h), day (d), week (w), month (m) and year (y), e.g. 7d 4w 6m. Older backups are deleted after the next backup. Empty: keep all."`
+	Schedule string `toml:"schedule" reload:"true" doc:"When the server makes backups: times, e.g. 03:30 or 03:30 15:30, or an interval, e.g. 6h. Empty: never."`
+	Verify   bool   `toml:"verify" reload:"true" doc:"After each backup, also restore its databases temporarily into the data folder and read them; needs as much disk space. For encrypted backups this requires holdfast backup --identity. Uploaded data is always read back."`
 }
 
 // Defaults returns the default settings.

@@ -16,54 +16,54 @@ import (
 // Config is the [buckets] section.
 type Config struct {
 	Enabled bool   `toml:"enabled" doc:"Serve buckets."`
-	Listen  string `toml:"listen" doc:"Address of the S3 protocol."`
+	Listen  string `toml:"listen" doc:"S3 listener address."`
 	settings.Database
 	settings.Sweep
 
-	Domain string `toml:"domain" doc:"Domain below which each bucket has a host name: with s3.example.org, the bucket photos is photos.s3.example.org. Empty: a bucket is the first part of the path."`
-	Region string `toml:"region" doc:"Region that clients sign for and that buckets report."`
+	Domain string `toml:"domain" doc:"Parent domain for bucket host names: with s3.example.org, the bucket photos is photos.s3.example.org. Empty: the bucket is the first path segment."`
+	Region string `toml:"region" doc:"Region for request signatures and bucket locations."`
 
-	KeySecret     string   `toml:"key_secret" secret:"true" doc:"Encrypts the secrets of access keys in the database. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
-	OldKeySecrets []string `toml:"old_key_secrets" secret:"true" doc:"Former key secrets. Access keys that were created with them are still accepted."`
+	KeySecret     string   `toml:"key_secret" secret:"true" doc:"Encrypts secret keys in the database. At least 32 bytes, the same in all processes that share a database. Unset: generated and kept in the secrets file."`
+	OldKeySecrets []string `toml:"old_key_secrets" secret:"true" doc:"Former key secrets, whose access keys are still accepted."`
 
-	Accounts map[string]AccountConfig `toml:"accounts" doc:"Accounts, by name. The server creates those that do not exist. One that is removed here is not deleted, because it owns buckets."`
+	Accounts map[string]AccountConfig `toml:"accounts" doc:"Accounts, by name, created at start if missing. Removing an account here does not delete it, because it owns buckets."`
 
-	Nodes  map[string]NodeConfig `toml:"nodes" doc:"Storage nodes by DATACENTER:NAME. Empty: the folder buckets in the data folder."`
-	Copies int                   `toml:"copies" reload:"true" doc:"Copies of each body on storage nodes, 1 to 9. 0: 1 with one node, otherwise 2."`
-	Inline int                   `toml:"inline" reload:"true" unit:"bytes" doc:"Largest body that is stored in the database instead of on storage nodes. 0: all non-empty bodies are on storage nodes."`
+	Nodes  map[string]NodeConfig `toml:"nodes" doc:"Storage nodes, by DATACENTER:NAME. Empty: the folder buckets in the data folder."`
+	Copies int                   `toml:"copies" reload:"true" doc:"Copies per body on storage nodes, 1 to 9. 0: 1 with a single node, otherwise 2."`
+	Inline int                   `toml:"inline" reload:"true" unit:"bytes" doc:"Store bodies up to this size in the database instead of on storage nodes. 0: only empty bodies."`
 
-	ScrubEvery time.Duration `toml:"scrub_interval" doc:"How often every copy of every body is read and verified, so that damage is found and repaired. A pass takes this long, or less if there is little to read. 0: never."`
-	ScrubRate  int           `toml:"scrub_rate" unit:"bytes" doc:"Bytes per second that a pass reads from each storage node. 0: as many as it needs to end within scrub_interval, at least 1 MiB."`
-	ScrubCloud bool          `toml:"scrub_cloud" doc:"Read also the copies on nodes of cloud providers, whose reads cost money."`
+	ScrubEvery time.Duration `toml:"scrub_interval" doc:"Read and verify every copy this often, to find and repair damage. A pass takes this long, or less if little is stored. 0: never."`
+	ScrubRate  int           `toml:"scrub_rate" unit:"bytes" doc:"Bytes per second to read from each storage node. 0: enough to finish within scrub_interval, at least 1 MiB."`
+	ScrubCloud bool          `toml:"scrub_cloud" doc:"Also read copies on cloud nodes, which charge for reads."`
 
-	Destinations map[string]DestinationConfig `toml:"destinations" doc:"Destinations of notifications, by a name of your choice. Owners of buckets choose among them, by arn:holdfast:KIND:::NAME. The KIND is webhook, nats or pubsub."`
-	EventsAfter  time.Duration                `toml:"drop_events_after" doc:"How long an event waits for a destination that does not accept it. Then it is dropped."`
-	MaxEvents    int                          `toml:"max_events" doc:"Events that wait for one destination. The oldest of more are dropped. An event takes about 1 KB in the database."`
+	Destinations map[string]DestinationConfig `toml:"destinations" doc:"Notification destinations, by a name you choose. Bucket owners select them as arn:holdfast:KIND:::NAME, with KIND webhook, nats or pubsub."`
+	EventsAfter  time.Duration                `toml:"drop_events_after" doc:"How long an event may wait for a failing destination before it is dropped."`
+	MaxEvents    int                          `toml:"max_events" doc:"Maximum number of events waiting per destination; beyond it, the oldest are dropped. An event takes about 1 KB in the database."`
 
-	GarbageAfter time.Duration `toml:"garbage_after" reload:"true" doc:"How long after an object was deleted or overwritten its body is removed from the storage nodes."`
-	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
+	GarbageAfter time.Duration `toml:"garbage_after" reload:"true" doc:"How long bodies stay on storage nodes after their object is deleted or overwritten."`
+	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"Abort incomplete multipart uploads at this age. 0: never."`
 }
 
 // AccountConfig declares an account.
 type AccountConfig struct {
-	Keys map[string]KeyConfig `toml:"keys" doc:"Access keys of the account, by a name of your choice. They are not stored: a key that is removed here is not accepted after the next start."`
+	Keys map[string]KeyConfig `toml:"keys" doc:"The account's access keys, by a name you choose. They are not stored: a key removed here is refused after the next start."`
 }
 
 // KeyConfig declares an access key.
 type KeyConfig struct {
-	AccessKey string `toml:"access_key" doc:"The access key: 3 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'."`
-	SecretKey string `toml:"secret_key" secret:"true" doc:"Its secret, 16 to 128 characters without spaces."`
+	AccessKey string `toml:"access_key" doc:"Access key: 3 to 128 characters from A-Z, a-z, 0-9, '.', '_' and '-'."`
+	SecretKey string `toml:"secret_key" secret:"true" doc:"Secret key: 16 to 128 characters without spaces."`
 }
 
 // NodeConfig declares a storage node.
 type NodeConfig struct {
-	URL string `toml:"url" doc:"Where the node is: file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER."`
+	URL string `toml:"url" doc:"Location: file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER."`
 }
 
 // DestinationConfig declares an event destination.
 type DestinationConfig struct {
-	URL    string `toml:"url" secret:"true" doc:"Where events are published: https://… or http://…, a webhook; nats://HOST:PORT/TOPIC, NATS JetStream; pubsub://PROJECT/TOPIC, Google Pub/Sub."`
-	Secret string `toml:"secret" secret:"true" doc:"Signs the requests to a webhook, as Standard Webhooks describes it. Empty: they are not signed."`
+	URL    string `toml:"url" secret:"true" doc:"Where to publish events: an https or http URL (webhook), nats://HOST:PORT/TOPIC (NATS JetStream) or pubsub://PROJECT/TOPIC (Google Pub/Sub)."`
+	Secret string `toml:"secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`
 }
 
 // Kind is part of the ARN.

@@ -91,12 +91,8 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 			continue
 		}
 		below := append(slices.Clip(path), n.key)
-		meaning := n.meaning()
-		if n.secret {
-			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` names a file to read it from.")
-		}
 		fmt.Fprintf(&rows, "| `%s` | %s | %s | `%s` | %s |\n",
-			n.key, n.typeName(), code(n.standard(n.in(v))), envName(below), cell(meaning))
+			n.key, n.typeName(), code(n.standard(n.in(v))), envName(below), cell(n.meaning()))
 	}
 	if len(path) > 0 && (rows.Len() > 0 || s.doc != "") {
 		fmt.Fprintf(b, "\n## %s\n", heading)
@@ -157,7 +153,7 @@ func (n *node) meaning() string {
 	if !n.reloads {
 		return n.doc
 	}
-	return strings.TrimSpace(n.doc + " A reload applies it.")
+	return strings.TrimSpace(n.doc + " Reloadable.")
 }
 
 func comment(b *strings.Builder, doc string) {

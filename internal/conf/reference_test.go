@@ -16,12 +16,12 @@ func TestReference(t *testing.T) {
 		"| `listen` | string | `\"127.0.0.1:8000\"` | `HOLDFAST_SERVER__LISTEN` | Address of the main listener. |\n" +
 		"| `trusted_proxies` | list of strings | `[]` | `HOLDFAST_SERVER__TRUSTED_PROXIES` | Networks \\| addresses of proxies. |\n" +
 		"| `grace` | duration | `\"30s\"` | `HOLDFAST_SERVER__GRACE` | Time for open requests. |\n" +
-		"| `key` | secret string | `\"memory\"` | `HOLDFAST_SERVER__KEY` | Signs tokens. `key_file` names a file to read it from. |\n" +
-		"| `old_keys` | secret list of strings |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. `old_keys_file` names a file to read it from. |\n" +
+		"| `key` | secret string | `\"memory\"` | `HOLDFAST_SERVER__KEY` | Signs tokens. |\n" +
+		"| `old_keys` | secret list of strings |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. |\n" +
 		"\n## [sync]\n\n" +
 		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
 		"| `enabled` | boolean | `true` | `HOLDFAST_SYNC__ENABLED` | Serves this service. |\n" +
-		"| `database_url` | secret string |  | `HOLDFAST_SYNC__DATABASE_URL` | Where the records are. `database_url_file` names a file to read it from. |\n" +
+		"| `database_url` | secret string |  | `HOLDFAST_SYNC__DATABASE_URL` | Where the records are. |\n" +
 		"| `ratio` | number | `0.5` | `HOLDFAST_SYNC__RATIO` | A share. |\n" +
 		"\n## [sync.limits]\n\n" +
 		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +

@@ -81,7 +81,7 @@ func TestReloadable(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	for name, text := range map[string]string{"reference": Reference(running()), "example": Example(running())} {
-		if !strings.Contains(text, "Minimum level. A reload applies it.") {
+		if !strings.Contains(text, "Minimum level. Reloadable.") {
 			t.Errorf("%s:\n%s", name, text)
 		}
 	}

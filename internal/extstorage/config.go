@@ -20,45 +20,45 @@ type Config struct {
 	settings.Database
 	settings.Sweep
 
-	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs cursors and the tokens of holdfast ext tokens create. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
-	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Former token secrets whose tokens and cursors are still accepted, while you replace the token secret."`
-	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Keys of other issuers of tokens, by a name of your choice."`
-	TokenIssuer     string              `toml:"token_issuer" doc:"Required issuer (iss) of a token. Empty: any."`
-	TokenAudience   string              `toml:"token_audience" doc:"Required audience (aud) of a token. Empty: any."`
-	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"How far the clock of a token's issuer may be off."`
+	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs cursors and the tokens from holdfast ext tokens create. At least 32 bytes, the same in all processes that share a database. Unset: generated and kept in the secrets file."`
+	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Former token secrets, still accepted while you rotate the token secret."`
+	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Other token issuers' keys, by a name you choose."`
+	TokenIssuer     string              `toml:"token_issuer" doc:"Required token issuer (iss). Empty: any."`
+	TokenAudience   string              `toml:"token_audience" doc:"Required token audience (aud). Empty: any."`
+	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"Accepted clock difference between token issuers and the server."`
 
-	TokenMaxLifetime time.Duration `toml:"token_max_lifetime" doc:"Maximum lifetime of a token, from its iat (or else its nbf, or else now) to its exp. A longer one is refused."`
+	TokenMaxLifetime time.Duration `toml:"token_max_lifetime" doc:"Maximum token lifetime, from iat (else nbf, else now) to exp. Longer-lived tokens are refused."`
 
-	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take. It applies to each step of an export or import; a wait for changes may take longer by the wait that was requested."`
+	RequestTimeout time.Duration `toml:"request_timeout" doc:"Time limit per request, or per step for exports and imports. A wait for changes adds the requested wait."`
 
-	RateLimits bool  `toml:"rate_limits" reload:"true" doc:"Limit the requests of each install and tenant, as in extstorage.rates."`
+	RateLimits bool  `toml:"rate_limits" reload:"true" doc:"Apply extstorage.rates to each install and tenant."`
 	Rates      Rates `toml:"rates" reload:"true" doc:"Rate limits, with rate_limits. Each process counts separately: n processes allow n times as much."`
 
-	Quota Quota            `toml:"quota" reload:"true" doc:"Quota of an install without a tier."`
-	Tiers map[string]Quota `toml:"tiers" reload:"true" doc:"Quotas of a tier, by its name. An install has those of the tier that it is registered with. 0: the number in extstorage.quota."`
+	Quota Quota            `toml:"quota" reload:"true" doc:"Quota for installs without a tier."`
+	Tiers map[string]Quota `toml:"tiers" reload:"true" doc:"Quotas per tier, by tier name. Each install uses the tier it is registered with. 0: the value in extstorage.quota."`
 
-	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Memory for compiled schemas. Tenants share it. A schema takes at most 8 MiB, usually about 10 kB."`
-	DryRunTime   time.Duration `toml:"dry_run_time" reload:"true" doc:"How long a dry run of a schema may validate records before it stops and returns a cursor."`
+	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Memory for compiled schemas, shared among tenants. A schema takes up to 8 MiB, usually about 10 kB."`
+	DryRunTime   time.Duration `toml:"dry_run_time" reload:"true" doc:"Time limit for validating records in a schema dry run. After it, the dry run returns a cursor."`
 
-	Audit         string `toml:"audit" secret:"true" doc:"Where every write is recorded: file:PATH, which gets a line of JSON for each, log, the server's log, which then contains namespaces and keys, or a topic of a message broker, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC. Empty: extstorage-audit.jsonl in the data folder."`
-	MetadataIndex bool   `toml:"metadata_index" doc:"Have holdfast migrate create an index on the records' metadata on PostgreSQL, for queries of your own. The server does not use it, and it slows down every write."`
+	Audit         string `toml:"audit" secret:"true" doc:"Audit log for writes: file:PATH (one JSON line per write), log (the server's log, which then contains namespaces and keys), pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC. Empty: extstorage-audit.jsonl in the data folder."`
+	MetadataIndex bool   `toml:"metadata_index" doc:"Let holdfast migrate create a PostgreSQL index on record metadata, for your own queries. The server does not use it, and it slows down every write."`
 
-	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
+	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often to poll the database while clients wait for changes. Changes made through the same process are seen at once."`
 }
 
 // Rates limits requests. A whole burst may arrive at the same time.
 type Rates struct {
-	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
-	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
-	Writes      int `toml:"writes_per_minute" doc:"Writes per minute of an install."`
-	WriteBurst  int `toml:"write_burst" doc:"Burst of writes of an install."`
-	Tenant      int `toml:"tenant_per_second" doc:"Requests per second of all installs of a tenant, which share them."`
-	TenantBurst int `toml:"tenant_burst" doc:"Burst of requests of all installs of a tenant. A single install may use seven eighths of it."`
+	Reads       int `toml:"reads_per_minute" doc:"Reads per minute per install."`
+	ReadBurst   int `toml:"read_burst" doc:"Read burst per install."`
+	Writes      int `toml:"writes_per_minute" doc:"Writes per minute per install."`
+	WriteBurst  int `toml:"write_burst" doc:"Write burst per install."`
+	Tenant      int `toml:"tenant_per_second" doc:"Requests per second per tenant, shared by its installs."`
+	TenantBurst int `toml:"tenant_burst" doc:"Request burst per tenant. A single install may use seven eighths."`
 }
 
 // TokenKey verifies tokens from an external issuer.
 type TokenKey struct {
-	ID  string `toml:"id" doc:"Key ID, which tokens name in kid. Empty: the name of the section."`
+	ID  string `toml:"id" doc:"Key ID, as in the token's kid. Empty: the section name."`
 	Alg string `toml:"alg" doc:"Algorithm: EdDSA, ES256 or HS256."`
 	Key string `toml:"key" secret:"true" doc:"Public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }

@@ -48,9 +48,9 @@ func DefaultLimits() Limits {
 
 // Quota limits an install's data. Expired records do not count.
 type Quota struct {
-	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size of the values and metadata of an install."`
-	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces of an install that have a key or a schema."`
-	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys in one namespace."`
+	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size per install, counting values and metadata."`
+	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces with keys or schemas per install."`
+	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys per namespace."`
 }
 
 // DefaultQuota returns the default tier's Quota.

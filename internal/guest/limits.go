@@ -94,11 +94,11 @@ func (c *Cookies) Hash(text string) string {
 
 // Rates are in requests per minute.
 type Rates struct {
-	Session   int `toml:"session" doc:"Reads and changes of a session and its lists."`
-	Bootstrap int `toml:"bootstrap" doc:"New sessions from a client address."`
+	Session   int `toml:"session" doc:"Reading and changing a session and its lists."`
+	Bootstrap int `toml:"bootstrap" doc:"New sessions per client address."`
 	Search    int `toml:"search" doc:"Searches."`
-	Detail    int `toml:"detail" doc:"Views of hotels, availability, facets and brands."`
-	Wishlist  int `toml:"wishlist" doc:"Reads and changes of the wishlist."`
+	Detail    int `toml:"detail" doc:"Hotel views, availability, facets and brands."`
+	Wishlist  int `toml:"wishlist" doc:"Reading and changing the wishlist."`
 	Mint      int `toml:"mint" doc:"Handoffs to booking sites."`
 	Telemetry int `toml:"telemetry" doc:"Batches of page views and funnel events."`
 }

@@ -109,8 +109,8 @@ const MaxLimit = 1000
 
 // Page is embedded in a paged list's input. After is the cursor in the previous page's last row.
 type Page[Cursor int64 | string] struct {
-	After Cursor `flag:"after" doc:"next of the page before" least:"0"`
-	Limit int    `flag:"limit" doc:"rows of the page" default:"100" least:"1"`
+	After Cursor `flag:"after" doc:"next from the previous page" least:"0"`
+	Limit int    `flag:"limit" doc:"rows per page" default:"100" least:"1"`
 }
 
 // Check refuses an empty page.
@@ -135,7 +135,7 @@ func (l Latest) limit() int { return l.Limit }
 
 // Lifetime is embedded in the input if an operation creates a token.
 type Lifetime struct {
-	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
+	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"token lifetime as a DURATION, e.g. 720h" default:"1h"`
 }
 
 // Within requires a lifetime from a second to most, which is configured by setting, if not "".

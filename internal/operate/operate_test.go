@@ -306,7 +306,7 @@ func TestWrongDeclarations(t *testing.T) {
 		}
 		part struct {
 			Wall  string `subject:"wall" doc:"the wall"`
-			After string `flag:"after" doc:"next of the part before"`
+			After string `flag:"after" doc:"next from the previous part"`
 		}
 		unknown struct {
 			Coats float64 `flag:"coats" doc:"how often"`

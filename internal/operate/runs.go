@@ -44,7 +44,7 @@ func (r *Runs) operations() []Operation {
 }
 
 type runInput struct {
-	Run string `subject:"run" doc:"ID of the run"`
+	Run string `subject:"run" doc:"run ID"`
 }
 
 type runStop struct {
@@ -56,16 +56,16 @@ func (runStop) Notice() string { return "the job is being stopped" }
 type runOutput struct {
 	ID        string          `json:"id" title:"Run" subject:"run" example:"k7f2m4zq3vtb5wnx6y2jd7ecoa"`
 	Operation string          `json:"operation" title:"Job" example:"toys/paint"`
-	Inputs    json.RawMessage `json:"inputs" doc:"what the job was started with, by name"`
+	Inputs    json.RawMessage `json:"inputs" doc:"input values, by name"`
 	State     RunState        `json:"state" title:"State" enum:"running,waiting,done,incomplete,stopped,failed"`
-	Step      string          `json:"step,omitempty" doc:"what it does"`
-	Done      int64           `json:"done" least:"0" doc:"what it has done in this step"`
-	Total     int64           `json:"total,omitempty" least:"0" doc:"what this step has to do; missing: it is not known"`
+	Step      string          `json:"step,omitempty" doc:"current step"`
+	Done      int64           `json:"done" least:"0" doc:"done in this step"`
+	Total     int64           `json:"total,omitempty" least:"0" doc:"total for this step; missing: unknown"`
 	Progress  string          `json:"-" title:"Progress"`
-	Waits     string          `json:"waits,omitempty" title:"Waits" doc:"what it waits for"`
+	Waits     string          `json:"waits,omitempty" title:"Waits" doc:"resource it waits for"`
 	Began     time.Time       `json:"began" title:"Began"`
 	Ended     time.Time       `json:"ended,omitzero" title:"Ended"`
-	Error     string          `json:"error,omitempty" title:"Error" doc:"why it failed"`
+	Error     string          `json:"error,omitempty" title:"Error" doc:"error"`
 }
 
 // Only running jobs can be stopped.
@@ -74,8 +74,8 @@ func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 // RunDetail is a run with its result.
 type RunDetail struct {
 	runOutput
-	Found  []json.RawMessage `json:"found" doc:"the first 100 rows of what it has found"`
-	Result json.RawMessage   `json:"result,omitempty" text:"Result" doc:"the result of the operation, when it has ended"`
+	Found  []json.RawMessage `json:"found" doc:"the first 100 rows found"`
+	Result json.RawMessage   `json:"result,omitempty" text:"Result" doc:"the operation's result, once it has ended"`
 }
 
 func (r *Run) output() runOutput {

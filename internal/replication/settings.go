@@ -13,10 +13,10 @@ import (
 type Settings struct {
 	location.Settings
 
-	Interval   time.Duration `toml:"interval" doc:"Time between two restore points."`
-	Retention  time.Duration `toml:"retention" doc:"Age up to which there is a restore point for each five minutes. Of the last hour, all are kept."`
-	Keep       string        `toml:"keep" doc:"Older restore points to keep: the newest of each of so many hours (h), days (d), weeks (w), months (m) and years (y), such as 7d 4w 6m."`
-	SpoolBytes int64         `toml:"spool_bytes" unit:"bytes" doc:"Disk space, for each database, for changes that wait in the data folder until they are sent. Beyond it, they are dropped, and the database is sent as a whole when the replica can be reached again."`
+	Interval   time.Duration `toml:"interval" doc:"Time between restore points."`
+	Retention  time.Duration `toml:"retention" doc:"How long to keep a restore point per five minutes. All restore points from the last hour are kept."`
+	Keep       string        `toml:"keep" doc:"Older restore points to keep: the newest per hour (h), day (d), week (w), month (m) and year (y), e.g. 7d 4w 6m."`
+	SpoolBytes int64         `toml:"spool_bytes" unit:"bytes" doc:"Disk space per database for unsent changes in the data folder. Beyond it, they are dropped, and the whole database is sent once the replica is reachable again."`
 }
 
 // Defaults returns the default settings.

@@ -19,33 +19,33 @@ type Config struct {
 	EnforceQuota bool `toml:"enforce_quota" doc:"Refuse writes that exceed a quota. Implies enable_quota."`
 
 	PoolSweeper   time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Ignored: the Spanner client has no session pool to sweep."`
-	RouteToLeader bool          `toml:"database_spanner_route_to_leader" doc:"Send read-write transactions directly to the leader replica of Spanner: faster writes, less even load."`
-	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of a Spanner emulator to use instead of Google Cloud, without TLS and credentials. For tests."`
+	RouteToLeader bool          `toml:"database_spanner_route_to_leader" doc:"Send read-write transactions directly to Spanner's leader replica: faster writes, less even load."`
+	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of a Spanner emulator to use instead of Google Cloud, without TLS or credentials. For tests."`
 
-	MaxNames     int           `toml:"max_collection_names" reload:"true" doc:"Maximum number of new collection names that one user may create."`
+	MaxNames     int           `toml:"max_collection_names" reload:"true" doc:"Maximum number of new collection names per user."`
 	HawkTimeSkew time.Duration `toml:"hawk_time_skew" doc:"Maximum difference between a client's clock and the server's. Clients with wrong clocks are common."`
-	Limits       Limits        `toml:"limits" reload:"true" doc:"Limits of a request, a batch and a user. Clients read them from info/configuration."`
+	Limits       Limits        `toml:"limits" reload:"true" doc:"Limits per request, batch and user, published in info/configuration."`
 }
 
 // Limits are request limits; see info/configuration. Record sizes are payload sizes.
 type Limits struct {
-	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
-	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Maximum number of records in one POST."`
-	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum size of the payload of one record."`
-	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
-	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Maximum size of the payloads in one batch. At most 100000000 on Spanner."`
-	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Maximum number of records in one batch. On Spanner: 9984 by default, and at most what fits into one commit (holdfast sync budget)."`
-	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Maximum size of a user's payloads in one collection, with enable_quota. 0: no limit."`
-	MaxUserQuota          int64 `toml:"max_user_quota" unit:"bytes" doc:"Maximum size of a user's payloads in all collections, with enable_quota. 0: no limit."`
+	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum total payload size per POST."`
+	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Maximum number of records per POST."`
+	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum payload size per record."`
+	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum request body size."`
+	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Maximum total payload size per batch. At most 100000000 on Spanner."`
+	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Maximum number of records per batch. On Spanner: 9984 by default, limited by the commit size (holdfast sync budget)."`
+	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Maximum total payload size per user and collection, with enable_quota. 0: no limit."`
+	MaxUserQuota          int64 `toml:"max_user_quota" unit:"bytes" doc:"Maximum total payload size per user, with enable_quota. 0: no limit."`
 
-	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name. 0: the limit above."`
+	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits for single collections, by name. 0: the limit above."`
 }
 
 // CollectionLimits override Limits for a collection; 0 keeps them.
 type CollectionLimits struct {
-	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
-	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum size of the payload of one record."`
-	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
+	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum total payload size per POST."`
+	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum payload size per record."`
+	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum request body size."`
 }
 
 const requestOverhead = 4096

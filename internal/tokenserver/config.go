@@ -17,40 +17,40 @@ type Config struct {
 
 	settings.Database
 
-	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" reload:"true" doc:"How long a sign-in may take in the database. 0: as long as its request."`
-	RunMigrations          bool          `toml:"run_migrations" doc:"Migrate the tables of PostgreSQL at start. Tables in SQLite always are."`
+	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" reload:"true" doc:"Time limit for a sign-in in the database. 0: the request's limit."`
+	RunMigrations          bool          `toml:"run_migrations" doc:"Migrate PostgreSQL tables at start. SQLite tables are always migrated."`
 
-	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Domain that follows the account ID in the table users, as in ID@api.accounts.firefox.com. It must be that of the accounts server."`
-	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account IDs that browsers get for their metrics. Unset: generated and kept in the secrets file."`
-	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"URL of the accounts server that verifies OAuth tokens, with or without /v1."`
-	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"How long a request to the accounts server may take."`
-	FxAProfileServerURL  string        `toml:"fxa_profile_server_url" doc:"URL of the profile server that tokenserver.label_from_profile asks for addresses, with or without /v1. Unset: only addresses that access tokens have."`
-	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key that verifies OAuth tokens. Unset: fetched from the accounts server and cached."`
-	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"Second public key, for the time while the accounts server changes its key."`
+	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Domain after the account ID in the table users, as in ID@api.accounts.firefox.com. It must match the accounts server."`
+	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key for the hashed account IDs in browsers' metrics. Unset: generated and kept in the secrets file."`
+	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"Accounts server URL for verifying OAuth tokens, with or without /v1."`
+	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"Timeout for requests to the accounts server."`
+	FxAProfileServerURL  string        `toml:"fxa_profile_server_url" doc:"Profile server URL that tokenserver.label_from_profile asks for addresses, with or without /v1. Unset: only use addresses from access tokens."`
+	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key to verify OAuth tokens with. Unset: fetched from the accounts server and cached."`
+	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"Second public key, for the accounts server's key rotation."`
 
 	FxAWebhookEnabled     bool   `toml:"fxa_webhook_enabled" doc:"Accept account events from the accounts server at /1.0/webhooks/fxa/events."`
 	FxAWebhookMetricsOnly bool   `toml:"fxa_webhook_metrics_only" doc:"Count account events, but do not act on them."`
-	FxAWebhookClientID    string `toml:"fxa_webhook_set_client_id" doc:"Audience that account events must name: your client ID at the accounts server."`
-	FxAWebhookIssuer      string `toml:"fxa_webhook_set_issuer" doc:"Issuer that account events must name."`
+	FxAWebhookClientID    string `toml:"fxa_webhook_set_client_id" doc:"Required audience in account events: your client ID at the accounts server."`
+	FxAWebhookIssuer      string `toml:"fxa_webhook_set_issuer" doc:"Required issuer in account events."`
 
-	InitNodeURL             string  `toml:"init_node_url" doc:"URL of a storage node to add at start if it does not exist. Unset: this server, added once."`
-	InitNodeCapacity        int64   `toml:"init_node_capacity" unit:"accounts" doc:"Capacity of the node that is added at start."`
-	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in telemetry. Unset: the engine of this server."`
-	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" reload:"true" doc:"Share of a node's capacity that is released when all nodes are full: above 0, at most 1."`
-	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"ID of the node that gets all new accounts, whatever its load. 0: spread them over all nodes."`
+	InitNodeURL             string  `toml:"init_node_url" doc:"URL of a storage node to add at start if missing. Unset: this server, added once."`
+	InitNodeCapacity        int64   `toml:"init_node_capacity" unit:"accounts" doc:"Capacity for the node added at start."`
+	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in telemetry. Unset: this server's engine."`
+	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" reload:"true" doc:"Share of a node's capacity to release when all nodes are full: above 0, at most 1."`
+	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"ID of a node that gets all new accounts, regardless of load. 0: spread them over all nodes."`
 
-	LabelFromProfile  bool          `toml:"label_from_profile" reload:"true" doc:"Label accounts with their address when they sign in, if the accounts server tells it and you have not labelled them. Mozilla's does not tell it to Firefox."`
-	AllowNewUsers     bool          `toml:"allow_new_users" reload:"true" doc:"Accept sign-ins from accounts that have never signed in here. Accounts on the allow list are always accepted, those on the deny list never."`
-	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is valid."`
-	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" reload:"true" doc:"How long the data of an account's old keys is kept after a password reset, for a browser that still uses them. At least until the tokens of the old keys have expired."`
+	LabelFromProfile  bool          `toml:"label_from_profile" reload:"true" doc:"Label unlabelled accounts with their address at sign-in, if the accounts server provides it. Mozilla's does not provide it to Firefox."`
+	AllowNewUsers     bool          `toml:"allow_new_users" reload:"true" doc:"Accept sign-ins from new accounts. The allow list and the deny list take precedence."`
+	TokenDuration     time.Duration `toml:"token_duration" doc:"Storage token lifetime."`
+	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" reload:"true" doc:"How long to keep an account's old data after a password reset, for browsers that still use the old keys. At least until the old keys' tokens expire."`
 }
 
 // JWK is a public key of the accounts server, with its JSON fields.
 type JWK struct {
 	KTY       string `toml:"kty" doc:"Key type: RSA."`
 	Alg       string `toml:"alg" doc:"Algorithm: RS256 or unset."`
-	KID       string `toml:"kid" doc:"Key ID, which tokens name."`
-	CreatedAt int64  `toml:"fxa_created_at" unit:"seconds" doc:"When the accounts server created the key. Ignored."`
+	KID       string `toml:"kid" doc:"Key ID, as named in tokens."`
+	CreatedAt int64  `toml:"fxa_created_at" unit:"seconds" doc:"Key creation time at the accounts server. Ignored."`
 	Use       string `toml:"use" doc:"Purpose: sig or unset."`
 	N         string `toml:"n" doc:"Modulus in base64url."`
 	E         string `toml:"e" doc:"Exponent in base64url."`

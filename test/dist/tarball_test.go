@@ -152,9 +152,9 @@ func TestExampleConfiguration(t *testing.T) {
 	// These have no defaults.
 	uncommented = strings.NewReplacer("buckets.accounts.NAME", "buckets.accounts.app", "buckets.nodes.NAME", `buckets.nodes."home:disk1"`,
 		`access_key = ""`, `access_key = "HFEXAMPLE"`, `secret_key = ""`, `secret_key = "sixteen-characters"`,
-		"guest.handoff_tenants.NAME", "guest.handoff_tenants.11111111-2222-4333-8444-555555555555", "there are no alerts. A reload applies it.\nurl = \"\"\nurl_file = \"\"", "there are no alerts. A reload applies it.\nurl = \"http://127.0.0.1:9/\"", "of handoff_url.\nurl = \"\"", "of handoff_url.\nurl = \"https://book.example/\"",
-		"buckets.destinations.NAME", "buckets.destinations.hook", "Google Pub/Sub.\nurl = \"\"\nurl_file = \"\"", "Google Pub/Sub.\nurl = \"http://127.0.0.1:9/\"",
-		"guest.profiles.NAME.upstreams.NAME", "guest.profiles.shop.upstreams.product", "URL of the service.\nurl = \"\"", "URL of the service.\nurl = \"https://catalogue.example/\"",
+		"guest.handoff_tenants.NAME", "guest.handoff_tenants.11111111-2222-4333-8444-555555555555", "no alerts. Reloadable.\nurl = \"\"\nurl_file = \"\"", "no alerts. Reloadable.\nurl = \"http://127.0.0.1:9/\"", "handoff_url.\nurl = \"\"", "handoff_url.\nurl = \"https://book.example/\"",
+		"buckets.destinations.NAME", "buckets.destinations.hook", "(Google Pub/Sub).\nurl = \"\"\nurl_file = \"\"", "(Google Pub/Sub).\nurl = \"http://127.0.0.1:9/\"",
+		"guest.profiles.NAME.upstreams.NAME", "guest.profiles.shop.upstreams.product", "Service URL.\nurl = \"\"", "Service URL.\nurl = \"https://catalogue.example/\"",
 		"guest.profiles.NAME", "guest.profiles.shop", "\nevent_prefix = \"\"", "\nevent_prefix = \"shop.guest.\"",
 		"\nurl = \"\"", "\nurl = \"file://NODE\"", "\nreceive_file = \"\"", "").Replace(uncommented)
 	files := regexp.MustCompile(`(?m)^(\w+)_file = ""$`)

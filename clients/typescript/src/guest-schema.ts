@@ -701,7 +701,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -724,7 +724,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -804,7 +804,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -827,7 +827,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -866,7 +866,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -940,7 +940,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description Type of events, with or without the prefix of the profile. */
+                /** @description Event type, with or without the profile's prefix. */
                 type: string;
             };
             cookie?: never;
@@ -977,7 +977,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -997,7 +997,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -1020,7 +1020,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -1134,7 +1134,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description Name of the job. */
+                /** @description Job name. */
                 job: string;
             };
             cookie?: never;
@@ -1171,7 +1171,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the session. */
+                /** @description Session ID. */
                 session: components["schemas"]["SessionID"];
             };
             cookie?: never;
@@ -1211,7 +1211,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the session. */
+                /** @description Session ID. */
                 session: components["schemas"]["UserSessionID"];
             };
             cookie?: never;
@@ -1231,7 +1231,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The user, as tokens of the site name it. */
+                /** @description User name in the site's tokens. */
                 user: string;
             };
             cookie?: never;
@@ -4451,9 +4451,9 @@ export interface operations {
     listTenantKeys: {
         parameters: {
             query?: {
-                /** @description Next of the page before. */
+                /** @description Next from the previous page. */
                 after?: string;
-                /** @description Rows of the page. */
+                /** @description Rows per page. */
                 limit?: number;
             };
             header?: never;
@@ -4501,7 +4501,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -4547,7 +4547,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -4640,17 +4640,17 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description NAME of the service, 1 to 64 characters of a-z, 0-9 and -. */
+                    /** @description Service NAME, 1 to 64 characters from a-z, 0-9 and -. */
                     service?: string | null;
-                    /** @description UUID of the only tenant whose handoffs it may consume. */
+                    /** @description Limit to a tenant UUID: consume only its handoffs. */
                     tenant?: string | null;
                     /**
-                     * @description For a service that pushes events about tenants to /internal/events.
+                     * @description Allow pushing tenant events to /internal/events.
                      * @default false
                      */
                     events?: boolean | null;
                     /**
-                     * @description DURATION for which the token is valid, e.g. 720h.
+                     * @description Token lifetime as a DURATION, e.g. 720h.
                      * @default 1h
                      */
                     ttl?: string | null;
@@ -4683,9 +4683,9 @@ export interface operations {
     listTenants: {
         parameters: {
             query?: {
-                /** @description Next of the page before. */
+                /** @description Next from the previous page. */
                 after?: string;
-                /** @description Rows of the page. */
+                /** @description Rows per page. */
                 limit?: number;
             };
             header?: never;
@@ -4709,7 +4709,7 @@ export interface operations {
                             reason: string;
                             /** Format: date-time */
                             suspendedAt: string;
-                            /** @description ID of the event that suspended the tenant. */
+                            /** @description ID of the suspending event. */
                             event: string;
                         }[];
                         /** @description The value of after for the next page; null: this is the last one. */
@@ -4729,7 +4729,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -4739,7 +4739,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description Why; the list shows it. */
+                    /** @description Reason, shown in the list. */
                     reason?: string | null;
                 };
             };
@@ -4775,7 +4775,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description ID of the tenant.
+                 * @description Tenant ID.
                  * @example 33333333-2222-4333-8444-555555555555
                  */
                 tenant: components["schemas"]["TenantID"];
@@ -4785,7 +4785,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description Why; the list shows it. */
+                    /** @description Reason, shown in the list. */
                     reason?: string | null;
                 };
             };
@@ -4818,9 +4818,9 @@ export interface operations {
     listOutbox: {
         parameters: {
             query?: {
-                /** @description Next of the page before. */
+                /** @description Next from the previous page. */
                 after?: number;
-                /** @description Rows of the page. */
+                /** @description Rows per page. */
                 limit?: number;
             };
             header?: never;
@@ -4838,7 +4838,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         backlog: {
-                            /** @description All events that wait; 100000: or more. */
+                            /** @description All waiting events; 100000: at least that many. */
                             events: number;
                             /** Format: date-time */
                             oldest?: string;
@@ -4849,7 +4849,7 @@ export interface operations {
                             /** @example melmastoon.bff.consumer.wishlist.added.v1 */
                             type: string;
                             /**
-                             * @description The session: its events are in order.
+                             * @description Session; its events stay in order.
                              * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                              */
                             key: string;
@@ -4869,7 +4869,7 @@ export interface operations {
                              */
                             nextAttempt?: string;
                             /**
-                             * @description Of the last attempt.
+                             * @description From the last attempt.
                              * @example the broker did not answer
                              */
                             error?: string;
@@ -4890,7 +4890,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -4913,7 +4913,7 @@ export interface operations {
                         /** @example melmastoon.bff.consumer.wishlist.added.v1 */
                         type: string;
                         /**
-                         * @description The session: its events are in order.
+                         * @description Session; its events stay in order.
                          * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                          */
                         key: string;
@@ -4933,7 +4933,7 @@ export interface operations {
                          */
                         nextAttempt?: string;
                         /**
-                         * @description Of the last attempt.
+                         * @description From the last attempt.
                          * @example the broker did not answer
                          */
                         error?: string;
@@ -4950,9 +4950,9 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description Next of the page before. */
+                /** @description Next from the previous page. */
                 after?: string;
-                /** @description Rows of the page. */
+                /** @description Rows per page. */
                 limit?: number;
             };
             header?: never;
@@ -4975,7 +4975,7 @@ export interface operations {
                             /** @example melmastoon.bff.consumer.wishlist.added.v1 */
                             type: string;
                             /**
-                             * @description The session: its events are in order.
+                             * @description Session; its events stay in order.
                              * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                              */
                             key: string;
@@ -5013,14 +5013,14 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description First time, e.g. 2026-11-20T00:00:00Z, or first sequence, e.g. 4711. */
+                    /** @description Start: a time, e.g. 2026-11-20T00:00:00Z, or a sequence, e.g. 4711. */
                     from?: string | null;
-                    /** @description Time at which it ends; without it: now. */
+                    /** @description End time; default: now. */
                     to?: string | null;
-                    /** @description Only events of this type, with or without the prefix of the profile. */
+                    /** @description Only events of this type, with or without the profile's prefix. */
                     type?: string | null;
                     /**
-                     * @description Count the events, and publish nothing.
+                     * @description Only count the events.
                      * @default false
                      */
                     dryRun?: boolean | null;
@@ -5036,18 +5036,18 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Events that are published again. */
+                        /** @description Republished events. */
                         queued?: number;
-                        /** @description Of a dry run: events that it would publish again. */
+                        /** @description Dry run: events it would republish. */
                         found?: number;
                         /**
                          * Format: date-time
-                         * @description Operational events that were published before this time are deleted.
+                         * @description Operational events published before this time are deleted.
                          */
                         keptSince: string;
                         /**
                          * Format: date-time
-                         * @description Audit events that were published before this time are deleted.
+                         * @description Audit events published before this time are deleted.
                          */
                         auditKeptSince: string;
                     };
@@ -5102,7 +5102,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Type of events, with or without the prefix of the profile. */
+                /** @description Event type, with or without the profile's prefix. */
                 type: string;
             };
             cookie?: never;
@@ -5139,9 +5139,9 @@ export interface operations {
     listDeadLetters: {
         parameters: {
             query?: {
-                /** @description Next of the page before. */
+                /** @description Next from the previous page. */
                 after?: number;
-                /** @description Rows of the page. */
+                /** @description Rows per page. */
                 limit?: number;
             };
             header?: never;
@@ -5164,7 +5164,7 @@ export interface operations {
                             /** @example melmastoon.bff.consumer.wishlist.added.v1 */
                             type: string;
                             /**
-                             * @description The session: its events are in order.
+                             * @description Session; its events stay in order.
                              * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                              */
                             key: string;
@@ -5181,7 +5181,7 @@ export interface operations {
                             setAside: string;
                             attempts: number;
                             /**
-                             * @description Of the last attempt.
+                             * @description From the last attempt.
                              * @example the broker did not answer
                              */
                             error: string;
@@ -5202,7 +5202,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -5225,7 +5225,7 @@ export interface operations {
                         /** @example melmastoon.bff.consumer.wishlist.added.v1 */
                         type: string;
                         /**
-                         * @description The session: its events are in order.
+                         * @description Session; its events stay in order.
                          * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                          */
                         key: string;
@@ -5242,7 +5242,7 @@ export interface operations {
                         setAside: string;
                         attempts: number;
                         /**
-                         * @description Of the last attempt.
+                         * @description From the last attempt.
                          * @example the broker did not answer
                          */
                         error: string;
@@ -5261,7 +5261,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -5293,7 +5293,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the event. */
+                /** @description Event ID. */
                 event: string;
             };
             cookie?: never;
@@ -5444,7 +5444,7 @@ export interface operations {
                             /** @example bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
                             handoffId: string;
                             /**
-                             * @description Handoff-consumed: it was consumed by another attempt.
+                             * @description Handoff-consumed: consumed by another attempt.
                              * @example handoff-consumed
                              */
                             reason: string;
@@ -5485,10 +5485,10 @@ export interface operations {
                             job: string;
                             /**
                              * Format: date-time
-                             * @description It deletes older rows.
+                             * @description Deletes rows older than this.
                              */
                             before: string;
-                            /** @description Rows that it would delete now; 1000000: or more. */
+                            /** @description Rows it would delete now; 1000000: at least that many. */
                             old: number;
                         }[];
                     };
@@ -5505,7 +5505,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Name of the job. */
+                /** @description Job name. */
                 job: string;
             };
             cookie?: never;
@@ -5514,7 +5514,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description Count the rows, and delete nothing.
+                     * @description Only count the rows.
                      * @default false
                      */
                     dryRun?: boolean | null;
@@ -5534,12 +5534,12 @@ export interface operations {
                         job: string;
                         /**
                          * Format: date-time
-                         * @description Of a dry run: it would delete older rows.
+                         * @description Dry run: would delete rows older than this.
                          */
                         before?: string;
-                        /** @description Of a dry run: rows that it would delete now; 1000000: or more. */
+                        /** @description Dry run: rows it would delete now; 1000000: at least that many. */
                         old?: number;
-                        /** @description Rows that it has deleted. */
+                        /** @description Deleted rows. */
                         deleted?: number;
                     };
                 };
@@ -5566,7 +5566,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description Count the rows, and delete nothing.
+                     * @description Only count the rows.
                      * @default false
                      */
                     dryRun?: boolean | null;
@@ -5587,12 +5587,12 @@ export interface operations {
                             job: string;
                             /**
                              * Format: date-time
-                             * @description Of a dry run: it would delete older rows.
+                             * @description Dry run: would delete rows older than this.
                              */
                             before?: string;
-                            /** @description Of a dry run: rows that it would delete now; 1000000: or more. */
+                            /** @description Dry run: rows it would delete now; 1000000: at least that many. */
                             old?: number;
-                            /** @description Rows that it has deleted. */
+                            /** @description Deleted rows. */
                             deleted?: number;
                         }[];
                     };
@@ -5613,7 +5613,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the session. */
+                /** @description Session ID. */
                 session: components["schemas"]["SessionID"];
             };
             cookie?: never;
@@ -5633,11 +5633,11 @@ export interface operations {
                         answers: number;
                         botScores: number;
                         events: number;
-                        /** @description Events that are audited, or not published yet. */
+                        /** @description Audit events, and events not published yet. */
                         keptEvents: number;
-                        /** @description Where the database may have the deleted content still; empty with SQLite: its file and its WAL have nothing of it. */
+                        /** @description Places where the database may still hold deleted content; empty with SQLite, which erases it from its file and WAL. */
                         remains: string[];
-                        /** @description Known backups and the replica that still have the data. */
+                        /** @description Known backups and the replica that still hold the data. */
                         retained: {
                             /** @enum {string} */
                             kind: "backup" | "replica";
@@ -5648,12 +5648,12 @@ export interface operations {
                             where: string;
                             /**
                              * Format: date-time
-                             * @description When the backup was made; missing for a URL, which has several.
+                             * @description Backup time; missing for a URL, which holds several.
                              */
                             at?: string;
                             /**
                              * Format: date-time
-                             * @description By when the server has deleted these copies, if it makes them as configured; missing: somebody has to delete them.
+                             * @description When the server will have deleted these copies, if backups continue as configured; missing: delete them yourself.
                              */
                             until?: string;
                         }[];
@@ -5671,11 +5671,11 @@ export interface operations {
     listUserSessions: {
         parameters: {
             query?: {
-                /** @description Only sessions of this user. */
+                /** @description Only this user's sessions. */
                 user?: string;
-                /** @description Next of the page before. */
+                /** @description Next from the previous page. */
                 after?: string;
-                /** @description Rows of the page. */
+                /** @description Rows per page. */
                 limit?: number;
             };
             header?: never;
@@ -5698,18 +5698,18 @@ export interface operations {
                             /** @example u-4711 */
                             user: string;
                             /**
-                             * @description The session that has what the user keeps.
+                             * @description Session that holds the user's data.
                              * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
                              */
                             list: string;
                             /**
                              * Format: date-time
-                             * @description When the user has signed in.
+                             * @description Sign-in time.
                              */
                             linkedAt: string;
                             /**
                              * Format: date-time
-                             * @description Up to a day before the last request.
+                             * @description Last request, up to a day late.
                              */
                             lastSeenAt: string;
                         }[];
@@ -5729,7 +5729,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the session. */
+                /** @description Session ID. */
                 session: components["schemas"]["UserSessionID"];
             };
             cookie?: never;
@@ -5761,7 +5761,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The user, as tokens of the site name it. */
+                /** @description User name in the site's tokens. */
                 user: string;
             };
             cookie?: never;

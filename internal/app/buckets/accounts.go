@@ -28,7 +28,7 @@ func (s *Buckets) accountOperations() []operate.Operation {
 }
 
 type accountInput struct {
-	Account string `subject:"account" doc:"name of the account"`
+	Account string `subject:"account" doc:"account name"`
 }
 
 type accountOutput struct {

@@ -44,11 +44,11 @@ func (s *Buckets) auditOperations() []operate.Operation {
 
 type auditInput struct {
 	Verify          bool          `flag:"verify" doc:"read every copy and compare its MD5"`
-	Repair          bool          `flag:"repair" doc:"repair what is found: restore copies, remove files without a row, set counters"`
-	Node            string        `flag:"node" doc:"audit only this storage node (DATACENTER:NAME), and no counters"`
-	Grace           time.Duration `flag:"grace" doc:"ignore unreferenced files that are younger, at least 2h" default:"24h"`
-	UnknownAccounts bool          `flag:"unknown-accounts" doc:"with repair, also remove files of accounts that the database does not have"`
-	Restart         bool          `flag:"restart" doc:"do not continue an interrupted audit"`
+	Repair          bool          `flag:"repair" doc:"repair: restore copies, remove files without a row, set counters"`
+	Node            string        `flag:"node" doc:"audit only this storage node (DATACENTER:NAME); skips the counters"`
+	Grace           time.Duration `flag:"grace" doc:"ignore unreferenced files younger than this, at least 2h" default:"24h"`
+	UnknownAccounts bool          `flag:"unknown-accounts" doc:"with repair, also remove files whose account is not in the database"`
+	Restart         bool          `flag:"restart" doc:"start again instead of continuing an interrupted audit"`
 }
 
 func (in auditInput) Check() error {

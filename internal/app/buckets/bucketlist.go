@@ -44,7 +44,7 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 
 type bucketsInput struct {
 	accountInput
-	Prefix string `flag:"prefix" doc:"only buckets whose names begin with this"`
+	Prefix string `flag:"prefix" doc:"only buckets whose names start with this prefix"`
 	operate.Page[string]
 }
 

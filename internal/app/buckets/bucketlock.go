@@ -24,8 +24,8 @@ func (s *Buckets) lockOperation() operate.Operation {
 type lockInput struct {
 	bucketInput
 	Mode  string `flag:"mode" doc:"governance, compliance, or none" enum:"none,governance,compliance" default:"none"`
-	Days  int    `flag:"days" doc:"how many days new objects are locked" least:"0" default:"0"`
-	Years int    `flag:"years" doc:"or how many years" least:"0" default:"0"`
+	Days  int    `flag:"days" doc:"lock new objects for this many days" least:"0" default:"0"`
+	Years int    `flag:"years" doc:"or for this many years" least:"0" default:"0"`
 }
 
 func (in lockInput) lock() buckets.BucketLock {

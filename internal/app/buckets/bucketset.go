@@ -16,7 +16,7 @@ import (
 
 type bucketInput struct {
 	accountInput
-	Bucket string `subject:"bucket" doc:"name of the bucket"`
+	Bucket string `subject:"bucket" doc:"bucket name"`
 }
 
 type bucketChange struct {
@@ -115,7 +115,7 @@ func (s *Buckets) setVersioning(ctx context.Context, in versioningInput) (bucket
 
 type corsInput struct {
 	bucketInput
-	Origins string        `flag:"origins" doc:"origins of pages, such as https://app.example.org, or *; none removes all rules"`
+	Origins string        `flag:"origins" doc:"page origins, e.g. https://app.example.org, or *; none removes all rules"`
 	Methods string        `flag:"methods" doc:"GET, HEAD, PUT, POST, DELETE" default:"GET,HEAD"`
 	Headers string        `flag:"headers" doc:"request headers that pages may send, or *"`
 	Expose  string        `flag:"expose" doc:"response headers that pages may read" default:"ETag"`

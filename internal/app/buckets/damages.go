@@ -36,13 +36,13 @@ func (d damageState) Cell() service.Cell {
 }
 
 type damageOutput struct {
-	Object   string      `json:"object" title:"Object" doc:"account, bucket, name and ID of the body, or the path of the copy" example:"main/photos/cat.jpg (body 0a4ccfd6-51ad-4b4e-8fd0-0e1f5b8c8a11)"`
+	Object   string      `json:"object" title:"Object" doc:"account, bucket, object and body ID, or the path of the copy" example:"main/photos/cat.jpg (body 0a4ccfd6-51ad-4b4e-8fd0-0e1f5b8c8a11)"`
 	Node     string      `json:"node" title:"Node" example:"home:disk1"`
-	Path     string      `json:"path" doc:"of the copy on the node"`
+	Path     string      `json:"path" doc:"path of the copy on the node"`
 	Problem  string      `json:"problem" title:"Problem" example:"corrupt"`
 	State    damageState `json:"state" title:"State" enum:"damaged,lost"`
 	Found    time.Time   `json:"found" title:"Found"`
-	Attempts int         `json:"attempts" title:"Attempts" least:"0" doc:"attempts to repair it"`
+	Attempts int         `json:"attempts" title:"Attempts" least:"0" doc:"repair attempts"`
 	Next     time.Time   `json:"next,omitzero" title:"Next attempt"`
 	Reason   string      `json:"reason,omitempty" title:"Reason" doc:"why the last attempt failed"`
 	At       string      `json:"-" cursor:""`

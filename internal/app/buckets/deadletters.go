@@ -45,7 +45,7 @@ func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error)
 }
 
 type eventInput struct {
-	Event string `subject:"event" doc:"ID of the event"`
+	Event string `subject:"event" doc:"event ID"`
 }
 
 func eventID(id outbox.ID) string {
@@ -71,14 +71,14 @@ func parseEventID(text string) (id outbox.ID, ok bool) {
 
 type deadOutput struct {
 	ID          string    `json:"id" title:"Event" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
-	Object      string    `json:"object" title:"Object" doc:"bucket and name" example:"photos/2026/harbour.jpg"`
+	Object      string    `json:"object" title:"Object" doc:"bucket and object" example:"photos/2026/harbour.jpg"`
 	Type        string    `json:"type" title:"Type" example:"s3:ObjectCreated:Put"`
 	Destination string    `json:"destination" title:"Destination" example:"thumbnails"`
-	Account     string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"missing: the account was deleted"`
+	Account     string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"missing: account deleted"`
 	At          time.Time `json:"at"`
 	SetAside    time.Time `json:"setAside" title:"Set aside"`
 	Attempts    int       `json:"attempts" title:"Attempts" least:"1"`
-	Error       string    `json:"error" title:"Error" doc:"of the last attempt" example:"the webhook answered with status 400"`
+	Error       string    `json:"error" title:"Error" doc:"from the last attempt" example:"the webhook answered with status 400"`
 	Cursor      string    `json:"-" cursor:""`
 }
 
@@ -106,7 +106,7 @@ func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []
 	if in.After != "" {
 		var ok bool
 		if after, ok = parseEventID(in.After); !ok {
-			return nil, &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+			return nil, &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 		}
 	}
 	found, err := s.publisher.dead.ListDead(ctx, after, in.Limit)
@@ -123,7 +123,7 @@ func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []
 
 type deadDetail struct {
 	deadOutput
-	Record json.RawMessage `json:"record" text:"Record" doc:"what the destination gets"`
+	Record json.RawMessage `json:"record" text:"Record" doc:"request body sent to the destination"`
 }
 
 func (s *Buckets) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {

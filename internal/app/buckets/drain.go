@@ -26,9 +26,9 @@ func (s *Buckets) drainOperation() operate.Operation {
 }
 
 type drainInput struct {
-	Node        string `subject:"node" doc:"name of the node: DATACENTER:NAME"`
-	Keep        bool   `flag:"keep" doc:"keep the node, empty and draining, instead of removing it"`
-	FewerCopies bool   `flag:"fewer-copies" doc:"accept one copy less of bodies for which there is no other node with space"`
+	Node        string `subject:"node" doc:"node name: DATACENTER:NAME"`
+	Keep        bool   `flag:"keep" doc:"keep the emptied node, marked as draining"`
+	FewerCopies bool   `flag:"fewer-copies" doc:"accept a missing copy where no other node has space"`
 }
 
 type drainOutput struct {

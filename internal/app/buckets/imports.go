@@ -34,21 +34,21 @@ func (s *Buckets) importOperations() []operate.Operation {
 
 type importInput struct {
 	accountInput
-	Source      string `flag:"source" arg:"SOURCE" doc:"s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported"`
-	Endpoint    string `flag:"endpoint" value:"URL" doc:"URL of the source, such as https://minio.example.org:9000; without it Amazon S3"`
-	Region      string `flag:"region" doc:"region of the source, us-east-1 by default"`
-	AccessKey   string `flag:"access-key" doc:"access key of the source"`
-	SecretKey   string `flag:"secret-key" remote:"" secret:"" doc:"its secret"`
-	SecretFile  string `flag:"secret-file" value:"FILE" local:"" doc:"FILE with the secret of the access key"`
-	Profile     string `flag:"profile" value:"NAME" local:"" doc:"NAME of a profile in the AWS configuration"`
-	Anonymous   bool   `flag:"anonymous" doc:"send requests without a signature, for a public bucket"`
-	VirtualHost bool   `flag:"virtual-host" doc:"the source has the bucket in the host name"`
-	To          string `flag:"to" value:"BUCKET" doc:"name of the BUCKET here, if it is another"`
-	Parallel    int    `flag:"parallel" doc:"objects that are imported at once" default:"16" least:"1"`
-	CurrentOnly bool   `flag:"current-only" doc:"leave out the noncurrent versions of objects"`
-	IgnoreTags  bool   `flag:"ignore-tags" doc:"do not compare the tags of objects that are equal otherwise, which takes a request for each"`
-	Stopped     bool   `flag:"stopped" doc:"nobody writes to the source any more: compare once more at the end"`
-	DryRun      bool   `flag:"dry-run" doc:"only compare, and count what would be imported and deleted"`
+	Source      string `flag:"source" arg:"SOURCE" doc:"s3://BUCKET or s3://BUCKET/PREFIX; omit it to import all buckets"`
+	Endpoint    string `flag:"endpoint" value:"URL" doc:"source URL, e.g. https://minio.example.org:9000; default: Amazon S3"`
+	Region      string `flag:"region" doc:"source region, us-east-1 by default"`
+	AccessKey   string `flag:"access-key" doc:"source access key"`
+	SecretKey   string `flag:"secret-key" remote:"" secret:"" doc:"source secret key"`
+	SecretFile  string `flag:"secret-file" value:"FILE" local:"" doc:"FILE containing the secret key"`
+	Profile     string `flag:"profile" value:"NAME" local:"" doc:"NAME of an AWS configuration profile"`
+	Anonymous   bool   `flag:"anonymous" doc:"send unsigned requests, for a public bucket"`
+	VirtualHost bool   `flag:"virtual-host" doc:"the source puts the bucket into the host name"`
+	To          string `flag:"to" value:"BUCKET" doc:"target BUCKET name, if different"`
+	Parallel    int    `flag:"parallel" doc:"number of objects to import at once" default:"16" least:"1"`
+	CurrentOnly bool   `flag:"current-only" doc:"skip noncurrent object versions"`
+	IgnoreTags  bool   `flag:"ignore-tags" doc:"skip comparing the tags of otherwise equal objects, which takes a request per object"`
+	Stopped     bool   `flag:"stopped" doc:"final pass, after writes to the source have stopped: compare everything once more"`
+	DryRun      bool   `flag:"dry-run" doc:"only compare, and count objects to import and delete"`
 }
 
 const (
@@ -126,7 +126,7 @@ type importOutput struct {
 	Retagged   int64         `json:"retagged" title:"Only tags imported" least:"0"`
 	Absent     int64         `json:"absent" title:"Older versions that are not here" least:"0"`
 	Unverified int64         `json:"unverified" title:"Verified by length only" least:"0"`
-	Left       int64         `json:"left" title:"Still different" least:"0" doc:"with stopped: what differed at the end"`
+	Left       int64         `json:"left" title:"Still different" least:"0" doc:"with stopped: differences at the end"`
 
 	isFinal  bool
 	hasEnded bool

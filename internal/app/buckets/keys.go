@@ -93,7 +93,7 @@ type keyOutput struct {
 	Revoked   time.Time `json:"revoked,omitzero"`
 	Limits    string    `json:"-" title:"Limits" zero:"none"`
 	Buckets   words     `json:"buckets,omitempty" doc:"names, or prefixes that end in *"`
-	Prefix    string    `json:"prefix,omitempty" doc:"prefix of their names"`
+	Prefix    string    `json:"prefix,omitempty" doc:"object name prefix"`
 	Rights    words     `json:"rights,omitempty"`
 	Networks  words     `json:"networks,omitempty"`
 	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
@@ -138,7 +138,7 @@ type keyDetail struct {
 	Expires   time.Time `json:"expires,omitzero" title:"Expires" zero:"never"`
 	Revoked   time.Time `json:"revoked,omitzero" title:"Revoked"`
 	Buckets   words     `json:"buckets,omitempty" title:"Buckets" zero:"all" doc:"names, or prefixes that end in *"`
-	Prefix    string    `json:"prefix,omitempty" title:"Objects" zero:"all" doc:"prefix of their names"`
+	Prefix    string    `json:"prefix,omitempty" title:"Objects" zero:"all" doc:"object name prefix"`
 	Rights    words     `json:"rights,omitempty" title:"Rights" zero:"all"`
 	Networks  words     `json:"networks,omitempty" title:"Networks" zero:"all"`
 }
@@ -226,7 +226,7 @@ func (s *Buckets) addKey(ctx context.Context, in addKeyInput) (madeKey, error) {
 }
 
 type keyInput struct {
-	Key string `subject:"key" doc:"ID of the access key"`
+	Key string `subject:"key" doc:"access key ID"`
 }
 
 type keyChange struct {

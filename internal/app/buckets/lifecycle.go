@@ -89,10 +89,10 @@ func (l lifecycleState) Cell() service.Cell {
 type lifecycleOutput struct {
 	Account string         `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string         `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
-	State   lifecycleState `json:"state" title:"Last run" doc:"no run yet, running, complete, or why it failed"`
-	Next    *time.Time     `json:"next,omitempty" title:"Next run" zero:"-" doc:"missing: no rule is enabled that deletes something"`
+	State   lifecycleState `json:"state" title:"Last run" doc:"no run yet, running, complete, or the error"`
+	Next    *time.Time     `json:"next,omitempty" title:"Next run" zero:"-" doc:"missing: no enabled rule deletes anything"`
 	Began   *time.Time     `json:"began,omitempty" title:"Began" zero:"-"`
-	Ended   *time.Time     `json:"ended,omitempty" title:"Ended" zero:"-" doc:"missing: it has not ended"`
+	Ended   *time.Time     `json:"ended,omitempty" title:"Ended" zero:"-" doc:"missing: still running"`
 	Read    int64          `json:"read" title:"Objects and uploads read"`
 	Objects int64          `json:"objects" title:"Objects deleted"`
 	Bytes   service.Bytes  `json:"bytes" title:"Bytes deleted"`

@@ -73,8 +73,8 @@ func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok 
 }
 
 type newNodeInput struct {
-	Node string `subject:"node" doc:"name of the node: DATACENTER:NAME"`
-	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; may be missing for a node that exists"`
+	Node string `subject:"node" doc:"node name: DATACENTER:NAME"`
+	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; optional for an existing node"`
 }
 
 func (in newNodeInput) Check() error {
@@ -126,7 +126,7 @@ func isNode(ctx context.Context, n buckets.Node) error {
 }
 
 type nodesInput struct {
-	Bodies bool `flag:"bodies" doc:"count the bodies on each node, which reads all metadata"`
+	Bodies bool `flag:"bodies" doc:"count the bodies on each node (reads all metadata)"`
 }
 
 type nodeState string
@@ -166,7 +166,7 @@ type nodeOutput struct {
 	Size     *service.Bytes `json:"size_bytes,omitempty" title:"Size" zero:"-"`
 	Used     *service.Bytes `json:"-" title:"Used" zero:"-" of:"Size"`
 	Bodies   *int64         `json:"bodies,omitempty" title:"Bodies" with:"bodies" doc:"with bodies: on this node"`
-	Bytes    *service.Bytes `json:"bytes,omitempty" title:"Bytes" with:"bodies" doc:"with bodies: of the bodies on this node"`
+	Bytes    *service.Bytes `json:"bytes,omitempty" title:"Bytes" with:"bodies" doc:"with bodies: bytes used by the bodies on this node"`
 	URL      string         `json:"url" title:"URL" example:"file:///srv/disk1/holdfast"`
 	Scrub    scrubPass      `json:"-" title:"Pass of the scrubber" zero:"-"`
 	Scrubbed time.Time      `json:"-" title:"Last complete pass"`

@@ -33,8 +33,8 @@ func (s *Buckets) notificationOperations() []operate.Operation {
 type notificationsOutput struct {
 	Account       string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket        string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
-	Destinations  string `json:"destinations,omitempty" title:"Destinations" zero:"-" example:"arn:holdfast:webhook:::thumbnails" doc:"ARNs of the destinations that the server has"`
-	Notifications string `json:"notifications,omitempty" text:"Notifications" doc:"missing: no event is published"`
+	Destinations  string `json:"destinations,omitempty" title:"Destinations" zero:"-" example:"arn:holdfast:webhook:::thumbnails" doc:"ARNs of configured destinations"`
+	Notifications string `json:"notifications,omitempty" text:"Notifications" doc:"missing: no events published"`
 }
 
 func (o notificationsOutput) Offers(verb string) bool {

@@ -143,7 +143,7 @@ func TestDeadLettersAPI(t *testing.T) {
 		o.send(404, "no such set-aside event", "POST", path+"/drop", "")
 		o.send(404, "no such set-aside event", "POST", path+"/retry", "")
 	}
-	o.send(422, "expected next of the page before", "GET", "/buckets/dead-letters?after=evt_x", "")
+	o.send(422, "expected next from the previous page", "GET", "/buckets/dead-letters?after=evt_x", "")
 	if again := s.waiting(t, "hook"); len(again) != 1 || again[0].ID() != mustParse(t, all[1].ID) {
 		t.Errorf("queued again: %+v", again)
 	}

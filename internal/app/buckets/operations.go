@@ -70,9 +70,9 @@ func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, er
 
 type usageOutput struct {
 	Objects      int64         `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
-	ObjectsQuota int64         `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: there is no limit"`
+	ObjectsQuota int64         `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: no limit"`
 	Bytes        service.Bytes `json:"bytes" title:"Bytes" of:"BytesQuota" least:"0"`
-	BytesQuota   service.Bytes `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: there is no limit"`
+	BytesQuota   service.Bytes `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: no limit"`
 }
 
 func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {

@@ -37,9 +37,9 @@ func (s *Buckets) policyOperations() []operate.Operation {
 type policyOutput struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
-	Public  bool   `json:"public" title:"Public" doc:"the policy or public-read allows everybody something"`
-	Blocks  string `json:"publicAccessBlock,omitempty" title:"Public access block" zero:"-" example:"BlockPublicAcls, BlockPublicPolicy" doc:"the flags that are set"`
-	Policy  string `json:"policy,omitempty" text:"Policy" doc:"missing: there is no policy"`
+	Public  bool   `json:"public" title:"Public" doc:"the policy or the public-read setting allows anonymous access"`
+	Blocks  string `json:"publicAccessBlock,omitempty" title:"Public access block" zero:"-" example:"BlockPublicAcls, BlockPublicPolicy" doc:"active flags"`
+	Policy  string `json:"policy,omitempty" text:"Policy" doc:"missing: no policy"`
 }
 
 func (o policyOutput) Offers(verb string) bool { return verb != "delete" || o.Policy != "" }

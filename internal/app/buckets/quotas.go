@@ -25,13 +25,13 @@ func (s *Buckets) quotaOperations() []operate.Operation {
 
 type quotaInput struct {
 	accountInput
-	Bucket string `flag:"bucket" arg:"BUCKET" doc:"of this bucket of the account"`
+	Bucket string `flag:"bucket" arg:"BUCKET" doc:"one of the account's buckets; default: the account itself"`
 }
 
 type setQuotaInput struct {
 	quotaInput
-	Bytes   string `flag:"bytes" doc:"quota in bytes, or with a unit such as 2GiB; none removes it"`
-	Objects string `flag:"objects" doc:"quota of the number of objects; none removes it"`
+	Bytes   string `flag:"bytes" doc:"bytes, or with a unit, e.g. 2GiB; none removes the quota"`
+	Objects string `flag:"objects" doc:"number of objects; none removes the quota"`
 }
 
 func (in setQuotaInput) Check() error {

@@ -18,24 +18,24 @@ import (
 
 type ruleInput struct {
 	bucketInput
-	Rule string `subject:"rule" doc:"ID of the rule"`
+	Rule string `subject:"rule" doc:"rule ID"`
 }
 
 type ruleTerms struct {
-	Prefix     string `flag:"prefix" title:"Objects that begin with" doc:"only objects whose names begin with this"`
-	Expire     int    `flag:"expire-days" title:"Delete objects after days" doc:"days after which objects are deleted; 0: never" least:"0" default:"0"`
-	Noncurrent int    `flag:"noncurrent-days" title:"Delete noncurrent versions after days" doc:"days after which noncurrent versions are deleted; 0: never" least:"0" default:"0"`
-	Keep       int    `flag:"keep-versions" title:"Noncurrent versions to keep" doc:"how many of the newest noncurrent versions of an object stay" least:"0" default:"0"`
-	Abort      int    `flag:"abort-days" title:"Abort uploads after days" doc:"days after which incomplete uploads are aborted; 0: never" least:"0" default:"0"`
-	Disabled   bool   `flag:"disabled" doc:"do not apply the rule"`
+	Prefix     string `flag:"prefix" title:"Objects that begin with" doc:"only objects with this name prefix"`
+	Expire     int    `flag:"expire-days" title:"Delete objects after days" doc:"delete objects after this many days; 0: never" least:"0" default:"0"`
+	Noncurrent int    `flag:"noncurrent-days" title:"Delete noncurrent versions after days" doc:"delete noncurrent versions after this many days; 0: never" least:"0" default:"0"`
+	Keep       int    `flag:"keep-versions" title:"Noncurrent versions to keep" doc:"number of newest noncurrent versions to keep per object" least:"0" default:"0"`
+	Abort      int    `flag:"abort-days" title:"Abort uploads after days" doc:"abort incomplete uploads after this many days; 0: never" least:"0" default:"0"`
+	Disabled   bool   `flag:"disabled" doc:"disable the rule"`
 }
 
 type listedTerms struct {
 	Prefix     string `json:"prefix,omitempty" example:"logs/"`
-	Expire     int    `json:"expireDays,omitempty" least:"1" doc:"days after which objects are deleted"`
-	Noncurrent int    `json:"noncurrentDays,omitempty" least:"1" doc:"days after which noncurrent versions are deleted"`
-	Keep       int    `json:"keepVersions,omitempty" least:"1" doc:"how many of the newest noncurrent versions of an object stay"`
-	Abort      int    `json:"abortDays,omitempty" least:"1" doc:"days after which incomplete uploads are aborted"`
+	Expire     int    `json:"expireDays,omitempty" least:"1" doc:"deletes objects after this many days"`
+	Noncurrent int    `json:"noncurrentDays,omitempty" least:"1" doc:"deletes noncurrent versions after this many days"`
+	Keep       int    `json:"keepVersions,omitempty" least:"1" doc:"number of newest noncurrent versions to keep per object"`
+	Abort      int    `json:"abortDays,omitempty" least:"1" doc:"aborts incomplete uploads after this many days"`
 	Disabled   bool   `json:"disabled,omitempty"`
 }
 

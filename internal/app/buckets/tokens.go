@@ -39,7 +39,7 @@ func (s *Buckets) tokenOperations() []operate.Operation {
 type tokenInput struct {
 	accountInput
 	operate.Lifetime
-	GC bool `flag:"gc" doc:"let it claim and free deleted objects of all accounts"`
+	GC bool `flag:"gc" doc:"allow it to claim and free deleted objects in all accounts"`
 }
 
 func (in tokenInput) Check() error { return in.Within(maxTTL, "") }

@@ -25,7 +25,7 @@ func (s *Buckets) uploadOperations() []operate.Operation {
 
 type uploadsInput struct {
 	bucketInput
-	Prefix string `flag:"prefix" doc:"only objects whose names begin with this"`
+	Prefix string `flag:"prefix" doc:"only objects with this name prefix"`
 	operate.Page[string]
 }
 
@@ -63,8 +63,8 @@ func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploa
 
 type uploadInput struct {
 	bucketInput
-	Object string `subject:"object" doc:"name of the object"`
-	Upload string `subject:"upload" doc:"ID of the upload"`
+	Object string `subject:"object" doc:"object name"`
+	Upload string `subject:"upload" doc:"upload ID"`
 }
 
 type uploadChange struct {

@@ -37,7 +37,7 @@ func (s *Buckets) versionOperations() []operate.Operation {
 
 type versionsInput struct {
 	bucketInput
-	Prefix string `flag:"prefix" doc:"only objects whose names begin with this"`
+	Prefix string `flag:"prefix" doc:"only objects with this name prefix"`
 	operate.Page[string]
 }
 
@@ -47,9 +47,9 @@ type versionOutput struct {
 	State     string        `json:"state" title:"State" enum:"current,noncurrent,delete marker"`
 	Bytes     service.Bytes `json:"bytes" title:"Bytes" least:"0"`
 	Modified  time.Time     `json:"modified" title:"Modified"`
-	Mode      string        `json:"mode,omitempty" title:"Mode" zero:"-" enum:"governance,compliance" doc:"missing: there is no retention"`
-	Until     *time.Time    `json:"until,omitempty" title:"Until" zero:"-" doc:"when the retention ends"`
-	LegalHold string        `json:"legalHold,omitempty" title:"Legal hold" zero:"-" enum:"on,off" doc:"missing: it was never set"`
+	Mode      string        `json:"mode,omitempty" title:"Mode" zero:"-" enum:"governance,compliance" doc:"missing: no retention"`
+	Until     *time.Time    `json:"until,omitempty" title:"Until" zero:"-" doc:"end of the retention"`
+	LegalHold string        `json:"legalHold,omitempty" title:"Legal hold" zero:"-" enum:"on,off" doc:"missing: never set"`
 
 	lockable bool
 }
@@ -103,8 +103,8 @@ func outputOfVersion(v *buckets.Version, lockable bool) versionOutput {
 
 type versionInput struct {
 	bucketInput
-	Object  string `subject:"object" doc:"name of the object"`
-	Version string `subject:"version" doc:"ID of the version, or null"`
+	Object  string `subject:"object" doc:"object name"`
+	Version string `subject:"version" doc:"version ID, or null"`
 }
 
 func (s *Buckets) showVersion(ctx context.Context, in versionInput) (o versionPage, err error) {
@@ -169,9 +169,9 @@ func (s *Buckets) lockVersion(ctx context.Context, in versionInput, l buckets.Lo
 
 type retainInput struct {
 	versionInput
-	Mode   string        `flag:"mode" doc:"governance, compliance or none, which removes it" enum:"governance,compliance,none"`
-	For    time.Duration `flag:"for" doc:"how long from now, e.g. 720h" default:"0s"`
-	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a retention in governance mode"`
+	Mode   string        `flag:"mode" doc:"governance, compliance, or none to remove it" enum:"governance,compliance,none"`
+	For    time.Duration `flag:"for" doc:"duration from now, e.g. 720h" default:"0s"`
+	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a governance retention"`
 }
 
 const noMode = "none"
@@ -224,7 +224,7 @@ func (s *Buckets) holdVersion(ctx context.Context, in holdInput) (versionChange,
 
 type deleteVersionInput struct {
 	versionInput
-	Bypass bool `flag:"bypass-governance" doc:"also a version in governance mode"`
+	Bypass bool `flag:"bypass-governance" doc:"include versions locked in governance mode"`
 }
 
 type deletedVersion struct {

@@ -21,7 +21,7 @@ func (s *Extensions) deadLetterOperations() []operate.Operation {
 
 type deadInput struct {
 	installInput
-	Seq int64 `subject:"seq,flag" value:"NUMBER" doc:"NUMBER of the event in the list" example:"1" least:"0"`
+	Seq int64 `subject:"seq,flag" value:"NUMBER" doc:"event NUMBER in the list" example:"1" least:"0"`
 }
 
 func (in deadInput) id() outbox.ID {
@@ -38,7 +38,7 @@ type deadOutput struct {
 	At       time.Time `json:"at"`
 	Attempts int       `json:"attempts" title:"Attempts" least:"1"`
 	SetAside time.Time `json:"setAside" title:"Set aside"`
-	Error    string    `json:"error" title:"Error" doc:"of the last attempt" example:"the broker did not answer"`
+	Error    string    `json:"error" title:"Error" doc:"from the last attempt" example:"the broker did not answer"`
 
 	Payload json.RawMessage `json:"payload" text:"Payload"`
 	Cursor  string          `json:"-" cursor:""`
@@ -62,7 +62,7 @@ func afterDead(cursor string) (id outbox.ID, err error) {
 			return in.id(), nil
 		}
 	}
-	return id, &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+	return id, &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 }
 
 func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all []deadOutput, err error) {

@@ -57,8 +57,8 @@ func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner,
 }
 
 type deleteInput struct {
-	DryRun       bool `flag:"dry-run" doc:"say what would be deleted, and change nothing"`
-	AllowMissing bool `flag:"allow-missing" doc:"succeed for an ID that is unknown, and refuse its tokens"`
+	DryRun       bool `flag:"dry-run" doc:"show the effect without deleting anything"`
+	AllowMissing bool `flag:"allow-missing" doc:"succeed for an unknown ID, and refuse its tokens"`
 }
 
 type deleteInstallInput struct {
@@ -75,7 +75,7 @@ type deleteTenantInput struct {
 type deletionOutput struct {
 	Tenant     string    `json:"tenant" subject:"tenant"`
 	Install    string    `json:"install,omitempty"`
-	State      string    `json:"state" enum:"active,deleting,deleted" doc:"deleting: run it again to continue"`
+	State      string    `json:"state" enum:"active,deleting,deleted" doc:"deleting: run the command again to continue"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	ext.Holdings

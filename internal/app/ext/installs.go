@@ -135,8 +135,8 @@ func (s *Extensions) outputOf(in *inspection.InstallUsage, now ext.Moment) insta
 }
 
 type installsInput struct {
-	Tenant   string `flag:"tenant" value:"UUID" doc:"UUID of the tenant (default: all)"`
-	Holdings bool   `flag:"holdings" doc:"count schemas, changes, kept answers and revoked tokens" local:""`
+	Tenant   string `flag:"tenant" value:"UUID" doc:"tenant UUID (default: all)"`
+	Holdings bool   `flag:"holdings" doc:"count schemas, changes, stored responses and revoked tokens" local:""`
 	operate.Page[string]
 }
 
@@ -146,7 +146,7 @@ func (in installsInput) span() (span inspection.Span, err error) {
 	}
 	tenant, install, _ := strings.Cut(in.After, " ")
 	if span.After, err = (installInput{tenant, install}).owner(); err != nil {
-		err = &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+		err = &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 	}
 	return span, err
 }
@@ -166,7 +166,7 @@ func (in installsInput) Check() error {
 
 type installsFilter struct {
 	installsInput
-	Revoked bool `flag:"revoked" doc:"only installs whose access was revoked" title:"Only revoked installs"`
+	Revoked bool `flag:"revoked" doc:"only revoked installs" title:"Only revoked installs"`
 }
 
 type installRow struct {
@@ -239,9 +239,9 @@ type installDetail struct {
 	installOutput
 	Quota       quotaText         `json:"-" title:"Quota"`
 	ByNamespace []namespaceOutput `json:"byNamespace" table:"Namespaces" empty:"There are no records."`
-	Overrides   *overrides        `json:"overrides,omitempty" doc:"quotas that replace the quotas of the tier"`
+	Overrides   *overrides        `json:"overrides,omitempty" doc:"overrides the tier's quotas"`
 	Until       time.Time         `json:"-" title:"Own quota ends"`
-	Access      words             `json:"access,omitzero" title:"Access" zero:"-" doc:"the greatest access of tokens, as in settings=rw; missing: the tokens decide"`
+	Access      words             `json:"access,omitzero" title:"Access" zero:"-" doc:"maximum token access, e.g. settings=rw; missing: as each token says"`
 	Created     time.Time         `json:"createdAt,omitzero" title:"Registered"`
 	Updated     time.Time         `json:"updatedAt,omitzero" title:"Updated"`
 	Revoked     time.Time         `json:"-" title:"Revoked"`
@@ -320,13 +320,13 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 
 type setInput struct {
 	installInput
-	Tier       string   `flag:"tier" value:"TIER" names:"tier" doc:"TIER of the install, from extstorage.tiers"`
-	Bytes      int64    `flag:"bytes" value:"N" doc:"quota: N bytes (default: the quota of the tier)" least:"1"`
-	Namespaces int64    `flag:"namespaces" value:"N" doc:"quota: N namespaces (default: the quota of the tier)" least:"1"`
-	Keys       int64    `flag:"keys" value:"N" doc:"quota: N keys in each namespace (default: the quota of the tier)" least:"1"`
-	Until      string   `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: in 14 days)"`
-	Access     []string `flag:"namespace" value:"NS=ACCESS" doc:"maximum access of tokens to a namespace, as NS=ACCESS, such as log=r; repeatable"`
-	Restore    bool     `flag:"restore" doc:"restore access after the install was revoked or deleted"`
+	Tier       string   `flag:"tier" value:"TIER" names:"tier" doc:"TIER from extstorage.tiers"`
+	Bytes      int64    `flag:"bytes" value:"N" doc:"quota: N bytes (default: the tier's quota)" least:"1"`
+	Namespaces int64    `flag:"namespaces" value:"N" doc:"quota: N namespaces (default: the tier's quota)" least:"1"`
+	Keys       int64    `flag:"keys" value:"N" doc:"quota: N keys per namespace (default: the tier's quota)" least:"1"`
+	Until      string   `flag:"until" value:"TIME" doc:"TIME when these quotas end, e.g. 2026-11-21T15:04:05Z (default: in 14 days)"`
+	Access     []string `flag:"namespace" value:"NS=ACCESS" doc:"maximum token access to a namespace, as NS=ACCESS, e.g. log=r; repeatable"`
+	Restore    bool     `flag:"restore" doc:"restore access to a revoked or deleted install"`
 }
 
 func (in setInput) registration() (r ext.Registration, err error) {
@@ -366,12 +366,12 @@ func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDeta
 
 type quotaInput struct {
 	installInput
-	Tier       string `flag:"tier" value:"TIER" names:"tier" doc:"TIER of the install, from extstorage.tiers"`
+	Tier       string `flag:"tier" value:"TIER" names:"tier" doc:"TIER from extstorage.tiers"`
 	Bytes      int64  `flag:"bytes" value:"N" doc:"quota: N bytes" least:"1"`
 	Namespaces int64  `flag:"namespaces" value:"N" doc:"quota: N namespaces" least:"1"`
-	Keys       int64  `flag:"keys" value:"N" doc:"quota: N keys in each namespace" least:"1"`
-	Until      string `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: as before, or in 14 days)"`
-	Reset      bool   `flag:"reset" doc:"first return to the default tier and its quotas"`
+	Keys       int64  `flag:"keys" value:"N" doc:"quota: N keys per namespace" least:"1"`
+	Until      string `flag:"until" value:"TIME" doc:"TIME when these quotas end, e.g. 2026-11-21T15:04:05Z (default: unchanged, or in 14 days)"`
+	Reset      bool   `flag:"reset" doc:"first reset to the default tier and its quotas"`
 }
 
 func (in quotaInput) change() (c ext.QuotaChange, err error) {

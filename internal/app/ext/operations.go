@@ -43,7 +43,7 @@ func (s *Extensions) ready() (*ext.Service, error) {
 func (s *Extensions) now() ext.Moment { return ext.At(s.deps.Clock()) }
 
 type tenantInput struct {
-	Tenant string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+	Tenant string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
 }
 
 func (in tenantInput) Check() error {
@@ -59,8 +59,8 @@ func (in tenantInput) owner() (o ext.Owner, err error) {
 }
 
 type installInput struct {
-	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
+	Install string `subject:"install,flag" value:"UUID" doc:"install UUID" example:"7e000000-0000-4000-8000-000000000011"`
 }
 
 func (in installInput) Check() error {

@@ -62,7 +62,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 
 type namespaceInput struct {
 	installInput
-	Namespace string `subject:"namespace,flag" value:"NAME" doc:"NAME of the namespace" example:"settings"`
+	Namespace string `subject:"namespace,flag" value:"NAME" doc:"namespace NAME" example:"settings"`
 }
 
 func (in namespaceInput) Check() error {
@@ -221,7 +221,7 @@ func (s *Extensions) deleteSchemas(ctx context.Context, in namespaceInput) (c sc
 
 type putInput struct {
 	namespaceInput
-	Activate bool `flag:"activate" doc:"make it the active version"`
+	Activate bool `flag:"activate" doc:"activate the new version"`
 }
 
 func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Body, _ operate.Progress) (c schemaChange, err error) {

@@ -10,7 +10,7 @@ import (
 
 type checkInput struct {
 	versionInput
-	After string `flag:"after" doc:"next of the part before"`
+	After string `flag:"after" doc:"next from the previous part"`
 }
 
 // activeVersion validates new values; 0: none.
@@ -25,13 +25,13 @@ func (v activeVersion) String() string {
 
 type schemaCheck struct {
 	schemaOutput
-	Active  activeVersion      `json:"active" title:"Active" least:"0" doc:"the version that it was compared with; 0: none"`
-	Effect  string             `json:"effect,omitempty" title:"Effect" zero:"-" example:"harmless" doc:"missing: there is no active version"`
+	Active  activeVersion      `json:"active" title:"Active" least:"0" doc:"version it was compared with; 0: none"`
+	Effect  string             `json:"effect,omitempty" title:"Effect" zero:"-" example:"harmless" doc:"missing: no active version"`
 	Checked int                `json:"checked" title:"Records checked" least:"0"`
 	Failed  int                `json:"failed" title:"Not valid" least:"0"`
 	Changes []schemaDifference `json:"changes" table:"Differences" empty:"There are no differences."`
 	Invalid []invalidRecord    `json:"invalid" table:"Records that are not valid" empty:"All of these records are valid."`
-	Next    string             `json:"next,omitempty" cursor:"" doc:"value of after for the next part; missing: this is the last one"`
+	Next    string             `json:"next,omitempty" cursor:"" doc:"pass as after to get the next part; missing: this is the last part"`
 }
 
 type schemaDifference struct {
@@ -59,7 +59,7 @@ func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCh
 	}
 	report, err := s.opened.CheckVersion(ctx, p.request(ctx), p.Namespace, v, in.After)
 	if pointer, _ := ext.PointerOf(err); pointer == "/cursor" {
-		return c, &operate.InputError{Input: "after", Reason: "expected next of the part before"}
+		return c, &operate.InputError{Input: "after", Reason: "expected next from the previous part"}
 	} else if err != nil {
 		return c, explained(err)
 	}

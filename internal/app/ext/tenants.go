@@ -42,7 +42,7 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 	if in.After != "" {
 		o, err := tenantInput{in.After}.owner()
 		if err != nil {
-			return nil, &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+			return nil, &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 		}
 		span.After = ext.Owner{Tenant: o.Tenant, Install: lastInstall}
 	}

@@ -99,9 +99,9 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 }
 
 type createTokenInput struct {
-	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	Install    string   `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
-	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, such as settings=rw; repeatable"`
+	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
+	Install    string   `subject:"install,flag" value:"UUID" doc:"install UUID" example:"7e000000-0000-4000-8000-000000000011"`
+	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, e.g. settings=rw; repeatable"`
 	operate.Lifetime
 }
 
@@ -123,9 +123,9 @@ func (in createTokenInput) Check() error {
 }
 
 type createServiceTokenInput struct {
-	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -"`
-	Schemas bool   `flag:"schemas" doc:"let the service register and activate schemas"`
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
+	Service string `flag:"service" value:"NAME" doc:"service NAME, 1 to 64 characters from a-z, 0-9 and -"`
+	Schemas bool   `flag:"schemas" doc:"allow registering and activating schemas"`
 	operate.Lifetime
 }
 
@@ -147,9 +147,9 @@ func (in createServiceTokenInput) Check() error {
 
 type tokenOutput struct {
 	Token   string    `json:"token" title:"Token" secret:"The token is shown only once." qr:"The token as a QR code"`
-	ID      string    `json:"id" title:"ID" subject:"id" aside:"" doc:"of the token in the audit"`
+	ID      string    `json:"id" title:"ID" subject:"id" aside:"" doc:"token ID in the audit log"`
 	Expires time.Time `json:"expires" title:"Expires" aside:""`
-	URL     string    `json:"url,omitempty" title:"URL" aside:"" doc:"where to use it, unless this server does not listen there"`
+	URL     string    `json:"url,omitempty" title:"URL" aside:"" doc:"URL to use it at, unless this server does not listen there"`
 }
 
 // The token is shown instead.
@@ -172,7 +172,7 @@ func (s *Extensions) createServiceToken(_ context.Context, in createServiceToken
 }
 
 type revokeInput struct {
-	Token string `flag:"token" arg:"TOKEN" secret:"" doc:"the token itself"`
+	Token string `flag:"token" arg:"TOKEN" secret:"" doc:"the token"`
 }
 
 func (in revokeInput) Check() error {
@@ -194,10 +194,10 @@ func (s *Extensions) revokeToken(ctx context.Context, in revokeInput) (revokedOu
 }
 
 type revokeIDInput struct {
-	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
-	ID      string `subject:"id,flag" value:"ID" doc:"ID of the token (jti)"`
-	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z"`
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
+	Install string `subject:"install,flag" value:"UUID" doc:"install UUID" example:"7e000000-0000-4000-8000-000000000011"`
+	ID      string `subject:"id,flag" value:"ID" doc:"token ID (jti)"`
+	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, e.g. 2026-11-21T15:04:05Z"`
 }
 
 func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revokedOutput, error) {
@@ -209,9 +209,9 @@ func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revok
 }
 
 type revokeServiceIDInput struct {
-	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	ID      string `subject:"id,flag" value:"ID" doc:"ID of the token (jti)"`
-	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z"`
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
+	ID      string `subject:"id,flag" value:"ID" doc:"token ID (jti)"`
+	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, e.g. 2026-11-21T15:04:05Z"`
 }
 
 func (s *Extensions) revokeServiceTokenID(ctx context.Context, in revokeServiceIDInput) (revokedOutput, error) {

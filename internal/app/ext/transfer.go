@@ -97,7 +97,7 @@ func writePage(w io.Writer, page *ext.ExportPage) error {
 
 type importInput struct {
 	installInput
-	Preserve bool `flag:"preserve" doc:"keep the revisions and times of records and schemas"`
+	Preserve bool `flag:"preserve" doc:"keep record and schema revisions and times"`
 }
 
 type importOutput struct {
@@ -106,7 +106,7 @@ type importOutput struct {
 	Written   int `json:"written"`
 	Unchanged int `json:"unchanged"`
 	Expired   int `json:"expired"`
-	Newer     int `json:"newer" doc:"records that have a greater revision here"`
+	Newer     int `json:"newer" doc:"records with a newer revision here"`
 	Schemas   int `json:"schemas"`
 
 	text string

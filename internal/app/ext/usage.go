@@ -40,9 +40,9 @@ func (s *Extensions) listUsage(ctx context.Context, in installsInput) ([]install
 }
 
 type auditInput struct {
-	Tenant  string `flag:"tenant" value:"UUID" doc:"UUID of the tenant (default: all)"`
-	Install string `flag:"install" value:"UUID" doc:"UUID of the install (default: all)"`
-	All     bool   `flag:"all" doc:"with --json, print a line for each install, also without differences" local:""`
+	Tenant  string `flag:"tenant" value:"UUID" doc:"tenant UUID (default: all)"`
+	Install string `flag:"install" value:"UUID" doc:"install UUID (default: all)"`
+	All     bool   `flag:"all" doc:"with --json, print a line for every install, even without differences" local:""`
 }
 
 func (in auditInput) Check() (err error) {

@@ -18,7 +18,7 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. Guests need no account, so unless it is set they are served only if other machines cannot reach the server: server.listen is an address of this machine such as 127.0.0.1, and neither server.public_url nor server.trusted_proxies is set."`
+	Enabled bool `toml:"enabled" doc:"Serve guest sessions, wishlists, handoffs to booking sites, and their events. Guests need no account, so the default is true only while other machines cannot reach the server: server.listen is a loopback address such as 127.0.0.1, and neither server.public_url nor server.trusted_proxies is set."`
 	settings.Database
 	settings.Sweep
 	Events
@@ -26,24 +26,24 @@ type Config struct {
 	handoffs.Config
 	telemetry.SampleRates
 	tenants.Types
-	Bots bots.Config `toml:"bots" doc:"Scores of requests that bots may have sent."`
+	Bots bots.Config `toml:"bots" doc:"Bot detection."`
 
-	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
-	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
+	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs session cookies. At least 32 bytes, the same in all processes. Unset: generated and kept in the secrets file."`
+	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets, whose cookies are still accepted."`
 
-	Hot        string        `toml:"hot" secret:"true" doc:"Where sessions and other state that may be lost are kept: memory, for one process, or redis://user:password@host:port/0 (rediss:// with TLS), a Redis server or cluster that all processes share."`
-	HotTimeout time.Duration `toml:"hot_timeout" doc:"How long an operation of Redis may take. Afterwards the server goes on without it."`
-	HotPrefix  string        `toml:"hot_prefix" doc:"Beginning of all keys in Redis, such as the name of an environment. Processes that share sessions have the same."`
+	Hot        string        `toml:"hot" secret:"true" doc:"Store for sessions and other expendable state: memory, for a single process, or redis://user:password@host:port/0 (rediss:// for TLS), a Redis server or cluster shared by all processes."`
+	HotTimeout time.Duration `toml:"hot_timeout" doc:"Timeout for Redis operations. After it, the server continues without Redis."`
+	HotPrefix  string        `toml:"hot_prefix" doc:"Prefix for all Redis keys, e.g. the environment name. Processes that share sessions need the same prefix."`
 
-	HotMemory int64 `toml:"hot_memory" unit:"bytes" doc:"Memory for hot state, without Redis. When it is full, what was not used for longest is forgotten: caches first, then sessions, whose preferences are lost, but not their wishlists."`
+	HotMemory int64 `toml:"hot_memory" unit:"bytes" doc:"Memory for hot state without Redis. When full, the least recently used entries are dropped: caches first, then sessions with their preferences, but not their wishlists."`
 
-	RateLimits bool                `toml:"rate_limits" reload:"true" doc:"Limit the requests of each session and client address, as in guest.rates."`
-	Upstreams  catalogue.Upstreams `toml:"upstreams" doc:"HTTP services that have the catalogue."`
-	Campaign   bool                `toml:"campaign" doc:"Many guests are expected: search results are cached for 5 minutes instead of one."`
+	RateLimits bool                `toml:"rate_limits" reload:"true" doc:"Apply the rate limits in guest.rates to each session and client address."`
+	Upstreams  catalogue.Upstreams `toml:"upstreams" doc:"HTTP services that provide the catalogue."`
+	Campaign   bool                `toml:"campaign" doc:"Expect many guests: cache search results for 5 minutes instead of one."`
 
-	Rates      guest.Rates `toml:"rates" reload:"true" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
-	NestErrors bool        `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
-	Processes  int         `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
+	Rates      guest.Rates `toml:"rates" reload:"true" doc:"Requests per session and minute. A client address gets ten times as much. Bursts are limited to a quarter, a third or half of it, depending on the kind."`
+	NestErrors bool        `toml:"nested_errors" doc:"Wrap errors for front ends as {\"error\":{…}} with type application/json, for clients that expect it. Otherwise errors are application/problem+json (RFC 9457)."`
+	Processes  int         `toml:"processes" doc:"Number of processes that serve guests. During a Redis outage, each process allows its share of guest.rates."`
 
 	isPublic bool // other machines reach the server: off unless explicitly enabled
 }

@@ -10,13 +10,13 @@ import (
 
 // Events holds the event settings in the section [guest].
 type Events struct {
-	Sink      string        `toml:"events" secret:"true" doc:"Where events are published. memory: nowhere, they only stay in the database for keep_events. log: the server's log. file:PATH: a file, a line of JSON for each. An http or https URL: a webhook that gets CloudEvents. pubsub://PROJECT/TOPIC: Google Pub/Sub. nats://HOST:PORT/TOPIC: NATS JetStream."`
-	Source    string        `toml:"event_source" doc:"The source of the events, a URI reference. Servers of one front end have the same."`
-	Secret    string        `toml:"event_secret" secret:"true" doc:"Signs the requests to a webhook, as Standard Webhooks describes it. Empty: they are not signed."`
-	Receive   string        `toml:"receive" secret:"true" doc:"Where events about tenants are received: pubsub://PROJECT/TOPIC/SUBSCRIPTION or nats://HOST:PORT/TOPIC/SUBSCRIPTION. Empty: none are received."`
-	Keep      time.Duration `toml:"keep_events" reload:"true" doc:"How long events are kept after they were published. At least 24h."`
-	KeepAudit time.Duration `toml:"keep_audit_events" reload:"true" doc:"How long events of the retention class audit are kept after they were published. At least 720h."`
-	Attempts  int           `toml:"event_attempts" doc:"After so many refusals an event is set aside, and the next ones of its session are published. Events of the class audit are never set aside."`
+	Sink      string        `toml:"events" secret:"true" doc:"Where to publish events: memory (only kept in the database for keep_events), log (the server's log), file:PATH (one JSON line per event), an http or https URL (CloudEvents webhook), pubsub://PROJECT/TOPIC (Google Pub/Sub) or nats://HOST:PORT/TOPIC (NATS JetStream)."`
+	Source    string        `toml:"event_source" doc:"Event source, a URI reference. Use the same value on all servers of a front end."`
+	Secret    string        `toml:"event_secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`
+	Receive   string        `toml:"receive" secret:"true" doc:"Where to receive tenant events: pubsub://PROJECT/TOPIC/SUBSCRIPTION or nats://HOST:PORT/TOPIC/SUBSCRIPTION. Empty: disabled."`
+	Keep      time.Duration `toml:"keep_events" reload:"true" doc:"How long to keep events after publishing them. At least 24h."`
+	KeepAudit time.Duration `toml:"keep_audit_events" reload:"true" doc:"How long to keep events in the audit retention class after publishing them. At least 720h."`
+	Attempts  int           `toml:"event_attempts" doc:"Move an event to the dead letters after this many refusals, so that its session's later events can be published. Audit events are never moved."`
 }
 
 const (

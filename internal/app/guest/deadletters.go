@@ -19,7 +19,7 @@ type deadOutput struct {
 	eventOutput
 	SetAside time.Time `json:"setAside" title:"Set aside"`
 	Attempts int       `json:"attempts" title:"Attempts" least:"1"`
-	Error    string    `json:"error" title:"Error" doc:"of the last attempt" example:"the broker did not answer"`
+	Error    string    `json:"error" title:"Error" doc:"from the last attempt" example:"the broker did not answer"`
 	Seq      int64     `json:"-" cursor:""`
 }
 

@@ -35,7 +35,7 @@ func (s *Guest) listEventSchemas(context.Context, operate.None) (all []eventSche
 }
 
 type eventTypeInput struct {
-	Type string `subject:"type" doc:"type of events, with or without the prefix of the profile"`
+	Type string `subject:"type" doc:"event type, with or without the profile's prefix"`
 }
 
 type eventSchemaDetail struct {

@@ -41,8 +41,8 @@ func (n rowCount) String() string {
 
 type jobOutput struct {
 	Job    retention.Job `json:"job" title:"Job" subject:"job" example:"events"`
-	Before time.Time     `json:"before" title:"Deletes before" doc:"it deletes older rows"`
-	Old    rowCount      `json:"old" title:"Rows" least:"0" doc:"rows that it would delete now; 1000000: or more"`
+	Before time.Time     `json:"before" title:"Deletes before" doc:"deletes rows older than this"`
+	Old    rowCount      `json:"old" title:"Rows" least:"0" doc:"rows it would delete now; 1000000: at least that many"`
 }
 
 func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, err error) {
@@ -60,20 +60,20 @@ func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, 
 }
 
 type dryRun struct {
-	DryRun bool `flag:"dry-run" doc:"count the rows, and delete nothing"`
+	DryRun bool `flag:"dry-run" doc:"only count the rows"`
 }
 
 type jobInput struct {
-	Job string `subject:"job" doc:"name of the job"`
+	Job string `subject:"job" doc:"job name"`
 	dryRun
 }
 
 // jobRun counts rows that a job deleted, or would delete.
 type jobRun struct {
 	Job     retention.Job `json:"job" subject:"job" example:"events"`
-	Before  *time.Time    `json:"before,omitempty" doc:"of a dry run: it would delete older rows"`
-	Old     *rowCount     `json:"old,omitempty" least:"0" doc:"of a dry run: rows that it would delete now; 1000000: or more"`
-	Deleted *int          `json:"deleted,omitempty" least:"0" doc:"rows that it has deleted"`
+	Before  *time.Time    `json:"before,omitempty" doc:"dry run: would delete rows older than this"`
+	Old     *rowCount     `json:"old,omitempty" least:"0" doc:"dry run: rows it would delete now; 1000000: at least that many"`
+	Deleted *int          `json:"deleted,omitempty" least:"0" doc:"deleted rows"`
 }
 
 func (r jobRun) Notice() string {

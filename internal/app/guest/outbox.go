@@ -22,13 +22,13 @@ func (s *Guest) outboxOperations() []operate.Operation {
 }
 
 type eventInput struct {
-	Event string `subject:"event" doc:"ID of the event"`
+	Event string `subject:"event" doc:"event ID"`
 }
 
 type eventOutput struct {
 	ID      string          `json:"id" title:"Event" subject:"event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Type    string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
-	Key     string          `json:"key" title:"Key" doc:"the session: its events are in order" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Key     string          `json:"key" title:"Key" doc:"session; its events stay in order" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Subject string          `json:"subject" example:"wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Class   string          `json:"retentionClass" enum:"operational,audit"`
 	At      time.Time       `json:"at" title:"Time"`
@@ -43,7 +43,7 @@ type waitingOutput struct {
 	eventOutput
 	Attempts int       `json:"attempts" title:"Attempts" least:"0"`
 	Next     time.Time `json:"nextAttempt,omitzero" title:"Next attempt" zero:"now" doc:"missing: now"`
-	Error    string    `json:"error,omitempty" title:"Error" doc:"of the last attempt" example:"the broker did not answer"`
+	Error    string    `json:"error,omitempty" title:"Error" doc:"from the last attempt" example:"the broker did not answer"`
 	Position int64     `json:"-" cursor:""`
 }
 
@@ -64,7 +64,7 @@ func (s *Guest) listWaiting(ctx context.Context, in operate.Page[int64]) (all []
 }
 
 type backlogOutput struct {
-	Events int       `json:"events" least:"0" doc:"all events that wait; 100000: or more"`
+	Events int       `json:"events" least:"0" doc:"all waiting events; 100000: at least that many"`
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 

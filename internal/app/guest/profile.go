@@ -15,21 +15,21 @@ import (
 
 // Profiles holds the profile settings in the section [guest].
 type Profiles struct {
-	Profile  string                   `toml:"profile" doc:"What the guests of the site choose and hand over: hotel, for a hotel search, or the name of one of guest.profiles. Databases and Redis of one profile cannot be used with another."`
-	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those that any site has, of attributes, users and origins."`
+	Profile  string                   `toml:"profile" doc:"Site type: hotel, for a hotel search, or a name from guest.profiles. A database and Redis belong to one profile."`
+	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles for other sites, by name: 1 to 32 characters from a-z, 0-9 and -. The name hotel configures the hotel profile: only attributes, user and origin settings apply."`
 }
 
 // ProfileConfig configures a profile.
 type ProfileConfig struct {
-	EventPrefix string `toml:"event_prefix" doc:"Beginning of the types of events, with a dot at the end, such as shop.guest. (in the profile hotel: melmastoon.bff.consumer.)"`
-	EventSource string `toml:"event_source" doc:"The source of the events, a URI reference. Empty: guest.event_source."`
-	Items       string `toml:"items" doc:"IDs of items: text, such as sku-4711, or uuid. A text has 1 to 64 letters, digits and . _ ~ : - and begins with a letter or a digit. Empty: text."`
-	MaxQuantity int    `toml:"max_quantity" doc:"The largest quantity of an entry of the wishlist. 0: entries have no quantity."`
-	Payload     string `toml:"payload" doc:"JSON Schema (Draft 2020-12) of what a handoff hands over, such as the entries of a cart. It must not have what identifies a guest. Empty: there are no handoffs."`
-	Criteria    string `toml:"criteria" doc:"JSON Schema (Draft 2020-12) of what guests search by. The server publishes and stores searches, so the schema must not have what identifies a guest; free text belongs into the member text, which is not published. Empty: there is no search."`
+	EventPrefix string `toml:"event_prefix" doc:"Event type prefix ending in a dot, e.g. shop.guest. (hotel profile: melmastoon.bff.consumer.)"`
+	EventSource string `toml:"event_source" doc:"Event source, a URI reference. Empty: guest.event_source."`
+	Items       string `toml:"items" doc:"Item ID format: uuid, or text, e.g. sku-4711: 1 to 64 letters, digits and . _ ~ : - starting with a letter or digit. Empty: text."`
+	MaxQuantity int    `toml:"max_quantity" doc:"Maximum quantity per wishlist entry. 0: entries carry no quantity."`
+	Payload     string `toml:"payload" doc:"JSON Schema (Draft 2020-12) for handoff payloads, e.g. cart entries. It must exclude data that identifies guests. Empty: no handoffs."`
+	Criteria    string `toml:"criteria" doc:"JSON Schema (Draft 2020-12) for search criteria. Searches are stored and published, so it must exclude data that identifies guests; free text belongs in the member text, which is not published. Empty: no search."`
 	SiteConfig
-	Upstreams map[string]UpstreamConfig `toml:"upstreams" doc:"HTTP services of the catalogue, by name: 1 to 32 characters of a-z, 0-9 and -. The one named search finds items: it gets POST with the criteria. GET /catalogue/NAME returns the answers of another. guest.upstreams has the token, the timeout and the size of an answer."`
-	Tenant    string                    `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
+	Upstreams map[string]UpstreamConfig `toml:"upstreams" doc:"HTTP catalogue services, by name: 1 to 32 characters from a-z, 0-9 and -. The service named search finds items and receives the criteria by POST. GET /catalogue/NAME returns the others' responses. Token, timeout and response size are set in guest.upstreams."`
+	Tenant    string                    `toml:"tenant" doc:"Default tenant UUID for entries and views, for a site with a single tenant. Empty: they must name a tenant."`
 }
 
 const (

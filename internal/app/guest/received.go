@@ -51,7 +51,7 @@ func (s *Guest) refusalOperations() []operate.Operation {
 
 type refusalOutput struct {
 	Handoff  guest.ID  `json:"handoffId" title:"Handoff" example:"bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
-	Reason   string    `json:"reason" title:"Reason" doc:"handoff-consumed: it was consumed by another attempt" example:"handoff-consumed"`
+	Reason   string    `json:"reason" title:"Reason" doc:"handoff-consumed: consumed by another attempt" example:"handoff-consumed"`
 	Attempts int64     `json:"attempts" title:"Attempts" least:"1"`
 	First    time.Time `json:"firstAt" title:"First"`
 	Last     time.Time `json:"lastAt" title:"Last"`

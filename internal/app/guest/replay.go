@@ -33,7 +33,7 @@ func (s *Guest) publishedOperations() []operate.Operation {
 type publishedOutput struct {
 	ID        string          `json:"id" title:"Event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Type      string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
-	Key       string          `json:"key" title:"Key" doc:"the session: its events are in order" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Key       string          `json:"key" title:"Key" doc:"session; its events stay in order" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	Sequence  int64           `json:"sequence" title:"Sequence" least:"1"`
 	At        time.Time       `json:"at" title:"Time"`
 	Published time.Time       `json:"published" title:"Published"`
@@ -60,10 +60,10 @@ func (s *Guest) listPublished(ctx context.Context, in operate.Page[string]) (all
 }
 
 type replayInput struct {
-	From   string `flag:"from" value:"TIME" doc:"first time, e.g. 2026-11-20T00:00:00Z, or first sequence, e.g. 4711" example:"2026-11-20T00:00:00Z"`
-	To     string `flag:"to" value:"TIME" doc:"time at which it ends; without it: now" example:"2026-11-21T00:00:00Z"`
-	Type   string `flag:"type" doc:"only events of this type, with or without the prefix of the profile" example:"wishlist.added.v1"`
-	DryRun bool   `flag:"dry-run" doc:"count the events, and publish nothing"`
+	From   string `flag:"from" value:"TIME" doc:"start: a time, e.g. 2026-11-20T00:00:00Z, or a sequence, e.g. 4711" example:"2026-11-20T00:00:00Z"`
+	To     string `flag:"to" value:"TIME" doc:"end time; default: now" example:"2026-11-21T00:00:00Z"`
+	Type   string `flag:"type" doc:"only events of this type, with or without the profile's prefix" example:"wishlist.added.v1"`
+	DryRun bool   `flag:"dry-run" doc:"only count the events"`
 }
 
 func (in replayInput) Check() error {
@@ -99,10 +99,10 @@ const (
 )
 
 type replayed struct {
-	Queued    *int      `json:"queued,omitempty" least:"0" doc:"events that are published again"`
-	Found     *int      `json:"found,omitempty" least:"0" doc:"of a dry run: events that it would publish again"`
-	Kept      time.Time `json:"keptSince" doc:"operational events that were published before this time are deleted"`
-	KeptAudit time.Time `json:"auditKeptSince" doc:"audit events that were published before this time are deleted"`
+	Queued    *int      `json:"queued,omitempty" least:"0" doc:"republished events"`
+	Found     *int      `json:"found,omitempty" least:"0" doc:"dry run: events it would republish"`
+	Kept      time.Time `json:"keptSince" doc:"operational events published before this time are deleted"`
+	KeptAudit time.Time `json:"auditKeptSince" doc:"audit events published before this time are deleted"`
 }
 
 func (r replayed) Notice() string {

@@ -23,7 +23,7 @@ func (s *Guest) sessionOperations() []operate.Operation {
 }
 
 type sessionInput struct {
-	Session string `subject:"session" doc:"ID of the session" schema:"SessionID"`
+	Session string `subject:"session" doc:"session ID" schema:"SessionID"`
 }
 
 func (in sessionInput) Check() error {
@@ -48,8 +48,8 @@ type eraseOutput struct {
 	Answers   int   `json:"answers" title:"Stored answers" least:"0"`
 	BotScores int   `json:"botScores" title:"Bot scores" least:"0"`
 	Events    int   `json:"events" title:"Events" least:"0"`
-	Kept      int   `json:"keptEvents" title:"Kept events" least:"0" doc:"events that are audited, or not published yet"`
-	Remains   lines `json:"remains" title:"Remains" doc:"where the database may have the deleted content still; empty with SQLite: its file and its WAL have nothing of it"`
+	Kept      int   `json:"keptEvents" title:"Kept events" least:"0" doc:"audit events, and events not published yet"`
+	Remains   lines `json:"remains" title:"Remains" doc:"places where the database may still hold deleted content; empty with SQLite, which erases it from its file and WAL"`
 	service.Deleted
 
 	note string

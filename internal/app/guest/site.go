@@ -15,14 +15,14 @@ import (
 
 // SiteConfig holds profile settings that also apply to hotel.
 type SiteConfig struct {
-	AttributesLimit  int64  `toml:"attributes_limit" unit:"bytes" doc:"The largest attributes of a session, as JSON without spaces: at most 16384. 0: that."`
-	AttributesSchema string `toml:"attributes_schema" doc:"JSON Schema (Draft 2020-12) of the attributes of a session. Empty: any object."`
+	AttributesLimit  int64  `toml:"attributes_limit" unit:"bytes" doc:"Maximum size of session attributes as compact JSON, up to 16384. 0: 16384."`
+	AttributesSchema string `toml:"attributes_schema" doc:"JSON Schema (Draft 2020-12) for session attributes. Empty: any object."`
 
-	UserKeys []string `toml:"user_keys" secret:"true" doc:"What the site signs the tokens of its users with: secrets of at least 32 bytes (HS256), or public keys in PEM (EdDSA, ES256). A token of any of them is accepted. Empty: users cannot sign in."`
-	Merge    string   `toml:"merge" doc:"What becomes of the wishlist of a guest who signs in: union adds its entries to the user's, newest also replaces older entries of the same item, sum adds up quantities, keep drops it unless the user's is empty. Empty: union."`
+	UserKeys []string `toml:"user_keys" secret:"true" doc:"Keys that verify the site's user tokens: secrets of at least 32 bytes (HS256), or PEM public keys (EdDSA, ES256). Any key may match. Empty: users cannot sign in."`
+	Merge    string   `toml:"merge" doc:"How to merge a guest's wishlist into the user's at sign-in: union adds entries, newest also replaces older entries for the same item, sum adds quantities, keep discards the guest's unless the user's is empty. Empty: union."`
 
-	Origins      []string `toml:"origins" doc:"Origins of other hosts whose pages may send requests with the cookie (CORS), such as https://www.example.com. Exact: no wildcards, no path and no default port."`
-	CookieDomain string   `toml:"cookie_domain" doc:"Domain of the cookie, such as example.com, whose hosts all get it, such as those of server rendering. Empty: only the host of the API gets it."`
+	Origins      []string `toml:"origins" doc:"Origins allowed to send requests with the cookie (CORS), e.g. https://www.example.com. Exact match: no wildcards, paths or default ports."`
+	CookieDomain string   `toml:"cookie_domain" doc:"Cookie domain, e.g. example.com, to send the cookie to all its hosts, including server-side rendering. Empty: only the API host."`
 }
 
 func (c *SiteConfig) check(at string, problems *conf.Problems) {

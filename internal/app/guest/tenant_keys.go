@@ -64,7 +64,7 @@ type tenantKeysInput struct {
 func (in tenantKeysInput) Check() error {
 	tenant, _, _ := strings.Cut(in.After, "/")
 	if _, ok := guest.ParseTenant(tenant); !ok && in.After != "" {
-		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
+		return &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 	}
 	return in.Page.Check()
 }
@@ -84,7 +84,7 @@ func (s *Guest) listTenantKeys(ctx context.Context, in tenantKeysInput) (all []t
 }
 
 type keyedTenantInput struct {
-	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
+	Tenant string `subject:"tenant" doc:"tenant ID" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
 }
 
 func (in keyedTenantInput) Check() error { return tenantInput{Tenant: in.Tenant}.Check() }

@@ -28,7 +28,7 @@ type tenantOutput struct {
 	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant" cursor:"" example:"33333333-2222-4333-8444-555555555555"`
 	Reason string    `json:"reason" title:"Reason" example:"unpaid"`
 	At     time.Time `json:"suspendedAt" title:"Suspended"`
-	Event  string    `json:"event" doc:"ID of the event that suspended the tenant"`
+	Event  string    `json:"event" doc:"ID of the suspending event"`
 }
 
 type suspendedInput struct {
@@ -37,7 +37,7 @@ type suspendedInput struct {
 
 func (in suspendedInput) Check() error {
 	if _, ok := guest.ParseTenant(in.After); !ok && in.After != "" {
-		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
+		return &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 	}
 	return nil
 }
@@ -56,8 +56,8 @@ func (s *Guest) listTenants(ctx context.Context, in suspendedInput) (all []tenan
 }
 
 type tenantInput struct {
-	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
-	Reason string `flag:"reason" doc:"why; the list shows it"`
+	Tenant string `subject:"tenant" doc:"tenant ID" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
+	Reason string `flag:"reason" doc:"reason, shown in the list"`
 }
 
 func (in tenantInput) Check() error {

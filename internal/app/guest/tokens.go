@@ -23,9 +23,9 @@ func (s *Guest) tokenOperations() []operate.Operation {
 }
 
 type tokenInput struct {
-	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -"`
-	Tenant  string `flag:"tenant" value:"UUID" names:"-" doc:"UUID of the only tenant whose handoffs it may consume"`
-	Events  bool   `flag:"events" doc:"for a service that pushes events about tenants to /internal/events"`
+	Service string `flag:"service" value:"NAME" doc:"service NAME, 1 to 64 characters from a-z, 0-9 and -"`
+	Tenant  string `flag:"tenant" value:"UUID" names:"-" doc:"limit to a tenant UUID: consume only its handoffs"`
+	Events  bool   `flag:"events" doc:"allow pushing tenant events to /internal/events"`
 	operate.Lifetime
 }
 

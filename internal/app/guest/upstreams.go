@@ -14,11 +14,11 @@ import (
 
 // UpstreamConfig configures a profile's upstream and its cache.
 type UpstreamConfig struct {
-	URL        string        `toml:"url" doc:"URL of the service."`
-	Path       []string      `toml:"path" doc:"Names of the segments that follow in the path, such as itemId. They are part of the key in the cache."`
-	Parameters []string      `toml:"parameters" doc:"Names of the parameters in the query of the URL, likewise. locale and currency are those that the guest prefers, if absent."`
-	Fresh      time.Duration `toml:"fresh" doc:"How long an answer is fresh, a tenth more or less. 0: 1m."`
-	Stale      time.Duration `toml:"stale" doc:"How long an answer is kept after that, for when the service fails. 0: 10m."`
+	URL        string        `toml:"url" doc:"Service URL."`
+	Path       []string      `toml:"path" doc:"Names of the path segments to append, e.g. itemId. They are part of the cache key."`
+	Parameters []string      `toml:"parameters" doc:"Names of query parameters to append. They are part of the cache key. locale and currency default to the guest's preferences."`
+	Fresh      time.Duration `toml:"fresh" doc:"How long a response is fresh, give or take a tenth. 0: 1m."`
+	Stale      time.Duration `toml:"stale" doc:"How long to keep a stale response as a fallback if the service fails. 0: 10m."`
 }
 
 const (

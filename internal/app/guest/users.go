@@ -30,19 +30,19 @@ func (s *Guest) userOperations() []operate.Operation {
 type userSessionOutput struct {
 	ID     guest.ID  `json:"id" title:"Session" subject:"session" cursor:"" example:"gus_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
 	User   string    `json:"user" title:"User" main:"" example:"u-4711"`
-	List   guest.ID  `json:"list" title:"List" aside:"" doc:"the session that has what the user keeps" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
-	Linked time.Time `json:"linkedAt" aside:"" doc:"when the user has signed in"`
-	Seen   time.Time `json:"lastSeenAt" title:"Last seen" aside:"" doc:"up to a day before the last request"`
+	List   guest.ID  `json:"list" title:"List" aside:"" doc:"session that holds the user's data" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Linked time.Time `json:"linkedAt" aside:"" doc:"sign-in time"`
+	Seen   time.Time `json:"lastSeenAt" title:"Last seen" aside:"" doc:"last request, up to a day late"`
 }
 
 type userSessionsInput struct {
-	User string `flag:"user" doc:"only sessions of this user"`
+	User string `flag:"user" doc:"only this user's sessions"`
 	operate.Page[string]
 }
 
 func (in userSessionsInput) Check() error {
 	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.After); !ok && in.After != "" {
-		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
+		return &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 	}
 	return in.Page.Check()
 }
@@ -60,7 +60,7 @@ func (s *Guest) listUserSessions(ctx context.Context, in userSessionsInput) (all
 }
 
 type userSessionInput struct {
-	Session string `subject:"session" doc:"ID of the session" schema:"UserSessionID"`
+	Session string `subject:"session" doc:"session ID" schema:"UserSessionID"`
 }
 
 func (in userSessionInput) Check() error {
@@ -71,7 +71,7 @@ func (in userSessionInput) Check() error {
 }
 
 type userInput struct {
-	User string `subject:"user" doc:"the user, as tokens of the site name it"`
+	User string `subject:"user" doc:"user name in the site's tokens"`
 }
 
 func (in userInput) Check() error {

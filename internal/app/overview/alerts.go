@@ -32,10 +32,10 @@ func alertOperations(a *alerts.Alerts) []operate.Operation {
 }
 
 type alertOutput struct {
-	Name     string    `json:"name" title:"Alert" doc:"its kind" example:"disk-full"`
-	Subject  string    `json:"subject" title:"Subject" zero:"-" doc:"what is affected, such as a service"`
+	Name     string    `json:"name" title:"Alert" doc:"alert kind" example:"disk-full"`
+	Subject  string    `json:"subject" title:"Subject" zero:"-" doc:"affected part, e.g. a service"`
 	Severity severity  `json:"severity" title:"Severity" enum:"warning,critical"`
-	Since    time.Time `json:"since" title:"Since" doc:"when it was sent"`
+	Since    time.Time `json:"since" title:"Since" doc:"time sent"`
 	Says     string    `json:"says" title:"Finding"`
 	Fix      string    `json:"fix,omitempty" title:"What to do" zero:"-"`
 }

@@ -78,16 +78,16 @@ func backupOperations(o *Operated) []operate.Operation {
 }
 
 type backupOutput struct {
-	Backup   string       `json:"backup" title:"Backup" subject:"backup" example:"2026-11-21T15:04:05.678Z" doc:"its time, which names it: it has every write that was acknowledged before"`
+	Backup   string       `json:"backup" title:"Backup" subject:"backup" example:"2026-11-21T15:04:05.678Z" doc:"time and name of the backup: it includes all writes acknowledged before"`
 	Age      age          `json:"-" title:"Age"`
 	Shown    verification `json:"-" title:"Verified"`
-	Verified time.Time    `json:"verified,omitzero" doc:"when this server last restored it to verify it"`
-	Damage   string       `json:"damage,omitempty" doc:"what could not be read then"`
+	Verified time.Time    `json:"verified,omitzero" doc:"last verified by a restore on this server"`
+	Damage   string       `json:"damage,omitempty" doc:"error of that verification"`
 
-	Databases service.Bytes `json:"databases,omitempty" title:"Databases" zero:"-" doc:"bytes that a restore writes, without the files of services; missing: not recorded"`
-	Sent      service.Bytes `json:"sent,omitempty" title:"Sent" zero:"-" doc:"bytes that it added, compressed and encrypted: what has changed since the backup before"`
-	Took      string        `json:"took,omitempty" title:"Took" zero:"-" example:"1m3s" doc:"from the read of the databases until all of it was there"`
-	Has       string        `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
+	Databases service.Bytes `json:"databases,omitempty" title:"Databases" zero:"-" doc:"bytes to restore, without service files; missing: not recorded"`
+	Sent      service.Bytes `json:"sent,omitempty" title:"Sent" zero:"-" doc:"bytes added, compressed and encrypted: changes since the previous backup"`
+	Took      string        `json:"took,omitempty" title:"Took" zero:"-" example:"1m3s" doc:"from reading the databases to storing the last byte"`
+	Has       string        `json:"has" title:"Content" doc:"databases and other files" example:"secrets.toml"`
 }
 
 // Offers hides verify for encrypted backups, because the server lacks the key.
@@ -158,7 +158,7 @@ func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification,
 }
 
 type backupInput struct {
-	Backup string `subject:"backup" doc:"time of the backup, as the list has it"`
+	Backup string `subject:"backup" doc:"backup time, as listed"`
 }
 
 func (in backupInput) Check() error {
@@ -171,8 +171,8 @@ func (in backupInput) Check() error {
 type backupDetail struct {
 	backupOutput
 
-	Restore string `json:"restore" text:"Restore it into a new data folder" doc:"the command"`
-	Verify  string `json:"verify,omitempty" text:"Verify it where the private key is" doc:"the command; missing: the server can verify it"`
+	Restore string `json:"restore" text:"Restore it into a new data folder" doc:"command to run"`
+	Verify  string `json:"verify,omitempty" text:"Verify it where the private key is" doc:"command to run; missing: the server can verify it"`
 }
 
 func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail, err error) {
@@ -215,7 +215,7 @@ func steps(progress operate.Progress) func(what string) {
 }
 
 type backupMade struct {
-	Backup   time.Time `json:"backup" title:"Backup" doc:"it has every write that was acknowledged before"`
+	Backup   time.Time `json:"backup" title:"Backup" doc:"includes all writes acknowledged before this time"`
 	Restored bool      `json:"restored" title:"Restored to verify it"`
 }
 

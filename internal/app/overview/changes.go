@@ -19,11 +19,11 @@ func changeOperations(o *Operated) []operate.Operation {
 }
 
 type changesInput struct {
-	Who     string `flag:"who" doc:"only changes of these, e.g. admin session 3, or admin token"`
-	Service string `flag:"service" names:"service,server" doc:"only changes of this service, or server"`
-	Text    string `flag:"text" doc:"only changes whose action, values or error contain this"`
-	Since   string `flag:"since" doc:"not before this date or time, in UTC" example:"2026-11-21"`
-	Until   string `flag:"until" doc:"before this time, or until the end of this date, in UTC" example:"2026-11-21 15:04"`
+	Who     string `flag:"who" doc:"only changes by this operator, e.g. admin session 3, or admin token"`
+	Service string `flag:"service" names:"service,server" doc:"only changes to this service, or server"`
+	Text    string `flag:"text" doc:"only changes whose action, values or error contain this text"`
+	Since   string `flag:"since" doc:"start date or time, in UTC" example:"2026-11-21"`
+	Until   string `flag:"until" doc:"end time, or last date, in UTC" example:"2026-11-21 15:04"`
 	operate.Page[int64]
 }
 
@@ -62,14 +62,14 @@ type changeOutput struct {
 	Number  int64           `json:"number" cursor:"" least:"1" doc:"ascending"`
 	At      time.Time       `json:"at" title:"Time"`
 	Who     string          `json:"who" title:"Who" example:"admin session 3"`
-	Service string          `json:"service" title:"Service" doc:"or server"`
-	Page    string          `json:"page" doc:"or the noun of the operation" example:"keys"`
+	Service string          `json:"service" title:"Service" doc:"service, or server"`
+	Page    string          `json:"page" doc:"or the operation's noun" example:"keys"`
 	Action  string          `json:"action" example:"revoke"`
 	Done    string          `json:"-" title:"Action"`
-	What    []service.Named `json:"what" doc:"values that say what was changed; long ones are cut"`
+	What    []service.Named `json:"what" doc:"changed values; long values are cut"`
 	Values  string          `json:"-" title:"What" zero:"-"`
-	Failed  changeResult    `json:"failed,omitempty" title:"Result" doc:"why it failed; missing: it succeeded"`
-	Address string          `json:"address,omitempty" title:"Address" zero:"-" doc:"network address of the operator"`
+	Failed  changeResult    `json:"failed,omitempty" title:"Result" doc:"error; missing: success"`
+	Address string          `json:"address,omitempty" title:"Address" zero:"-" doc:"operator's network address"`
 }
 
 func listChanges(o *Operated) func(context.Context, changesInput) ([]changeOutput, error) {

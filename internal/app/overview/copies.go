@@ -29,19 +29,19 @@ func copyOperations(w *readonly.Switch) []operate.Operation {
 type copyOutput struct {
 	Service string     `json:"service" title:"Service"`
 	State   shownState `json:"-" title:"State"`
-	Running bool       `json:"running" doc:"it has written its progress just now"`
+	Running bool       `json:"running" doc:"progress is recent"`
 	Kind    string     `json:"kind" title:"Kind" enum:"copy,import"`
 	Role    string     `json:"role" title:"This database is" enum:"source,target"`
 	From    string     `json:"from,omitempty" title:"From" zero:"-" doc:"the source, without credentials"`
 	To      string     `json:"to,omitempty" title:"To" zero:"-" doc:"the target, without credentials"`
 	Shown   copyStep   `json:"-" title:"Progress"`
-	Step    string     `json:"step,omitempty" example:"rows" doc:"what it does"`
-	Done    int64      `json:"done" least:"0" doc:"what it has done in this step"`
-	Total   int64      `json:"total,omitempty" least:"0" doc:"what this step has to do; missing: it is not known"`
+	Step    string     `json:"step,omitempty" example:"rows" doc:"current step"`
+	Done    int64      `json:"done" least:"0" doc:"done in this step"`
+	Total   int64      `json:"total,omitempty" least:"0" doc:"total for this step; missing: unknown"`
 	By      string     `json:"by,omitempty" title:"Process" zero:"-" example:"process 812 on host db1"`
 	Began   time.Time  `json:"began,omitzero" title:"Began"`
-	At      time.Time  `json:"at,omitzero" title:"Latest sign" doc:"when it last wrote its progress, by its own clock"`
-	Problem string     `json:"problem,omitempty" doc:"why the database cannot be read"`
+	At      time.Time  `json:"at,omitzero" title:"Latest sign" doc:"last progress, by the copying machine's clock"`
+	Problem string     `json:"problem,omitempty" doc:"error reading the database"`
 }
 
 type copyStep struct{ copying.Step }

@@ -27,8 +27,8 @@ type listing[T any] struct {
 }
 
 type listState struct {
-	At      time.Time `json:"at,omitzero" doc:"when it was read; missing: it is being read for the first time"`
-	Problem string    `json:"problem,omitempty" doc:"why the latest attempt to read it failed"`
+	At      time.Time `json:"at,omitzero" doc:"time of the read; missing: first read in progress"`
+	Problem string    `json:"problem,omitempty" doc:"error of the latest read"`
 }
 
 func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) T {

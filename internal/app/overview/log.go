@@ -25,9 +25,9 @@ func logOperations(o *Operated) []operate.Operation {
 }
 
 type logInput struct {
-	Level   string `flag:"level" doc:"only lines of at least this level" enum:"debug,info,warn,error"`
-	Service string `flag:"service" names:"service,server" doc:"only lines of this service; server: those of no service"`
-	Text    string `flag:"text" doc:"only lines that contain this text, in upper or lower case"`
+	Level   string `flag:"level" doc:"minimum level" enum:"debug,info,warn,error"`
+	Service string `flag:"service" names:"service,server" doc:"only lines from this service; server: lines without a service"`
+	Text    string `flag:"text" doc:"only lines containing this text, ignoring case"`
 	operate.Latest
 }
 
@@ -56,9 +56,9 @@ type logLine struct {
 	At         time.Time `json:"time,omitzero" title:"Time"`
 	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`
 	Shown      logLevel  `json:"-" title:"Level"`
-	Service    string    `json:"service,omitempty" title:"Service" zero:"server" doc:"missing: no service has written it"`
+	Service    string    `json:"service,omitempty" title:"Service" zero:"server" doc:"missing: not from a service"`
 	Message    string    `json:"message" title:"Message" main:"" example:"server stopped"`
-	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as they are in the log; a line of more than 8 KiB is cut"`
+	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as logged; lines over 8 KiB are cut"`
 }
 
 func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {

@@ -71,12 +71,12 @@ func (c copyBy) String() string {
 type readOnlyOutput struct {
 	Service  string        `json:"service" title:"Service" subject:"service"`
 	State    readOnlyState `json:"-" title:"State"`
-	ReadOnly *bool         `json:"readOnly,omitempty" doc:"missing: the database cannot be read"`
-	By       string        `json:"by,omitempty" doc:"who made it read-only" example:"an operator"`
-	Until    time.Time     `json:"until,omitzero" doc:"end, if a copy in progress does not prolong it"`
-	Copy     copyBy        `json:"copy,omitempty" title:"Copy" zero:"-" doc:"the process that copies the database"`
-	Problem  string        `json:"problem,omitempty" doc:"why writes are refused otherwise, or why that is unknown"`
-	Fix      string        `json:"fix,omitempty" title:"What to do" zero:"-" doc:"how to end read-only, if read-only/off does not"`
+	ReadOnly *bool         `json:"readOnly,omitempty" doc:"missing: database not readable"`
+	By       string        `json:"by,omitempty" doc:"operator who made it read-only" example:"an operator"`
+	Until    time.Time     `json:"until,omitzero" doc:"end, unless a running copy extends it"`
+	Copy     copyBy        `json:"copy,omitempty" title:"Copy" zero:"-" doc:"process copying the database"`
+	Problem  string        `json:"problem,omitempty" doc:"other reason for refusing writes, or for an unknown state"`
+	Fix      string        `json:"fix,omitempty" title:"What to do" zero:"-" doc:"how to end read-only if read-only/off does not"`
 
 	offers string // the available change's verb, or ""
 }
@@ -137,7 +137,7 @@ func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.D
 }
 
 type readOnlyInput struct {
-	Service string `subject:"service" doc:"name of the service, as in the configuration"`
+	Service string `subject:"service" doc:"service name, as in the configuration"`
 }
 
 type readOnlyChange struct {

@@ -11,8 +11,8 @@ import (
 
 // Reloaded is the result of a configuration reload.
 type Reloaded struct {
-	Applied []string `json:"applied" doc:"settings whose new values are in use"`
-	Restart []string `json:"restart" doc:"settings whose new values need a restart"`
+	Applied []string `json:"applied" doc:"settings applied"`
+	Restart []string `json:"restart" doc:"changed settings that need a restart"`
 }
 
 // Notice implements operate.Changed.

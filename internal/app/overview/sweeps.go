@@ -102,11 +102,11 @@ func sweepOperations(s *Sweeps) []operate.Operation {
 type sweepOutput struct {
 	Sweep   string     `json:"sweep" title:"Sweep" subject:"sweep" example:"expired records and batches"`
 	State   shownState `json:"-" title:"State"`
-	Problem string     `json:"problem,omitempty" doc:"why the latest round of this server failed"`
+	Problem string     `json:"problem,omitempty" doc:"error of this server's latest round"`
 	Late    bool       `json:"late" doc:"the latest success is too old"`
-	Every   string     `json:"every,omitempty" title:"Every" zero:"only by hand" example:"5m" doc:"interval; missing: it runs only when somebody asks for it"`
-	At      time.Time  `json:"at,omitzero" title:"Last success" doc:"of this or another server"`
-	Removed int        `json:"removed" title:"Removed then" least:"0" doc:"by the latest round of this server"`
+	Every   string     `json:"every,omitempty" title:"Every" zero:"only by hand" example:"5m" doc:"interval; missing: runs only on demand"`
+	At      time.Time  `json:"at,omitzero" title:"Last success" doc:"by this or another server"`
+	Removed int        `json:"removed" title:"Removed then" least:"0" doc:"in this server's latest round"`
 	Total   int        `json:"total" title:"Removed since the start" least:"0" doc:"by this server since its start"`
 }
 
@@ -137,12 +137,12 @@ func listSweeps(s *Sweeps) func(context.Context, operate.None) ([]sweepOutput, e
 }
 
 type sweepInput struct {
-	Sweep string `subject:"sweep" doc:"name of the sweep"`
+	Sweep string `subject:"sweep" doc:"sweep name"`
 }
 
 type sweepDone struct {
 	Removed int    `json:"removed" title:"Removed" least:"0" doc:"rows"`
-	Left    string `json:"left,omitempty" title:"Left" zero:"nothing" doc:"what could not be removed, and why"`
+	Left    string `json:"left,omitempty" title:"Left" zero:"nothing" doc:"data that could not be removed, and why"`
 }
 
 func (d sweepDone) Notice() string { return "removed " + service.Count(int64(d.Removed), "row") }

@@ -19,8 +19,8 @@ const (
 type Retained struct {
 	Kind  string    `json:"kind" enum:"backup,replica"`
 	Where string    `json:"where" doc:"a folder, or a URL without parameters" example:"/var/backups/holdfast/2026-11-26"`
-	At    time.Time `json:"at,omitzero" doc:"when the backup was made; missing for a URL, which has several"`
-	Until time.Time `json:"until,omitzero" doc:"by when the server has deleted these copies, if it makes them as configured; missing: somebody has to delete them"`
+	At    time.Time `json:"at,omitzero" doc:"backup time; missing for a URL, which holds several"`
+	Until time.Time `json:"until,omitzero" doc:"when the server will have deleted these copies, if backups continue as configured; missing: delete them yourself"`
 }
 
 // Copies are places that still contain deleted data.
@@ -70,7 +70,7 @@ func (c Copies) Notice() string {
 
 // Deleted is part of the result of deleting a person's or tenant's data.
 type Deleted struct {
-	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still have the data"`
+	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still hold the data"`
 }
 
 // Deleted returns the copies of the services' databases that still contain the deleted data. Backups from before

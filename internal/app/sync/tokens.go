@@ -25,7 +25,7 @@ func (s *Storage) tokenOperations() []operate.Operation {
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 type tokenInput struct {
-	UID    int64  `subject:"uid,flag" value:"UID" doc:"UID of the storage user" least:"1" example:"1"`
+	UID    int64  `subject:"uid,flag" value:"UID" doc:"storage user's UID" least:"1" example:"1"`
 	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server"`
 	FxAKID string `flag:"fxa-kid" value:"ID" doc:"ID of the account's keys"`
 	operate.Lifetime
@@ -45,7 +45,7 @@ type Token struct {
 	Key      string `json:"key" title:"Key" secret:"The token is shown only once."`
 	UID      int64  `json:"uid" title:"UID" subject:"uid"`
 	Endpoint string `json:"api_endpoint" title:"Endpoint" example:"https://sync.example.org/1.5/1"`
-	Duration int64  `json:"duration" title:"Seconds" least:"1" doc:"seconds for which it is valid"`
+	Duration int64  `json:"duration" title:"Seconds" least:"1" doc:"lifetime in seconds"`
 }
 
 // Notice implements operate.Changed; the token is shown instead.

@@ -89,12 +89,12 @@ func (s *Accounts) listRefused(ctx context.Context, in operate.Latest) (all []re
 }
 
 type accountInput struct {
-	Account string `subject:"account" doc:"ID of the account, 32 hexadecimal digits" example:"0123456789abcdef0123456789abcdef"`
+	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits" example:"0123456789abcdef0123456789abcdef"`
 }
 
 type accessInput struct {
 	accountInput
-	Note string `flag:"note" private:"" doc:"a note for yourself, which the list shows"`
+	Note string `flag:"note" private:"" doc:"a note, shown in the list"`
 }
 
 func (in accessInput) Check() error {

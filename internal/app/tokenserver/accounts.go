@@ -47,7 +47,7 @@ func (s *Accounts) accountOperations() []operate.Operation {
 
 type accountOutput struct {
 	Label       string             `json:"label" title:"Label" names:"account" example:"anna@example.org"`
-	LabelFrom   string             `json:"labelFrom,omitempty" enum:"operator,profile" doc:"who gave the label"`
+	LabelFrom   string             `json:"labelFrom,omitempty" enum:"operator,profile" doc:"source of the label"`
 	Account     string             `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
 	Access      string             `json:"access" title:"Access" enum:"allow,deny,unlisted"`
 	Users       []userOutput       `json:"users" table:"Storage users" empty:"The account has never signed in here, so it has no storage."`
@@ -69,14 +69,14 @@ func (a accountOutput) Offers(verb string) bool {
 type userOutput struct {
 	UID       int64     `json:"uid" title:"UID"`
 	Node      string    `json:"node" title:"Node"`
-	Keys      string    `json:"keys" title:"Keys" doc:"ID of the keys of the account"`
+	Keys      string    `json:"keys" title:"Keys" doc:"ID of the account's keys"`
 	Created   time.Time `json:"createdAt" title:"Created"`
 	Replaced  time.Time `json:"replacedAt,omitzero" title:"Replaced"`
-	State     string    `json:"state" title:"State" enum:"current,replaced,deleted" doc:"replaced: by a newer one; deleted: by the operator"`
+	State     string    `json:"state" title:"State" enum:"current,replaced,deleted" doc:"replaced: by a newer user; deleted: by the operator"`
 	Stored    stored    `json:"-" title:"Stored"`
-	Bytes     *int64    `json:"bytes,omitempty" doc:"what it stores; absent if the storage is not on this server"`
-	Quota     *int64    `json:"quota,omitempty" doc:"how many bytes it may store; 0: no limit"`
-	OwnQuota  bool      `json:"ownQuota" doc:"the quota is its own, and not that of the configuration"`
+	Bytes     *int64    `json:"bytes,omitempty" doc:"stored data; absent if stored on another server"`
+	Quota     *int64    `json:"quota,omitempty" doc:"quota in bytes; 0: no limit"`
+	OwnQuota  bool      `json:"ownQuota" doc:"own quota, not the configured default"`
 	LastWrite time.Time `json:"lastWrite,omitzero" title:"Last write"`
 }
 
@@ -135,7 +135,7 @@ type collectionOutput struct {
 }
 
 type showInput struct {
-	Account string `subject:"account" doc:"ID of the account, 32 hexadecimal digits, or the UID of one of its storage users" example:"0123456789abcdef0123456789abcdef"`
+	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits, or the UID of one of its storage users" example:"0123456789abcdef0123456789abcdef"`
 }
 
 func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOutput, err error) {

@@ -22,7 +22,7 @@ func (s *Accounts) labelOperation() operate.Operation {
 
 type labelInput struct {
 	accountInput
-	Label string `flag:"label" arg:"LABEL" private:"" doc:"name or address, up to 100 characters; empty to remove it" example:"anna@example.org"`
+	Label string `flag:"label" arg:"LABEL" private:"" doc:"name or address, up to 100 characters; empty removes it" example:"anna@example.org"`
 }
 
 func (in labelInput) Check() error {

@@ -24,11 +24,11 @@ const mostSorted = 100_000
 const mostServed = 2000
 
 type listInput struct {
-	Label    string `flag:"label" doc:"only accounts whose label begins with this, in any case; ordered by label" title:"Label begins with"`
-	Prefix   string `flag:"prefix" doc:"only accounts whose ID begins with this: up to 31 hexadecimal digits; ordered by ID" title:"Account begins with"`
+	Label    string `flag:"label" doc:"only accounts whose label starts with this, ignoring case; ordered by label" title:"Label begins with"`
+	Prefix   string `flag:"prefix" doc:"only accounts whose ID starts with this, up to 31 hexadecimal digits; ordered by ID" title:"Account begins with"`
 	Sort     string `flag:"sort" doc:"order: id, or greatest first by used, bytes, records or created" default:"id"`
 	Reverse  bool   `flag:"reverse" doc:"reverse the order"`
-	Replaced bool   `flag:"replaced" doc:"include storage users that a newer one has replaced"`
+	Replaced bool   `flag:"replaced" doc:"include replaced storage users"`
 	operate.Page[string]
 }
 
@@ -55,9 +55,9 @@ type rowOutput struct {
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
 	UID       int64          `json:"uid" title:"UID" sort:"id"`
 	Node      string         `json:"node" title:"Node"`
-	Here      bool           `json:"here" doc:"the storage is on this server"`
+	Here      bool           `json:"here" doc:"stored on this server"`
 	Bytes     *service.Bytes `json:"bytes" title:"Bytes" zero:"-" sort:"bytes"`
-	Quota     *quota         `json:"quota" title:"Quota" zero:"-" doc:"its own quota in bytes; 0: no limit"`
+	Quota     *quota         `json:"quota" title:"Quota" zero:"-" doc:"own quota in bytes; 0: no limit"`
 	Records   *int64         `json:"records" title:"Records" zero:"-" sort:"records"`
 	LastWrite *time.Time     `json:"lastWrite" title:"Last write" zero:"-" sort:"used"`
 	Created   *time.Time     `json:"createdAt" title:"Created" zero:"-" sort:"created"`

@@ -33,7 +33,7 @@ func (s *Accounts) nodeOperations() []operate.Operation {
 }
 
 type nodeInput struct {
-	Node string `subject:"node" doc:"URL of the node, its server.public_url" example:"https://sync2.example.org"`
+	Node string `subject:"node" doc:"node URL, its server.public_url" example:"https://sync2.example.org"`
 }
 
 type nodeOutput struct {
@@ -42,10 +42,10 @@ type nodeOutput struct {
 	Load      nodeLoad  `json:"-" title:"Load"`
 	Accounts  int64     `json:"accounts" least:"0"`
 	Capacity  int64     `json:"capacity" least:"0" doc:"maximum number of accounts"`
-	Available int64     `json:"available" title:"Available" doc:"accounts that can be added before capacity is released again"`
+	Available int64     `json:"available" title:"Available" doc:"accounts that fit before more capacity is released"`
 	State     nodeState `json:"-" title:"State"`
-	Down      bool      `json:"down" doc:"the node is out of service, and gets no new accounts"`
-	Drained   bool      `json:"drained" doc:"the node gets no new accounts"`
+	Down      bool      `json:"down" doc:"out of service, gets no new accounts"`
+	Drained   bool      `json:"drained" doc:"gets no new accounts"`
 
 	notice string
 }
@@ -98,7 +98,7 @@ func (s *Accounts) listNodes(ctx context.Context, _ operate.None) (all []nodeOut
 type addNodeInput struct {
 	nodeInput
 	Capacity int64 `flag:"capacity" doc:"maximum number of accounts" default:"100000" least:"1"`
-	NoCheck  bool  `flag:"no-check" doc:"add a node that this machine cannot reach, or that does not run yet"`
+	NoCheck  bool  `flag:"no-check" doc:"add a node that is unreachable or not running yet"`
 }
 
 func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutput, err error) {

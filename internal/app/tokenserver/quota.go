@@ -48,7 +48,7 @@ type quotaInput struct {
 }
 
 type quotaValue struct {
-	Quota string `flag:"quota" arg:"BYTES | unlimited | none" doc:"bytes such as 5000000 or 500MiB, unlimited, or none for the quota of the configuration; without it nothing is changed"`
+	Quota string `flag:"quota" arg:"BYTES | unlimited | none" doc:"bytes, e.g. 5000000 or 500MiB, unlimited, or none for the configured quota; omit it to show the quota"`
 }
 
 func (in quotaValue) Check() error {
@@ -94,7 +94,7 @@ type quotaOutput struct {
 	Bytes service.Bytes `json:"bytes" title:"Stored" least:"0"`
 	Quota quotaOf       `json:"-" title:"Quota"`
 	Limit int64         `json:"quota" least:"0" doc:"0: no limit"`
-	Own   bool          `json:"ownQuota" doc:"the quota is its own, and not that of the configuration"`
+	Own   bool          `json:"ownQuota" doc:"own quota, not the configured default"`
 
 	notice string
 }

@@ -111,7 +111,7 @@ func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported,
 }
 
 type importFlags struct {
-	Preserve bool `flag:"preserve" doc:"keep the times of records and collections"`
+	Preserve bool `flag:"preserve" doc:"keep record and collection times"`
 	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure"`
 }
 
@@ -129,10 +129,10 @@ type importUserInput struct {
 
 type importOutput struct {
 	Records     int64 `json:"records" least:"0"`
-	Total       int64 `json:"total" least:"0" doc:"records that the export announces"`
+	Total       int64 `json:"total" least:"0" doc:"records announced by the export"`
 	Written     int64 `json:"written" least:"0"`
 	Expired     int64 `json:"expired" least:"0"`
-	Newer       int64 `json:"newer" least:"0" doc:"records that are later here"`
+	Newer       int64 `json:"newer" least:"0" doc:"records with a later time here"`
 	Collections int64 `json:"collections" least:"0"`
 
 	text, note string

@@ -21,7 +21,7 @@ func (s *Accounts) userOperations() []operate.Operation {
 }
 
 type userInput struct {
-	UID    int64  `subject:"uid" doc:"UID of a storage user of this server" least:"1" example:"17"`
+	UID    int64  `subject:"uid" doc:"storage user's UID on this server" least:"1" example:"17"`
 	FxAUID string `flag:"fxa-uid" doc:"account ID at the accounts server"`
 	FxAKID string `flag:"fxa-kid" doc:"ID of the account's keys"`
 }

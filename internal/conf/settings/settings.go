@@ -9,12 +9,12 @@ import (
 
 // Database configures a service's database and connections.
 type Database struct {
-	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
-	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
-	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection (on Spanner: for a transaction), or for a worker of Citus that is busy, before it gets 503."`
-	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long a PostgreSQL statement may take, lock waits included, or a Spanner transaction with its retries, before the request gets 503. A request also waits at most this long for its turn at the database, and no longer than database_pool_connection_timeout if PostgreSQL does not answer."`
-	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a PostgreSQL connection is replaced. 0: an hour."`
-	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a PostgreSQL connection may be idle before it is closed. 0: 30 minutes."`
+	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database URL: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
+	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections, or concurrent Spanner transactions."`
+	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"Maximum wait for a database connection (Spanner: for a transaction) or a busy Citus worker. After it, the request gets 503."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"Time limit for a PostgreSQL statement with lock waits, or a Spanner transaction with retries. After it, the request gets 503. It also limits waiting for a turn at the database; if PostgreSQL does not answer, database_pool_connection_timeout does."`
+	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Replace PostgreSQL connections at this age. 0: an hour."`
+	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"Close PostgreSQL connections that are idle this long. 0: 30 minutes."`
 }
 
 // DefaultDatabase selects the embedded database.
@@ -36,9 +36,9 @@ func (d *Database) Check() (problems conf.Problems) {
 
 // Sweep configures when a service deletes expired data.
 type Sweep struct {
-	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is deleted, by one of the processes that share the database. 0: only by holdfast sweep. No effect on Spanner, which deletes it itself."`
-	SweepAfter time.Duration `toml:"sweep_after" doc:"How long after its expiry data is deleted. Until then it is only invisible, so a clock that is wrong by less than this destroys nothing. No effect on Spanner."`
-	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
+	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often to delete expired data; processes that share a database take turns. 0: only with holdfast sweep. No effect on Spanner, which deletes expired data itself."`
+	SweepAfter time.Duration `toml:"sweep_after" doc:"Delete data this long after it expires. Expired data is invisible at once, so a clock wrong by less than this destroys nothing. No effect on Spanner."`
+	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows deleted per step. No effect on Spanner."`
 }
 
 // DefaultSweep deletes data a day after its expiry, because a clock with the wrong time zone is off by less than a

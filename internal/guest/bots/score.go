@@ -58,21 +58,21 @@ const (
 // Config is the section [guest.bots].
 type Config struct {
 	Enabled     bool    `toml:"enabled" doc:"Score requests for sessions and handoffs, challenge suspects and block bots."`
-	ChallengeAt float64 `toml:"challenge_at" reload:"true" doc:"Score from which a request is suspect: a handoff needs a solved challenge."`
-	BlockAt     float64 `toml:"block_at" reload:"true" doc:"Score from which a request is that of a bot: it gets no session and no handoff."`
+	ChallengeAt float64 `toml:"challenge_at" reload:"true" doc:"Minimum score for a suspect, who must solve a challenge to get a handoff."`
+	BlockAt     float64 `toml:"block_at" reload:"true" doc:"Minimum score for a bot, which gets no session and no handoff."`
 
-	Cadence        int     `toml:"cadence" reload:"true" doc:"Changes and searches of a browser in a minute that are certainly not those of a human. A fifth of them counts nothing."`
-	Sessions       int     `toml:"sessions" reload:"true" doc:"Sessions of a browser in a day that are certainly not those of humans. A fifth of them counts nothing."`
-	CadenceWeight  float64 `toml:"cadence_weight" reload:"true" doc:"What such a cadence adds to the score. 0 turns the signal off."`
-	SessionsWeight float64 `toml:"sessions_weight" reload:"true" doc:"Likewise, so many sessions."`
-	HeadersWeight  float64 `toml:"headers_weight" reload:"true" doc:"Likewise, headers that browsers do not send so."`
-	HistoryWeight  float64 `toml:"history_weight" reload:"true" doc:"Likewise, recent scores; less than 1, so that they do not keep themselves up."`
-	HoneypotWeight float64 `toml:"honeypot_weight" reload:"true" doc:"Likewise, a visit of the honeypot within an hour."`
-	ReplayWeight   float64 `toml:"replay_weight" reload:"true" doc:"Likewise, three attempts within an hour to use a handoff again."`
+	Cadence        int     `toml:"cadence" reload:"true" doc:"Changes and searches per browser and minute that only a bot makes. The signal starts at a fifth of it."`
+	Sessions       int     `toml:"sessions" reload:"true" doc:"Sessions per browser and day that only a bot starts. The signal starts at a fifth of it."`
+	CadenceWeight  float64 `toml:"cadence_weight" reload:"true" doc:"Weight in the score: the cadence. 0 turns the signal off."`
+	SessionsWeight float64 `toml:"sessions_weight" reload:"true" doc:"Weight in the score: the number of sessions."`
+	HeadersWeight  float64 `toml:"headers_weight" reload:"true" doc:"Weight in the score: headers unlike a browser's."`
+	HistoryWeight  float64 `toml:"history_weight" reload:"true" doc:"Weight in the score: recent scores. Less than 1, so that old scores fade."`
+	HoneypotWeight float64 `toml:"honeypot_weight" reload:"true" doc:"Weight in the score: a honeypot visit in the last hour."`
+	ReplayWeight   float64 `toml:"replay_weight" reload:"true" doc:"Weight in the score: three attempts in the last hour to reuse a handoff."`
 
-	Honeypot      string `toml:"honeypot" reload:"true" doc:"Path below /bff/consumer/v1 to which the front end links where no human sees it, such as offers/archive. Empty: none."`
-	ChallengeBits int    `toml:"challenge_bits" doc:"Difficulty of a challenge: a browser computes two to the power of it hashes, on average."`
-	SampleHumans  int    `toml:"sample_humans" reload:"true" doc:"Log the score of one in so many requests that are not suspect. 0: of none."`
+	Honeypot      string `toml:"honeypot" reload:"true" doc:"Honeypot path below /bff/consumer/v1, e.g. offers/archive. Link to it where no human sees the link. Empty: disabled."`
+	ChallengeBits int    `toml:"challenge_bits" doc:"Challenge difficulty: a browser computes 2^bits hashes on average."`
+	SampleHumans  int    `toml:"sample_humans" reload:"true" doc:"Log the score for 1 in this many unsuspicious requests. 0: never."`
 }
 
 // DefaultConfig returns the defaults.

@@ -10,17 +10,17 @@ import (
 
 // Upstreams configures the catalogue's HTTP services.
 type Upstreams struct {
-	Search       string `toml:"search" doc:"Finds properties: POST with a query. If none of these services is set, the built-in catalogue of invented hotels is used."`
-	Map          string `toml:"map" doc:"Finds properties for the map: POST with a query."`
-	Detail       string `toml:"detail" doc:"Describes a property: GET URL/PROPERTY?locale=&currency="`
-	Availability string `toml:"availability" doc:"Says what a property offers: GET URL/PROPERTY?from=&to=&adults=&children=&rooms="`
-	Facets       string `toml:"facets" doc:"Counts the properties of a region: GET URL/COUNTRY/REGION"`
-	Brand        string `toml:"brand" doc:"Describes a tenant: GET URL/TENANT"`
-	Property     string `toml:"property" doc:"Says to which tenant a property belongs: GET URL/PROPERTY"`
+	Search       string `toml:"search" doc:"Property search: POST with a query. If no service in this section is set, the built-in catalogue of invented hotels is used."`
+	Map          string `toml:"map" doc:"Property search for the map: POST with a query."`
+	Detail       string `toml:"detail" doc:"Property details: GET URL/PROPERTY?locale=&currency="`
+	Availability string `toml:"availability" doc:"Availability: GET URL/PROPERTY?from=&to=&adults=&children=&rooms="`
+	Facets       string `toml:"facets" doc:"Facet counts for a region: GET URL/COUNTRY/REGION"`
+	Brand        string `toml:"brand" doc:"Tenant details: GET URL/TENANT"`
+	Property     string `toml:"property" doc:"A property's tenant: GET URL/PROPERTY"`
 
-	Token   string        `toml:"token" secret:"true" doc:"Sent to all of them as a bearer token. Empty: none."`
-	Timeout time.Duration `toml:"timeout" doc:"How long a call may take. At most 4s."`
-	MaxBody int64         `toml:"max_body" unit:"bytes" doc:"Size of the largest answer that is accepted."`
+	Token   string        `toml:"token" secret:"true" doc:"Bearer token for all these services. Empty: none."`
+	Timeout time.Duration `toml:"timeout" doc:"Timeout per call, at most 4s."`
+	MaxBody int64         `toml:"max_body" unit:"bytes" doc:"Maximum response size."`
 }
 
 // DefaultUpstreams returns the defaults.

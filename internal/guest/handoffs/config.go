@@ -16,25 +16,25 @@ import (
 
 // Config configures handoffs.
 type Config struct {
-	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts the keys of handoffs in the database, signs the tokens of services, and keys the hashes of addresses and browsers. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
-	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets. Keys and hashes that were made with them are still valid."`
+	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts handoff keys in the database, signs service tokens, and keys the hashes of addresses and browsers. At least 32 bytes, the same in all processes that share a database. Unset: generated and kept in the secrets file."`
+	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets, whose keys and hashes are still valid."`
 
-	HandoffLife        time.Duration           `toml:"handoff_life" doc:"How long a guest may take to arrive at the booking site. At most 30m."`
-	HandoffURL         string                  `toml:"handoff_url" doc:"URL of the booking site to which guests are sent. {tenantId}, {propertyId} (or {itemId}, which is the same) and {token} in it are replaced. Empty: guests can only be sent to the tenants in handoff_tenants that have one."`
-	HandoffFingerprint Mismatch                `toml:"handoff_fingerprint" doc:"What to do if a handoff arrives from another browser than it was minted for: refuse, mark (as suspect) or ignore. Only if the booking site reports the browser."`
-	HandoffIP          Mismatch                `toml:"handoff_ip" doc:"Likewise if it arrives from another IP address, or another /64 network of IPv6. Phones change their address."`
-	HandoffAlgorithm   Algorithm               `toml:"handoff_algorithm" doc:"How tokens are signed: hmac, with a key that all tenants share, or ed25519, with a key for each tenant, whose public key is published. With ed25519 a booking site can verify tokens offline, but cannot make any."`
-	HandoffIssuer      string                  `toml:"handoff_issuer" doc:"Claim iss of tokens that are signed with Ed25519. Sites that verify offline expect it."`
-	HandoffTenants     map[string]TenantConfig `toml:"handoff_tenants" doc:"Other settings for some tenants, by UUID."`
+	HandoffLife        time.Duration           `toml:"handoff_life" doc:"How long a guest may take to reach the booking site, at most 30m."`
+	HandoffURL         string                  `toml:"handoff_url" doc:"Booking site URL with the placeholders {tenantId}, {propertyId} (or its synonym {itemId}) and {token}. Empty: guests can be sent only to tenants in handoff_tenants with their own URL."`
+	HandoffFingerprint Mismatch                `toml:"handoff_fingerprint" doc:"Action if a handoff arrives from a different browser: refuse, mark (as suspect) or ignore. Applies only if the booking site reports the browser."`
+	HandoffIP          Mismatch                `toml:"handoff_ip" doc:"Action if a handoff arrives from a different IP address or IPv6 /64 network: refuse, mark or ignore. Phones change their address."`
+	HandoffAlgorithm   Algorithm               `toml:"handoff_algorithm" doc:"Token signature: hmac, with a key shared by all tenants, or ed25519, with a key per tenant whose public key is published. With ed25519, a booking site can verify tokens offline but not create them."`
+	HandoffIssuer      string                  `toml:"handoff_issuer" doc:"Issuer (iss) in Ed25519 tokens, which sites that verify offline expect."`
+	HandoffTenants     map[string]TenantConfig `toml:"handoff_tenants" doc:"Overrides per tenant, by UUID."`
 }
 
 // TenantConfig overrides settings for a tenant; empty settings inherit.
 type TenantConfig struct {
-	URL         string   `toml:"url" doc:"Instead of handoff_url."`
-	Fingerprint Mismatch `toml:"fingerprint" doc:"Instead of handoff_fingerprint."`
-	IP          Mismatch `toml:"ip" doc:"Instead of handoff_ip."`
+	URL         string   `toml:"url" doc:"Overrides handoff_url."`
+	Fingerprint Mismatch `toml:"fingerprint" doc:"Overrides handoff_fingerprint."`
+	IP          Mismatch `toml:"ip" doc:"Overrides handoff_ip."`
 
-	Algorithm Algorithm `toml:"algorithm" doc:"Instead of handoff_algorithm."`
+	Algorithm Algorithm `toml:"algorithm" doc:"Overrides handoff_algorithm."`
 }
 
 // DefaultConfig returns the defaults.

@@ -61,11 +61,11 @@ const expectedItems = "items: expected an array of 1 to 50 objects"
 // SampleRates publish telemetry for 1/n sessions; 1 or less: all. Sampling is per session, so that funnels stay
 // complete.
 type SampleRates struct {
-	PageViews    int `toml:"sample_page_views" reload:"true" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
-	FunnelEvents int `toml:"sample_funnel_events" reload:"true" doc:"Likewise for funnel events."`
-	Searches     int `toml:"sample_searches" reload:"true" doc:"Likewise for searches."`
-	DetailViews  int `toml:"sample_detail_views" reload:"true" doc:"Likewise for views of properties."`
-	Sessions     int `toml:"sample_sessions" reload:"true" doc:"Likewise for the beginnings of sessions."`
+	PageViews    int `toml:"sample_page_views" reload:"true" doc:"Publish page views for 1 in this many sessions. Events report it in the extension sampledrate."`
+	FunnelEvents int `toml:"sample_funnel_events" reload:"true" doc:"Sampling for funnel events: 1 in this many sessions."`
+	Searches     int `toml:"sample_searches" reload:"true" doc:"Sampling for searches: 1 in this many sessions."`
+	DetailViews  int `toml:"sample_detail_views" reload:"true" doc:"Sampling for property views: 1 in this many sessions."`
+	Sessions     int `toml:"sample_sessions" reload:"true" doc:"Sampling for session starts: 1 in this many sessions."`
 }
 
 // DefaultSampleRates returns the defaults.

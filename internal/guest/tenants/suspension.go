@@ -84,8 +84,8 @@ const (
 // Types are the accepted event types. They must match exactly: another service's type with the same ending is not a
 // suspension.
 type Types struct {
-	Suspended  []string `toml:"suspended_types" doc:"Types of the received events that suspend a tenant."`
-	Reinstated []string `toml:"reinstated_types" doc:"Types of the received events that reinstate a tenant."`
+	Suspended  []string `toml:"suspended_types" doc:"Event types that suspend a tenant."`
+	Reinstated []string `toml:"reinstated_types" doc:"Event types that reinstate a tenant."`
 }
 
 // DefaultTypes returns the short and long form of each type.

@@ -40,7 +40,7 @@ type pileInput struct {
 
 type weighInput struct {
 	pileInput
-	After string `flag:"after" doc:"next of the part before"`
+	After string `flag:"after" doc:"next from the previous part"`
 }
 
 // weighed is a read in parts.

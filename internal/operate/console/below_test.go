@@ -37,7 +37,7 @@ type treeInput struct {
 
 type ringsInput struct {
 	treeInput
-	After string `flag:"after" doc:"next of the part before"`
+	After string `flag:"after" doc:"next from the previous part"`
 }
 
 // rings are a read in parts.

@@ -27,8 +27,8 @@ import (
 
 // Settings are common to replicas and backups.
 type Settings struct {
-	URL        string   `toml:"url" doc:"Folder or bucket: file:///mnt/disk, s3://bucket?prefix=holdfast/, gs://bucket or azblob://bucket, with the parameters and credentials of storage nodes in buckets. Each server needs its own. Unset: off."`
-	Recipients []string `toml:"recipients" doc:"Public keys (age) that encrypt everything before it is sent. holdfast backup key makes a pair, of which the private key restores. Required for a bucket."`
+	URL        string   `toml:"url" doc:"Folder or bucket: file:///mnt/disk, s3://bucket?prefix=holdfast/, gs://bucket or azblob://bucket, with the same parameters and credentials as storage nodes in buckets. Each server needs its own. Unset: disabled."`
+	Recipients []string `toml:"recipients" doc:"Public age keys to encrypt everything with before upload. Create a key pair with holdfast backup key; the private key restores. Required for a bucket."`
 }
 
 // Check validates the settings.
