@@ -112,7 +112,7 @@ func TestUnknownPathOfInternalListener(t *testing.T) {
 	t.Parallel()
 	for environ, want := range map[string]string{
 		"": "no such path: expected /internal/ext-storage/install/INSTALL, /internal/handoff/ID/consume, /internal/handoff/ID/verify, /internal/events",
-		"HOLDFAST_EXTSTORAGE__ENABLED=false HOLDFAST_GUEST__ENABLED=false": "no such path: no enabled service uses this listener",
+		"HOLDFAST_EXTSTORAGE__ENABLED=false HOLDFAST_GUEST__ENABLED=false": "no such path: this listener serves no enabled service",
 	} {
 		w := httptest.NewRecorder()
 		openApp(t, strings.Fields(environ)...).otherHandler(service.Internal).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/nothing", nil))

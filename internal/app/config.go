@@ -122,7 +122,7 @@ func (c *Config) sections() []conf.Section {
 		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
 		{Key: "log", Doc: "Logs and traces.", Value: &c.Log},
 		{Key: "alerts", Doc: "Messages to an operator when something is wrong.", Value: &c.Alerts},
-		{Key: "replica", Doc: "A continuous copy of the SQLite databases elsewhere.", Value: &c.Replica},
+		{Key: "replica", Doc: "Continuous replication of the SQLite databases.", Value: &c.Replica},
 		{Key: "backup", Doc: "Backups in a folder or a bucket, by holdfast backup or by the server itself.", Value: &c.Backup},
 	}
 	for _, s := range c.Services {
@@ -161,7 +161,7 @@ func (c *Config) aliases() []conf.Alias {
 	return all
 }
 
-var errListen = errors.New("changes a part of server.listen, which is not host:port")
+var errListen = errors.New("changes part of server.listen, which is not host:port")
 
 func withHost(current, host string) (string, error) {
 	_, port, err := net.SplitHostPort(current)
@@ -210,7 +210,7 @@ func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	all = append(all, c.Backup.Check().In("backup", *report)...)
 	if c.Backup.URL != "" && c.Backup.URL == c.Replica.URL {
 		var same conf.Problems
-		same.Addf("url", "must differ from replica.url, such as by another prefix")
+		same.Addf("url", "must differ from replica.url, e.g. by another prefix")
 		all = append(all, same.In("backup", *report)...)
 	}
 	for _, s := range c.enabled() {
@@ -296,19 +296,19 @@ func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 		}
 		_, port, err := net.SplitHostPort(addr)
 		if _, noPort := strconv.ParseUint(port, 10, 16); err != nil || noPort != nil {
-			wrong(key, "must be host:port, such as 127.0.0.1:8000")
+			wrong(key, "must be host:port, e.g. 127.0.0.1:8000")
 		}
 	}
 	if s.PublicURL != "" {
 		u, err := url.Parse(s.PublicURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			wrong("public_url", "must be a URL such as https://sync.example.org, with an optional port and path and nothing else")
+			wrong("public_url", "must be a URL, e.g. https://sync.example.org, with only an optional port and path")
 		}
 	}
 	for key, networks := range map[string][]string{"trusted_proxies": s.TrustedProxies, "console_networks": s.ConsoleNetworks} {
 		for _, p := range networks {
 			if _, err := web.NewResolver("", []string{p}); err != nil {
-				wrong(key, "invalid value %q: expected an IP address or a network such as 10.0.0.0/8", p)
+				wrong(key, "invalid value %q: expected an IP address or a network, e.g. 10.0.0.0/8", p)
 			}
 		}
 	}
@@ -336,7 +336,7 @@ func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
 	u, err := url.Parse("https://" + s.Domain)
 	if err != nil || u.Hostname() != s.Domain || s.Domain != strings.ToLower(s.Domain) || net.ParseIP(s.Domain) != nil ||
 		!strings.Contains(strings.Trim(s.Domain, "."), ".") || strings.Contains(s.Domain, "*") {
-		wrong("domain", "must be a name such as sync.example.org, in lower case and without a port")
+		wrong("domain", "must be a lower-case host name without a port, e.g. sync.example.org")
 	}
 	if s.TLSCert != "" || s.TLSKey != "" {
 		wrong("domain", "cannot be set together with tls_cert_file and tls_key_file")
@@ -362,7 +362,7 @@ func fileError(err error) error {
 // fits checks the request memory against the service's largest request, which cannot use the reserve.
 func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
-		problems.Addf("request_memory", "must be at least %d, for the largest request that the limits of %s allow", least, name)
+		problems.Addf("request_memory", "must be at least %d, for the largest request within the limits of %s", least, name)
 	}
 	return problems
 }
@@ -385,7 +385,7 @@ func (l *Log) check() (problems conf.Problems) {
 		problems.Addf("format", "must be text or json")
 	}
 	if l.OTLPEndpoint != "" && !conf.IsURL(l.OTLPEndpoint) {
-		problems.Addf("otlp_endpoint", "must be a URL such as http://127.0.0.1:4318")
+		problems.Addf("otlp_endpoint", "must be a URL, e.g. http://127.0.0.1:4318")
 	}
 	return problems
 }

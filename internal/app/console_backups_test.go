@@ -30,12 +30,12 @@ func TestConsoleBackups(t *testing.T) {
 	b.open("backup")
 	b.shows("No backup at backup.url is known", address+"/back'up")
 	b.submit("Back up now")
-	b.shows("The backup has begun.")
+	b.shows("Backup started.")
 	b.await("backup", "Restored to verify it")
 	b.await("backup", "OK at ") // on a slow machine, an older list is shown first
 	b.shows("ended", "true", "tokenserver.db", "secrets.toml", "OK at ", "0 minutes")
 	b.submit("Verify backup " + b.page.all("tbody")[0].all("a")[0].String())
-	b.shows("The verification has begun.")
+	b.shows("Verification started.")
 	b.await("backup", "No damage was found.")
 	link := b.page.all("tbody")[0].all("a")[0].attrs["href"]
 	b.open(strings.TrimPrefix(link, "/console/"))
@@ -109,7 +109,7 @@ func TestConsoleEncryptedBackups(t *testing.T) {
 	b.open("backup")
 	b.submit("Back up now")
 	b.await("backup", "read back only: its key is not here")
-	b.shows("This server has only the public key", "/backups' --identity backup.key")
+	b.shows("This server knows only the backups", "/backups' --identity backup.key")
 	if b.form("Verify") != nil {
 		t.Error("there is a button that fails")
 	}

@@ -128,7 +128,7 @@ func (b *browser) consoleEmptyAccount() {
 	b.open("buckets/accounts")
 	b.submit("Create account", "account", "empty")
 	b.open("buckets/accounts/show?account=empty")
-	b.shows("The account must have no buckets. Its access keys are deleted.")
+	b.shows("Only an account without buckets can be deleted. Its access keys are deleted, too.")
 	b.submit("Delete account", "confirm", "empty")
 	b.shows("Deleted account empty.")
 }
@@ -243,7 +243,7 @@ func (b *browser) consoleAudit() {
 	b.try(http.StatusBadRequest, "must be at least 2h", "Start", "grace", "1m")
 	b.open("buckets/audits")
 	b.submit("Start", "verify", "yes")
-	b.shows("The audit has begun.")
+	b.shows("Audit started.")
 	deadline := time.Now().Add(time.Minute)
 	for b.open("buckets/audits"); b.form("Start") == nil; b.open("buckets/audits") {
 		if time.Now().After(deadline) {
@@ -361,7 +361,7 @@ func (b *browser) consoleBucketSettings() {
 	b.try(http.StatusBadRequest, "3 to 63", "Create bucket", "account", "tester", "bucket", "A")
 	b.open("buckets/buckets")
 	b.submit("Create bucket", "account", "tester", "bucket", "second")
-	b.shows("Bucket second of account tester is created.")
+	b.shows("Created bucket second of account tester.")
 	b.shows("Bucket second", "There are no objects here.")
 	b.follow("Multipart uploads")
 	b.shows("There are no incomplete uploads.")
@@ -370,7 +370,7 @@ func (b *browser) consoleBucketSettings() {
 	b.shows("public-read")
 	b.try(http.StatusBadRequest, "expected origins", "Set CORS rule", "origins", hostile)
 	b.submit("Set CORS rule", "origins", "https://app.example.org", "methods", "GET,PUT")
-	b.shows("The CORS rule of bucket second is set.", "https://app.example.org")
+	b.shows("Set the CORS rule for bucket second.", "https://app.example.org")
 	b.submit("Set CORS rule", "origins", "none")
 	b.shows("Bucket second has no CORS rule.")
 	b.try(http.StatusBadRequest, "above 0, or none", "Set quota", "objects", "0")

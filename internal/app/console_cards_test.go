@@ -32,7 +32,7 @@ func consoleCards(t *testing.T, settings ...string) {
 	b.open("extstorage/installs")
 	b.submit("Register", "tenant", someTenant, "install", someInstall)
 	b.open("extstorage/installs/show?install=" + someInstall + "&tenant=" + someTenant)
-	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
+	b.try(http.StatusOK, "Records in settings", "Open", "namespace", "settings")
 	b.follow("Create a record")
 	b.submit("Create", "key", "k", "value", "1")
 

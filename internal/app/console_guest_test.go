@@ -198,7 +198,7 @@ func consoleJobs(b *browser) {
 	b.submit("Run all")
 	b.shows("audit-events: 0 rows deleted")
 	b.open("guest/quarantine")
-	b.shows("All received events had their effect.")
+	b.shows("All received events took effect.")
 	b.open("guest/refusals")
 	b.shows("No handoff was consumed twice.")
 }
@@ -216,7 +216,7 @@ func consoleKeys(b *browser) {
 		return ""
 	}
 	old := keyIn("active")
-	b.shows("All tokens of the key are void at once.")
+	b.shows("All the key's tokens are void at once.")
 	b.submit("Add a key")
 	next := keyIn("verify-only")
 	b.submit("Activate key " + next)

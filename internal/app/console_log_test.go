@@ -45,7 +45,7 @@ func consoleLog(t *testing.T, format string) {
 		{"service=server", "a quiet line", "body lost"},
 		{"text=A+QUIET", "a quiet line", "body lost"},
 		{"text=script", "body lost", "a quiet line"},
-		{"level=error&service=buckets", "No line in memory has", "body lost"},
+		{"level=error&service=buckets", "No line in memory matches", "body lost"},
 		{"text=%3Cb%3E", `value="&lt;b&gt;"`, "<b>"},
 	} {
 		page := o.want(c.query, http.StatusOK, c.has, http.MethodGet, "/console/log?"+c.query, nil)

@@ -163,11 +163,11 @@ func consoleServer(b *browser, environ []string) {
 	b.open("sweeps")
 	b.shows("expired records and batches", "5m")
 	b.submit("Sweep now: sweep deleted buckets")
-	b.shows("The sweep has begun.")
+	b.shows("Sweep started.")
 	b.open("runs")
 	b.shows("sweeps/run")
 	b.open("")
-	b.shows("nobody has signed in yet", "Size of the databases", "no answer from http://127.0.0.1:1", "Let the server reach it") // a sweep may have run before the tables of a server were created
+	b.shows("no sign-ins yet", "Database size", "no answer from http://127.0.0.1:1", "Let the server reach it") // a sweep may have run before the tables of a server were created
 	kinds := b.page.all("tbody")[0].all("tr")[0].all("td")
 	if engine, size := kinds[1].String(), kinds[3].String(); engine == "sqlite" {
 		b.shows("holdfast backup makes one")
@@ -243,7 +243,7 @@ func consoleExtensions(b *browser) {
 	b.open(install)
 	b.shows("There are no records.")
 	b.try(http.StatusBadRequest, "Namespace: must be 1 to 64", "Open", "namespace", "UPPER")
-	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
+	b.try(http.StatusOK, "Records in settings", "Open", "namespace", "settings")
 
 	// Records.
 	b.follow("Create a record")
@@ -282,7 +282,7 @@ func consoleExtensions(b *browser) {
 	b.submit("Delete record")
 	b.shows("Deleted record " + hostile)
 	b.open(install)
-	b.follow("Changes of the install")
+	b.follow("Install changes")
 	b.shows("Latest change4", "delete", hostile, "kept")
 	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 4 || rows[0].all("td")[2].String() != "delete" || rows[3].all("td")[2].String() != "put" {
 		b.t.Errorf("the feed has %d rows:\n%s", len(rows), b.page)
@@ -290,7 +290,7 @@ func consoleExtensions(b *browser) {
 	b.follow("Load again")
 	b.consolePagesOfRecords(install)
 	b.open(install)
-	b.follow("Changes of the install")
+	b.follow("Install changes")
 	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 100 || rows[0].all("td")[0].String() != "105" {
 		b.t.Errorf("the feed has %d rows", len(rows))
 	}
@@ -330,14 +330,14 @@ func (b *browser) consolePagesOfRecords(install string) {
 func (b *browser) consoleSchemas(install string) {
 	b.open(install)
 	b.follow("settings")
-	b.follow("Schemas of settings")
+	b.follow("Schemas for settings")
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
 	b.try(http.StatusBadRequest, "/schema/type: ", "Try draft", "document", `{"type":"nothing"}`)
 	if f := b.form("Register draft"); b.fill(f).Get("document") != `{"type":"nothing"}` {
 		b.t.Error("the form has lost what was typed")
 	}
-	b.try(http.StatusOK, "Trial of a draft for settings", "Try draft", "document", `{"type":"integer"}`)
-	b.shows("none: every JSON value is valid", "All of these records are valid.")
+	b.try(http.StatusOK, "Draft trial for settings", "Try draft", "document", `{"type":"integer"}`)
+	b.shows("none: every JSON value is valid", "All these records are valid.")
 	b.try(http.StatusOK, "must be of type string", "Try draft", "document", `{"type":"string"}`)
 	b.viewer.open("extstorage/schemas?install=" + someInstall + "&namespace=settings&tenant=" + someTenant)
 	b.viewer.shows("There are no schemas") // a trial registers nothing
@@ -348,8 +348,8 @@ func (b *browser) consoleSchemas(install string) {
 	b.viewer.open("")
 	b.submit("Register draft", "document", `{"type":"integer","title":`+`"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`)
 	b.shows("Registered version 1 as a draft.", `"type": "integer"`)
-	b.follow("Check of schema version")
-	b.shows("Check of schema version 1", "none: every JSON value is valid", "There are no differences.", "All of these records are valid.")
+	b.follow("Check for schema version")
+	b.shows("Check for schema version 1", "none: every JSON value is valid", "There are no differences.", "All these records are valid.")
 	b.submit("Activate")
 	b.shows("Version 1 is active.")
 	b.follow("Schema version")
@@ -359,7 +359,7 @@ func (b *browser) consoleSchemas(install string) {
 		b.t.Error("the form has lost what was typed")
 	}
 	b.submit("Register draft", "document", `{"type":"string"}`)
-	b.follow("Check of schema version")
+	b.follow("Check for schema version")
 	b.shows("breaking", "version 1", "must be of type string")
 	b.leadsTo("extstorage/record?install=" + someInstall + "&key=kept&namespace=settings&tenant=" + someTenant + "&version=2")
 	b.open("extstorage/schemas?install=" + someInstall + "&namespace=settings&tenant=" + someTenant)
@@ -377,16 +377,16 @@ func (b *browser) consoleSchemas(install string) {
 	}
 	version("1")
 	b.submit("Delete version")
-	b.shows("Deleted version 1 of the schema of settings.")
+	b.shows("Deleted schema version 1 for settings.")
 	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 1 || rows[0].all("td")[0].String() != "2" {
 		b.t.Errorf("the versions are\n%s", b.page)
 	}
 	version("2")
 	b.try(http.StatusConflict, "or delete all", "Delete version")
-	b.follow("Schemas of settings")
+	b.follow("Schemas for settings")
 	b.try(http.StatusBadRequest, "Nothing was changed: type settings", "Delete all versions", "confirm", "no")
 	b.submit("Delete all versions", "confirm", "settings")
-	b.shows("Deleted 1 version of the schema of settings.", "There are no schemas")
+	b.shows("Deleted 1 version of the schema for settings.", "There are no schemas")
 }
 
 func (b *browser) consoleTokens(install string) {
@@ -425,7 +425,7 @@ func (b *browser) consoleTokens(install string) {
 	b.leadsTo("extstorage/installs?tenant=" + someTenant)
 	b.shows(someInstall)
 	b.follow(someTenant)
-	b.follow("Tokens of services")
+	b.follow("Service tokens")
 	services := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "expected 1 to 64", "Create token", "service", hostile)
 	b.submit("Create token", "service", "runner", "schemas", "yes")

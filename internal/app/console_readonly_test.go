@@ -35,7 +35,7 @@ func TestConsoleShowsCopy(t *testing.T) {
 		}
 		if lease > 0 {
 			shows("", " UTC if it is not prolonged")
-			shows("read-only", "wait for the end of the copy")
+			shows("read-only", "wait until the copy ends")
 		} else {
 			shows("")
 			shows("read-only", "set the database_url that holdfast copy has printed", "holdfast copy extstorage --reopen")

@@ -62,7 +62,7 @@ func TestSearchForms(t *testing.T) {
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
 	o := browse(a.Config().Server.AdminToken.Reveal())
 	for _, query := range []string{"", "nothing-has-this-name"} {
-		body := o.want(query, http.StatusOK, "What the search finds", http.MethodGet, "/console/search?q="+query, nil)
+		body := o.want(query, http.StatusOK, "What you can search for", http.MethodGet, "/console/search?q="+query, nil)
 		n := 0
 		for i := range a.console.Sections {
 			s := &a.console.Sections[i]

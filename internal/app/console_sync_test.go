@@ -59,7 +59,7 @@ func consoleAccounts(b *browser, environ []string) {
 	b.open("tokenserver/accounts")
 	b.try(http.StatusBadRequest, "expected 1 to 31 lower-case hexadecimal digits", "Search", "prefix", `x"><b>`)
 	b.open("tokenserver/accounts")
-	b.try(http.StatusOK, "No such account has storage.", "Search", "prefix", "4321")
+	b.try(http.StatusOK, "No matching account has storage.", "Search", "prefix", "4321")
 	b.open("tokenserver/accounts")
 	b.follow("Bytes")
 	order(largeAccount, smallAccount)

@@ -136,7 +136,7 @@ func TestConsoleAccess(t *testing.T) {
 	for _, page := range []string{"", "changes", "sessions", "tokenserver/refused", "tokenserver/access", "tokenserver/nodes"} {
 		o.want(page, http.StatusOK, `aria-current="page"`, http.MethodGet, "/console/"+page, nil)
 	}
-	o.want("an unknown page", http.StatusNotFound, "There is no such page", http.MethodGet, "/console/nothing", nil)
+	o.want("an unknown page", http.StatusNotFound, "Page not found", http.MethodGet, "/console/nothing", nil)
 	o.want("the style", http.StatusOK, "color-scheme", http.MethodGet, "/console/static/console.css", nil)
 
 	change := o.form("/console/tokenserver/access", "account", someAccount, "note", `<script>alert(1)</script>`)
@@ -397,7 +397,7 @@ func TestConsoleLink(t *testing.T) {
 	o := browse("")
 	o.h = a.adminHandler(&draining)
 	former, path := link(), link()
-	o.want("a replaced link", http.StatusForbidden, "The link has been used", http.MethodGet, former, nil)
+	o.want("a replaced link", http.StatusForbidden, "The link was used", http.MethodGet, former, nil)
 	if status, _, _ := o.do(http.MethodHead, path, nil); status != http.StatusForbidden {
 		t.Errorf("a HEAD request signs in: %d", status)
 	}
@@ -405,9 +405,9 @@ func TestConsoleLink(t *testing.T) {
 	o.want("the overview", http.StatusOK, "Sign out", http.MethodGet, "/console/", nil)
 	o.want("the link again", http.StatusSeeOther, "/console/", http.MethodGet, path, nil)
 	o.cookie = ""
-	o.want("a used link", http.StatusForbidden, "The link has been used", http.MethodGet, path, nil)
+	o.want("a used link", http.StatusForbidden, "The link was used", http.MethodGet, path, nil)
 	path, at = link(), at.Add(time.Hour)
-	o.want("an expired link", http.StatusForbidden, "The link has been used", http.MethodGet, path, nil)
+	o.want("an expired link", http.StatusForbidden, "The link was used", http.MethodGet, path, nil)
 	if _, ok := a.consoleHint(nil); ok {
 		t.Error("there is a link without a listener")
 	}
@@ -479,7 +479,7 @@ func TestConsoleServer(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES=5000000000", "HOLDFAST_GUEST__ENABLED=false")
 	o := browse(a.Config().Server.AdminToken.Reveal())
-	o.want("no chart", http.StatusOK, "The chart begins a minute after the start", http.MethodGet, "/console/", nil)
+	o.want("no chart", http.StatusOK, "The chart begins a minute after the server", http.MethodGet, "/console/", nil)
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i := range overview.MaxPoints + 5 {
 		for range i % 3 {
@@ -494,8 +494,8 @@ func TestConsoleServer(t *testing.T) {
 	if len(points) != overview.MaxPoints {
 		t.Errorf("%d points", len(points))
 	}
-	page := o.want("charts", http.StatusOK, `aria-label="Requests, 03:05 to 04:05 UTC. Requests: now 0.0333/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
-	for _, want := range []string{"99th percentile: 50 ms", "03:05", "04:05 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 65.0 MiB", " in 60 minutes", "holdfast backup makes one"} {
+	page := o.want("charts", http.StatusOK, `aria-label="Requests, 03:05 to 04:05 UTC. Requests: now 0.0333/s, at most 0.0333/s. Server errors: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
+	for _, want := range []string{"99th percentile: 50 ms", "03:05", "04:05 UTC", "<path d=\"M", "Deleted objects to remove", "Database size", ">disabled<", "now 65.0 MiB", " in 60 minutes", "holdfast backup makes one"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}

@@ -76,7 +76,7 @@ func (a *App) mainHandler() http.Handler {
 // Mozilla's error format for sync clients.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
-		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))
+		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("Page not found", "/", "To the server status"))
 		return
 	}
 	if errcode.Is(err, errcode.NotFound) && strings.HasPrefix(r.URL.Path, "/internal/") {
@@ -120,7 +120,7 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 			}
 		}
 	}
-	message := "no such path: no enabled service uses this listener"
+	message := "no such path: this listener serves no enabled service"
 	if len(paths) > 0 {
 		message = "no such path: expected " + strings.Join(paths, ", ")
 	}

@@ -158,27 +158,27 @@ func (s oldServer) fill(t testing.TB) {
 func (s oldServer) wantProblems() []string {
 	all := []string{
 		"import: records above max_record_payload_bytes, which browsers can read but not write: user 11, bookmarks, \"big\", 3000000 bytes",
-		"import: users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace: user 12",
-		"import: users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace: user 15",
+		"import: replaced users, whose storage is deleted after tokenserver.replaced_user_grace: user 12",
+		"import: replaced users, whose storage is deleted after tokenserver.replaced_user_grace: user 15",
 		"import: users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again: user 16",
-		"import: users whose node does not exist, who get a new user ID and upload again: user 17",
-		"leave: collections of a user whose ID is not positive: user -5, bookmarks",
-		"leave: collections of users that have no valid name in the table collections: user 11, collection 102",
-		"leave: collections of users that have no valid name in the table collections: user 40, collection 99",
-		"leave: collections whose name is not valid, with their records: collection 102, \"not valid!\"",
-		"leave: collections whose time of modification is not valid: user 11, passwords",
-		"leave: records whose ID is not 1 to 64 characters of printable ASCII: user 11, bookmarks, \"\"",
-		"leave: records whose ID is not 1 to 64 characters of printable ASCII: user 11, bookmarks, \"bad id\\t\"",
-		"leave: records whose collection has no valid row in user_collections: user 11, collection 102, \"of an invalid name\"",
-		"leave: records whose time of modification is not valid: user 11, bookmarks, \"a\"",
+		"import: users with an unknown node, who get a new user ID and upload again: user 17",
+		"leave: collections of a user without a positive ID: user -5, bookmarks",
+		"leave: user collections without a valid name in the table collections: user 11, collection 102",
+		"leave: user collections without a valid name in the table collections: user 40, collection 99",
+		"leave: collections with an invalid name, with their records: collection 102, \"not valid!\"",
+		"leave: collections with an invalid modification time: user 11, passwords",
+		"leave: records whose ID is not 1 to 64 printable ASCII characters: user 11, bookmarks, \"\"",
+		"leave: records whose ID is not 1 to 64 printable ASCII characters: user 11, bookmarks, \"bad id\\t\"",
+		"leave: records without a valid row in user_collections for their collection: user 11, collection 102, \"of an invalid name\"",
+		"leave: records with an invalid modification time: user 11, bookmarks, \"a\"",
 		"leave: users with a negative generation: user 18",
 	}
 	if s.mysql {
 		return append(all, "leave: open batches, which browsers begin again: user 11, bookmarks, batch 1700000000123, 2 records",
-			"leave: records whose collection has no valid row in user_collections: user 11, tabs, \"orphan\"")
+			"leave: records without a valid row in user_collections for their collection: user 11, tabs, \"orphan\"")
 	}
 	return append(all, "leave: open batches, which browsers begin again: user 11, addresses, batch a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11, 1 record",
-		"leave: records whose ID is not 1 to 64 characters of printable ASCII: user 11, bookmarks, \""+strings.Repeat("l", 65)+"\"")
+		"leave: records whose ID is not 1 to 64 printable ASCII characters: user 11, bookmarks, \""+strings.Repeat("l", 65)+"\"")
 }
 
 // wantRows are the rows that are imported.

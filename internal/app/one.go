@@ -46,7 +46,7 @@ func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) 
 type outdatedError struct{ service, where string }
 
 func (e *outdatedError) Error() string {
-	return fmt.Sprintf("%s: the tables of %s are not up to date: run holdfast migrate", e.service, e.where)
+	return fmt.Sprintf("%s: the tables in %s are not up to date: run holdfast migrate", e.service, e.where)
 }
 
 // OpenTarget is OpenOne for a copy's target, which only a copy creates.
@@ -56,7 +56,7 @@ func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 		return nil, fmt.Errorf("--to: %s does not exist: run the command without --verify first", missing.Path)
 	}
 	if outdated, ok := errors.AsType[*outdatedError](err); ok {
-		return nil, fmt.Errorf("--to: the tables of %s are missing or not up to date: run the command without --verify first", outdated.where)
+		return nil, fmt.Errorf("--to: the tables in %s are missing or not up to date: run the command without --verify first", outdated.where)
 	}
 	return one, err
 }

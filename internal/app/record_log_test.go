@@ -59,7 +59,7 @@ func TestOperatorChanges(t *testing.T) {
 	} {
 		o.want(query, http.StatusOK, want, http.MethodGet, "/console/changes?"+query, nil)
 	}
-	o.want("no time", http.StatusBadRequest, "Since: expected a date or a time in UTC", http.MethodGet, "/console/changes?since=soon", nil)
+	o.want("no time", http.StatusBadRequest, "Since: expected a UTC date or time", http.MethodGet, "/console/changes?since=soon", nil)
 	if text, err := os.ReadFile(filepath.Join(a.data, changes.File)); err != nil || strings.Count(string(text), "\n") != 5 {
 		t.Errorf("the file of the changes: %v, %q", err, text)
 	}

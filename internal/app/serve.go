@@ -262,7 +262,7 @@ func (a *App) listen() (all []listener, err error) {
 		all = append(all, listener{c.Name, l})
 	}
 	if unused := a.manager.Sockets; len(unused) > 0 { // its clients would wait forever
-		return nil, closed(all, fmt.Errorf("systemd listens on %s for this server, and no setting has this address: set it, or remove the line from the .socket unit", unused[0].Addr()))
+		return nil, closed(all, fmt.Errorf("systemd listens on %s for this server, but no setting uses this address: set it, or remove the line from the .socket unit", unused[0].Addr()))
 	}
 	a.addresses = map[string]string{}
 	for _, l := range all {

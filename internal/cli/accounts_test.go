@@ -35,7 +35,7 @@ func TestAccountCommands(t *testing.T) {
 		{"sync user delete abc --yes", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
 		{"sync user quota abc 5", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
 		{"sync user export abc", 2, "", "ACCOUNT: expected 32 hexadecimal digits"},
-		{"tokenserver accounts show " + uid, 1, "", "account " + uid + " is unknown: it has never signed in here"},
+		{"tokenserver accounts show " + uid, 1, "", "account " + uid + " is unknown: it never signed in here"},
 		{"tokenserver accounts delete " + uid + " --yes", 1, "", "account " + uid + " has no storage here"},
 		{"tokenserver access deny " + uid, 0, "account " + uid + " may not sign in\n", ""},
 		{"sync user show " + uid, 0, "ACCESS   deny\n", ""},

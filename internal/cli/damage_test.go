@@ -281,7 +281,7 @@ func TestCheckWithoutInternet(t *testing.T) {
 	data, env := migrated(t, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
 	env = append(secrets(), env...)
 	status, out, errs := run(t, env, "check")
-	if status != 0 || !regexp.MustCompile(`(?m)^warn +accounts server +no answer .*nobody has signed in yet`).MatchString(out) {
+	if status != 0 || !regexp.MustCompile(`(?m)^warn +accounts server +no answer .*no sign-ins yet`).MatchString(out) {
 		t.Errorf("new: exit status %d\n%s%s", status, out, errs)
 	}
 	c, err := sqlite.OpenConn(filepath.Join(data, "tokenserver.db"), sqlite.OpenReadWrite)

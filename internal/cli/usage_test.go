@@ -250,7 +250,7 @@ func TestInvalidConfiguration(t *testing.T) {
 	want := "holdfast: invalid configuration:\n" +
 		"  HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?\n" +
 		"  HOLDFAST_SERVER__QUEUE_WAIT: invalid value: expected a duration with a unit, such as \"30s\", \"5m\" or \"2h\"\n" +
-		"  --listen: must be host:port, such as 127.0.0.1:8000\n"
+		"  --listen: must be host:port, e.g. 127.0.0.1:8000\n"
 	if status != 2 || errs != want {
 		t.Errorf("exit status %d\n%swant\n%s", status, errs, want)
 	}

@@ -194,7 +194,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	<-s.progress
 	s.end <- errPanic
-	if run := s.await(t); run.State != operate.Failed || run.Reason() != "internal error: see the log of the server" || !strings.Contains(run.Err.Error(), "no mortar") {
+	if run := s.await(t); run.State != operate.Failed || run.Reason() != "internal error: see the server log" || !strings.Contains(run.Err.Error(), "no mortar") {
 		t.Errorf("a panic: %+v", run)
 	}
 	if _, err := s.all[0].Start(t.Context(), nil); err != nil {

@@ -197,7 +197,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	d.find("native", d.readNative)
 	d.find("download", d.download(consoleCookie(t, d.server)))
 	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 3`)
-	d.checkSays(0, "3 damaged copies, which servers repair from good ones")
+	d.checkSays(0, "3 damaged copies; servers repair them from good copies")
 
 	d.server.Kill()
 	d.server = binary.Start(t, d.server.Data, append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)

@@ -36,13 +36,13 @@ func TestSweepSaysWhy(t *testing.T) {
 		t.Errorf("a sweep without garbage: %s", out)
 	}
 	c.want(http.StatusNoContent, http.MethodDelete, "/box/a", nil)
-	want(s.Verb("sweep"), `deleted objects of buckets: 0\n  left: 1 deleted object: 1 deleted less than 24h0m0s ago \(buckets.garbage_after\), the first of them removed after 20`)
+	want(s.Verb("sweep"), `deleted bucket objects: 0\n  left: 1 deleted object: 1 deleted less than 24h0m0s ago \(buckets.garbage_after\), the first due 20`)
 
 	files := bodiesIn(t, filepath.Join(data, "buckets"))
 	if err := os.WriteFile(files[0]+"0", []byte("of a write that was killed"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(s.Verb("buckets", "audit"), `findings +none\nskipped +1 file that no row names, because younger than 24h0m0s`)
+	want(s.Verb("buckets", "audit"), `findings +none\nskipped +1 file without a row, younger than 24h0m0s`)
 }
 
 // endless is a body that sends its beginning and then waits.

@@ -33,12 +33,12 @@ func TestLifecycle(t *testing.T) {
 		}
 	}
 	has(s.Verb("buckets", "lifecycle", "show", "main", "box", "--json"), `"state":"no run yet"`, `"appliesTo":"names that begin with logs/","does":"deletes objects from 2020-01-01 on"`)
-	has(s.Verb("sweep"), "expired objects of buckets: 2\n")
+	has(s.Verb("sweep"), "expired bucket objects: 2\n")
 	c.want(http.StatusNotFound, http.MethodGet, "/box/logs/1", nil)
 	c.want(http.StatusOK, http.MethodGet, "/box/a", nil)
 	c.want(http.StatusOK, http.MethodGet, "/box/tmp/1", nil)
 	has(s.Verb("buckets", "lifecycle", "show", "main", "box", "--json"), `"state":"complete"`, `"objects":2,"bytes":10`)
-	has(s.Verb("sweep"), "expired objects of buckets: 0\n")
+	has(s.Verb("sweep"), "expired bucket objects: 0\n")
 
 	c.want(http.StatusOK, http.MethodPut, "/box/logs/3", []byte("hello"))
 	has(s.Verb("buckets", "lifecycle", "run", "main", "box"), "deleted 1 object (5 B) and aborted 0 uploads of bucket box")

@@ -177,10 +177,10 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	if out.Await(regexp.MustCompile(`waiting until a backup has ended`), ended) == nil {
 		t.Fatalf("the drain does not wait:\n%s", out)
 	}
-	if r := binary.Run(t, two.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, fmt.Sprintf("another audit or drain runs (process %d on ", cmd.Process.Pid)) {
+	if r := binary.Run(t, two.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, fmt.Sprintf("another audit or drain is running (process %d on ", cmd.Process.Pid)) {
 		t.Errorf("an audit on another machine during a drain: %+v", r)
 	}
-	if r := binary.Run(t, one.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, "another audit or drain runs (process ") {
+	if r := binary.Run(t, one.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, "another audit or drain is running (process ") {
 		t.Errorf("an audit on the same machine during a drain: %+v", r)
 	}
 	testdb.Script(t, url, `DELETE FROM manta_bucket_hold WHERE id = 'test'`)

@@ -78,7 +78,7 @@ func TestConsoleRecords(t *testing.T) {
 // filterRecords finds records by a property.
 func filterRecords(t *testing.T, p *chromium.Page, look func(string)) {
 	t.Helper()
-	for _, c := range [][3]string{{"paid", "false", "Suite with a view of the lake"}, {"/guests/1", "Ben", "Garden room"}, {"room", "lake", "None of these records matches."}} {
+	for _, c := range [][3]string{{"paid", "false", "Suite with a view of the lake"}, {"/guests/1", "Ben", "Garden room"}, {"room", "lake", "No record matches."}} {
 		p.Await(t, func() {
 			chromium.Run[bool](t, p, `const f = $('main form.search'), [property, equals] = arguments; f.elements.property.value = property; f.elements.equals.value = equals; f.querySelector('button').click(); return true`, c[0], c[1])
 		})

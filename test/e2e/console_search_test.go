@@ -76,7 +76,7 @@ func TestConsoleSuggestions(t *testing.T) {
 	chromium.Run[bool](t, p, `$('.find input').focus(); return true`)
 	p.Type(t, field, "no-such-name")
 	p.Await(t, func() { p.Press(t, field, "Enter") })
-	await(`$('main').innerText.includes('What the search finds') && $('main').innerText.includes('BUCKET/NAME')`)
+	await(`$('main').innerText.includes('What you can search for') && $('main').innerText.includes('BUCKET/NAME')`)
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
 	}

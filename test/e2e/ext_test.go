@@ -151,7 +151,7 @@ func beside(t *testing.T, e extension) {
 		r.Stdout != "records: 9, written: 0, unchanged: 9, expired: 0; schemas: 0\n" || !strings.Contains(r.Stderr, "received 9 records of 30 and no last line with complete") {
 		t.Errorf("a file that was cut off: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\nold changes of extensions: 0\nold answers of extensions: 0\nrevocations of expired tokens of extensions: 0\n") {
+	if out := s.Verb("sweep"); !strings.Contains(out, "expired extension records: 0\nold extension changes: 0\nold extension responses: 0\nrevocations of expired extension tokens: 0\n") {
 		t.Errorf("sweep:\n%s", out)
 	}
 	other.verb("ext", "installs", "revoke", "--yes")

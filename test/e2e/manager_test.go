@@ -219,7 +219,7 @@ func TestUnusedSocket(t *testing.T) {
 	f, address := socket(t)
 	r := binary.RunSockets(t, []*os.File{f}, binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0",
 		"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"))
-	if r.Status != 1 || !strings.Contains(r.Stderr, "systemd listens on "+address+" for this server, and no setting has this address") {
+	if r.Status != 1 || !strings.Contains(r.Stderr, "systemd listens on "+address+" for this server, but no setting uses this address") {
 		t.Errorf("%d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 }

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 	closed := binary.FreePort(t)
 	// Nobody has signed in yet, so an accounts server that cannot be reached is a warning.
-	right(t, binary.Run(t, append(slices.Clip(base), "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://"+closed), "check"), "accounts server", "nobody has signed in yet", "let the server reach it")
+	right(t, binary.Run(t, append(slices.Clip(base), "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://"+closed), "check"), "accounts server", "no sign-ins yet", "let the server reach it")
 	for _, tc := range []struct{ name, variable, says, mend string }{
 		{"database away", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://u:hunter2@" + closed + "/d", "syncstorage database", "start the database"},
 		{"unknown engine", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d", `the scheme "mysql" is not supported`, "fix: correct syncstorage.database_url"},

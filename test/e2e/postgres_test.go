@@ -40,7 +40,7 @@ func twoProcesses(t *testing.T, url string) {
 		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
 	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") || !strings.Contains(out, "tokenserver: applied 0001") ||
-		!strings.Contains(out, "extstorage: applied 0001") || !strings.Contains(out, "extstorage: made the index of the metadata") {
+		!strings.Contains(out, "extstorage: applied 0001") || !strings.Contains(out, "extstorage: made the metadata index") {
 		t.Errorf("migrate:\n%s", out)
 	}
 	s.Await("/readyz", http.StatusOK)
@@ -59,7 +59,7 @@ func twoProcesses(t *testing.T, url string) {
 	}
 	writeAtBoth(t, mine, theirs)
 	extensionsAtTwo(t, s, other)
-	if r := binary.Run(t, s.Env, "check"); strings.Contains(r.Stdout, "WRONG") || strings.Contains(r.Stdout, "index of the metadata") {
+	if r := binary.Run(t, s.Env, "check"); strings.Contains(r.Stdout, "WRONG") || strings.Contains(r.Stdout, "metadata index") {
 		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
 }

@@ -52,7 +52,7 @@ func TestStatusPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"<pre>identity.sync.tokenserver.uri</pre>", ">" + s.URL + "/1.0/sync/1.5</a></pre>", ">" + s.URL + "/ext/v1</a></pre>", s.Admin + "/console/",
-		"<p>Stores the encrypted records of browsers. Firefox gets its address at sign-in.</p>",
+		"<p>Stores browsers' encrypted records. Firefox gets its address at sign-in.</p>",
 		`<meta name="viewport"`, "color-scheme: light dark", "is ready", `href="https://docs.example/?a=1&amp;b=&#34;2"`, "docs/extension-storage.md",
 	} {
 		if !strings.Contains(a.Body, want) {
@@ -89,7 +89,7 @@ func TestStatusPage(t *testing.T) {
 	if a := page(t, "GET", s.URL+"/internal/handoff/bhd_1/consume", "*/*", ""); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "server.internal_listen") {
 		t.Errorf("a path of another listener: %d %s", a.Status, a.Body)
 	}
-	if a := page(t, "GET", s.URL+"/elsewhere", browser, ""); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "There is no such page") {
+	if a := page(t, "GET", s.URL+"/elsewhere", browser, ""); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "Page not found") {
 		t.Errorf("another path: %d %s", a.Status, a.Body)
 	}
 }

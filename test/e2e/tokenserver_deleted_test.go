@@ -72,7 +72,7 @@ func wantSwept(t *testing.T, s *binary.Server, ahead string, users int) {
 	cmd := exec.Command(binary.Build(t, "holdfast/test/fault/clocked"), "sweep")
 	cmd.Env = append(s.Env, "CLOCKED_BY="+by)
 	out, err := cmd.CombinedOutput()
-	if want := fmt.Sprintf("storage of replaced users: %d\n", users); err != nil || !strings.Contains(string(out), want) {
+	if want := fmt.Sprintf("replaced users' storage: %d\n", users); err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("sweep %s ahead: %v\n%s", ahead, err, out)
 	}
 }

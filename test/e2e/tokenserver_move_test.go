@@ -83,12 +83,12 @@ func TestMoveUser(t *testing.T) {
 	moved.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"life goes on"}`)
 
 	// Imports that are refused.
-	run(1, "the export is of account "+account, strings.Repeat("0", 32), file)
+	run(1, "the export belongs to account "+account, strings.Repeat("0", 32), file)
 	run(1, "the user has records here", account, file)
 	if _, a := fxa.signIn(t, to, account, 3); a.Status != http.StatusOK {
 		t.Fatalf("new keys: %d %s", a.Status, a.Body)
 	}
-	run(1, "the account has other keys here", account, file)
+	run(1, "the account's keys differ", account, file)
 	run(0, "written: 3002", "--uid", "4711", file)
 	if n := strings.Count(to.Verb("sync", "user", "export", "--uid", "4711"), "\n"); n != strings.Count(whole, "\n") {
 		t.Errorf("the export of a storage user has %d lines", n)

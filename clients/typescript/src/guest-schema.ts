@@ -593,7 +593,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a key sign; the former one only verifies */
+        /** Sign with a key; the previous key only verifies */
         post: operations["activateKeys"];
         delete?: never;
         options?: never;
@@ -633,7 +633,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Void all tokens of a key at once, such as after a leak */
+        /** Void all a key's tokens at once, e.g. after a leak */
         post: operations["revokeKeys"];
         delete?: never;
         options?: never;
@@ -650,7 +650,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Void all tokens at once, such as after a restore */
+        /** Void all tokens at once, e.g. after a restore */
         post: operations["revokeAllKeys"];
         delete?: never;
         options?: never;
@@ -667,7 +667,7 @@ export interface paths {
         };
         /**
          * Print the keys with their secrets, for sites that verify tokens offline
-         * @description It prints a line of JSON for each key that is not retired. A key can sign tokens: protect it like a password. A site must consume a token after verifying it offline, because it may have been used before.
+         * @description Prints a JSON line for each key that is not retired. A key can sign tokens: protect it like a password. A site must consume a token after verifying it offline, because the token may already be used.
          */
         get: operations["exportKeys"];
         put?: never;
@@ -685,7 +685,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the Ed25519 keys of tenants */
+        /** List tenants' Ed25519 keys */
         get: operations["listTenantKeys"];
         put?: never;
         post?: never;
@@ -710,7 +710,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Create the keys of a tenant before its first handoff */
+        /** Create a tenant's keys before its first handoff */
         post: operations["createTenantKeys"];
         delete?: never;
         options?: never;
@@ -733,7 +733,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sign with the next key of a tenant; the former one only verifies */
+        /** Sign with a tenant's next key; the previous key only verifies */
         post: operations["rotateTenantKeys"];
         delete?: never;
         options?: never;
@@ -753,7 +753,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Void all tokens of a key at once and publish it no longer, such as after a leak */
+        /** Void all a key's tokens at once and stop publishing it, e.g. after a leak */
         post: operations["revokeTenantKeys"];
         delete?: never;
         options?: never;
@@ -771,7 +771,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create a token of a service for the internal listener
+         * Create a service token for the internal listener
          * @description With the token a booking site verifies and consumes handoffs on the internal listener. With --tenant it is limited to the handoffs to this tenant. With --events it allows only to push events, which suspend and reinstate tenants. A token cannot be revoked by itself: it is valid until it expires, or until the secret guest.handoff_secret is replaced.
          */
         post: operations["createTokens"];
@@ -888,7 +888,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List published events that are still kept, in the order of their IDs */
+        /** List published events still in the database, ordered by ID */
         get: operations["listEvents"];
         put?: never;
         post?: never;
@@ -909,7 +909,7 @@ export interface paths {
         put?: never;
         /**
          * Publish events again, with the same IDs
-         * @description Events keep their IDs and sequences, and the events of a session their order, so consumers that remember IDs ignore those that they have. New events wait meanwhile: replay a long time in parts.
+         * @description Events keep their IDs and sequences, and stay in order within a session, so consumers that remember IDs ignore repeated events. New events wait meanwhile: replay a long time in parts.
          */
         post: operations["replayEvents"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the types of events that the profile of the server publishes */
+        /** List the event types that the server's profile publishes */
         get: operations["listEventSchemas"];
         put?: never;
         post?: never;
@@ -945,7 +945,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Print the JSON Schema of a type of events */
+        /** Print an event type's JSON Schema */
         get: operations["showEventSchemas"];
         put?: never;
         post?: never;
@@ -1006,7 +1006,7 @@ export interface paths {
         put?: never;
         /**
          * Publish a set-aside event again
-         * @description A running server does it at once. Events that are published again come after newer events of their sessions.
+         * @description A running server does it at once. Republished events come after newer events of their sessions.
          */
         post: operations["retryDeadLetters"];
         delete?: never;
@@ -1049,7 +1049,7 @@ export interface paths {
         put?: never;
         /**
          * Publish all set-aside events again
-         * @description A running server does it at once. Events that are published again come after newer events of their sessions.
+         * @description A running server does it at once. Republished events come after newer events of their sessions.
          */
         post: operations["retryAllDeadLetters"];
         delete?: never;
@@ -1085,7 +1085,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List received events that had no effect because they were not understood or their ID was used twice */
+        /** List received events without effect: not understood, or with a repeated ID */
         get: operations["listQuarantine"];
         put?: never;
         post?: never;
@@ -1102,7 +1102,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List handoffs that were consumed again, with the number of refused attempts */
+        /** List repeatedly consumed handoffs, with the number of refused attempts */
         get: operations["listRefusals"];
         put?: never;
         post?: never;
@@ -1141,7 +1141,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Delete the old data of a job */
+        /** Run a deletion job */
         post: operations["runJobs"];
         delete?: never;
         options?: never;
@@ -1158,7 +1158,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Delete the old data of all jobs */
+        /** Run all deletion jobs */
         post: operations["runAllJobs"];
         delete?: never;
         options?: never;
@@ -1180,7 +1180,7 @@ export interface paths {
         put?: never;
         /**
          * Delete everything that is stored about a session
-         * @description These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its open handoffs become void. Audited events stay until they are old, and events that are not published yet until they are published: they have the ID of the session, which is random. If the command fails, run it again. It prints which backups and replicas still have data of the session and until when, and what remains in the database server.
+         * @description Erases its wishlist, handoffs, stored responses, bot scores, published events, preferences and lists. Open handoffs become void. Audit events stay until they are old, and unpublished events until they are published; they contain the session ID, which is random. If the command fails, run it again. It lists the backups and replicas that still hold the session's data, until when, and any remains in the database server.
          */
         post: operations["eraseSessions"];
         delete?: never;
@@ -1196,7 +1196,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the sessions of users who have signed in */
+        /** List signed-in users' sessions */
         get: operations["listUserSessions"];
         put?: never;
         post?: never;

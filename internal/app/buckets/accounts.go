@@ -15,14 +15,14 @@ func (s *Buckets) accountOperations() []operate.Operation {
 			Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []operate.Former{{Words: "buckets account", Noun: true}},
 			Group: "Manage accounts, which own buckets",
 		}, on(s, s.listAccounts)),
-		operate.NewRead(operate.About{Path: "accounts/show", Doc: "Show an account with what it stores and its quotas", Title: "Account"}, on(s, s.showAccount)),
+		operate.NewRead(operate.About{Path: "accounts/show", Doc: "Show an account's usage and quotas", Title: "Account"}, on(s, s.showAccount)),
 		operate.NewChange(operate.About{
 			Path: "accounts/create", Doc: "Create an account with an access key", NewRow: true,
 			Title: "Create an account", Text: "It gets an access key, which is shown once.", Button: "Create account",
 		}, on(s, s.addAccount)),
 		operate.NewChange(operate.About{
-			Path: "accounts/delete", Doc: "Delete an account that has no buckets, with its access keys", Danger: true, Retypes: true,
-			Title: "Delete the account", Text: "The account must have no buckets. Its access keys are deleted.", Button: "Delete account",
+			Path: "accounts/delete", Doc: "Delete an account without buckets, and its access keys", Danger: true, Retypes: true,
+			Title: "Delete the account", Text: "Only an account without buckets can be deleted. Its access keys are deleted, too.", Button: "Delete account",
 		}, on(s, s.dropAccount)),
 	}
 }

@@ -23,20 +23,20 @@ func (s *Buckets) auditOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
 		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them", Former: []operate.Former{{Words: "buckets audit"}},
 		Group: "Compare storage nodes with the database", Title: "Audits", Button: "Start",
-		Background: true, Begun: "the audit has begun", Stop: "Stop the audit",
-		Text: "An audit compares the bodies on all storage nodes, and the counters of objects and bytes, with the database while servers run.",
-		More: "Servers may run meanwhile. The exit status is 1 if findings are left. The problems are:\n\n" +
+		Background: true, Begun: "audit started", Stop: "Stop the audit",
+		Text: "An audit compares all storage nodes and usage counters with the database while servers run.",
+		More: "Servers can keep running. The exit status is 1 if findings remain. The problems are:\n\n" +
 			"  missing       a copy is not on its node\n" +
-			"  corrupt       a copy has a wrong length, or with --verify a wrong MD5\n" +
+			"  corrupt       a copy has the wrong length, or with --verify the wrong MD5\n" +
 			"  few-copies    a body has fewer copies than buckets.copies\n" +
-			"  unreferenced  a file is no body of the database\n" +
-			"  wrong-usage   a counter of objects or bytes is wrong\n" +
+			"  unreferenced  a file is not in the database\n" +
+			"  wrong-usage   an object or byte counter is wrong\n" +
 			"  bad-node      a node cannot be read\n\n" +
-			"With --repair, copies are restored from good ones, unreferenced files are removed, and counters are set.\n" +
-			"Files of accounts that the database does not have stay, because they may belong to another database.\n" +
-			"A body without a good copy is lost, and stays a finding. A node that does not come back is drained.\n\n" +
-			"The list of all bodies is kept in the data folder meanwhile, about 300 bytes for each. If the command is\n" +
-			"interrupted, run it again to continue: what was compared is not compared again.",
+			"With --repair, the audit restores copies from good ones, removes unreferenced files, and sets counters.\n" +
+			"It keeps files whose account is unknown, because they may belong to another database. A body without a\n" +
+			"good copy is lost and remains a finding. Drain a node that does not come back.\n\n" +
+			"During the audit, the data folder holds a list of all bodies, about 300 bytes each. If the command is\n" +
+			"interrupted, run it again: it continues where it stopped.",
 		Example: "\n--verify --repair",
 	}, onNodes(s, s.audit))
 	return []operate.Operation{operate.WithFound[findingOutput](job, "Findings", "There are no findings so far.")}
@@ -178,7 +178,7 @@ func (p *auditPrinter) print(r *maintenance.Result, grace time.Duration) (string
 		w.Printf("findings\tnone\n")
 	}
 	if r.Young > 0 {
-		w.Printf("skipped\t%s that no row names, because younger than %s (--grace): of writes that go on, or that failed\n", service.Count(r.Young, "file"), grace)
+		w.Printf("skipped\t%s without a row, younger than %s (--grace): from active or failed writes\n", service.Count(r.Young, "file"), grace)
 	}
 	err := w.Flush()
 	return string(bytes.TrimRight(text.Bytes(), "\n")), err

@@ -11,28 +11,28 @@ import (
 func (s *Buckets) bucketOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "buckets", Doc: "List the buckets of an account with what they store and their quotas", Title: "Buckets", Empty: "There are no buckets.",
-			Group: "Show the buckets of an account", Former: []operate.Former{{Words: "buckets buckets"}, {Words: "buckets list"}}, Opens: "objects", //nolint:dupword // the noun is the name of the service
+			Path: "buckets", Doc: "List an account's buckets with their usage and quotas", Title: "Buckets", Empty: "There are no buckets.",
+			Group: "Show an account's buckets", Former: []operate.Former{{Words: "buckets buckets"}, {Words: "buckets list"}}, Opens: "objects", //nolint:dupword // the noun is the name of the service
 		}, on(s, s.listBuckets)),
-		operate.NewRead(operate.About{Path: "buckets/show", Doc: "Show a bucket with its usage, quotas, access and CORS rules", Title: "Settings of bucket"}, on(s, s.showBucket)),
+		operate.NewRead(operate.About{Path: "buckets/show", Doc: "Show a bucket with its usage, quotas, access and CORS rules", Title: "Settings for bucket"}, on(s, s.showBucket)),
 		operate.NewChange(operate.About{
 			Path: "buckets/create", Doc: "Create a bucket", Title: "Create bucket", Button: "Create bucket", NewRow: true,
-			Text: "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
+			Text: "3 to 63 lower-case letters, digits, hyphens and dots.",
 		}, on(s, s.createBucket)),
 		operate.NewChange(operate.About{
-			Path: "buckets/set-access", Doc: "Set who may read the objects of a bucket", Title: "Access", Button: "Set access", Stays: true,
+			Path: "buckets/set-access", Doc: "Set who may read a bucket's objects", Title: "Access", Button: "Set access", Stays: true,
 			Text: "private: clients need an access key. public-read: everybody may list and read the objects.", Example: "main photos --access public-read",
 		}, on(s, s.setAccess)),
 		operate.NewChange(operate.About{
-			Path: "buckets/set-versioning", Doc: "Set whether a bucket keeps the versions of its objects", Title: "Versioning", Button: "Set versioning", Stays: true,
-			Text: "enabled: objects that are overwritten or deleted stay as noncurrent versions, which count towards the quota. " +
-				"suspended: versions stay, and new objects replace the null version. A bucket that has kept versions cannot return to off.",
+			Path: "buckets/set-versioning", Doc: "Turn versioning on or off for a bucket", Title: "Versioning", Button: "Set versioning", Stays: true,
+			Text: "enabled: overwritten and deleted objects stay as noncurrent versions, which count towards the quota. " +
+				"suspended: existing versions stay, and new objects replace the null version. Versioning cannot be turned off once enabled.",
 			Example: "main photos --versioning enabled",
 		}, on(s, s.setVersioning)),
 		s.lockOperation(),
 		operate.NewChange(operate.About{
-			Path: "buckets/set-cors", Doc: "Set the CORS rule of a bucket, for pages of other origins", Title: "CORS", Button: "Set CORS rule", Stays: true,
-			Text:    "The rule replaces all rules of the bucket. Lists are separated by commas. With none as origins the bucket has no rule.",
+			Path: "buckets/set-cors", Doc: "Set a bucket's CORS rule, for pages from other origins", Title: "CORS", Button: "Set CORS rule", Stays: true,
+			Text:    "Replaces all CORS rules of the bucket. Separate list items by commas. Set origins to none to remove all rules.",
 			Example: "main photos --origins https://app.example.org --methods GET,PUT --headers Content-Type\nmain photos --origins none",
 		}, on(s, s.setCORS)),
 		operate.NewChange(operate.About{

@@ -14,9 +14,9 @@ import (
 
 func (s *Buckets) lockOperation() operate.Operation {
 	return operate.NewChange(operate.About{
-		Path: "buckets/set-lock", Doc: "Enable the object lock of a bucket, and set the retention of new objects", Title: "Object lock", Button: "Set object lock", Stays: true,
-		Text: "The bucket must keep versions. Object lock cannot be disabled. none: new objects are not locked, until a client or an operator locks them. " +
-			"governance: for the period, only the right to bypass governance deletes a version. compliance: for the period, nobody does.",
+		Path: "buckets/set-lock", Doc: "Enable object lock for a bucket, and set the default retention", Title: "Object lock", Button: "Set object lock", Stays: true,
+		Text: "Requires versioning. Object lock cannot be disabled again. none: new objects are unlocked until a client or an operator locks them. " +
+			"governance: during the period, only keys with the right bypass can delete a version. compliance: during the period, nobody can.",
 		Example: "main vault --mode governance --days 30",
 	}, on(s, s.setLock))
 }
@@ -49,7 +49,7 @@ func (s *Buckets) setLock(ctx context.Context, in lockInput) (bucketChange, erro
 	if err == nil {
 		err = about(in.Bucket, s.opened.SetBucketLock(ctx, a.ID, b.BucketRef, in.lock()))
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("object lock of bucket %s: %s", in.Bucket, lockText(in.lock()))}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("object lock for bucket %s: %s", in.Bucket, lockText(in.lock()))}, err
 }
 
 func lockText(l buckets.BucketLock) string {
@@ -97,7 +97,7 @@ func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error
 	if first.Lock.Hold != buckets.HoldOn {
 		until = "until " + first.Lock.Until.Time().Format(time.RFC3339)
 	}
-	return errcode.Newf(errcode.Conflict, "%s: bucket %s has %d versions, of which %d are locked, such as %s of %s (%s)",
+	return errcode.Newf(errcode.Conflict, "%s: bucket %s has %d versions, %d locked, e.g. version %s of %s (%s)",
 		errcode.Message(cause), b.Name, read, locked, first.VersionID(), printable(first.Name), until)
 }
 

@@ -40,7 +40,7 @@ func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChang
 	if err == nil {
 		_, err = s.opened.CreateBucket(ctx, a.ID, in.Bucket)
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s of account %s is created", in.Bucket, in.Account)}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("created bucket %s of account %s", in.Bucket, in.Account)}, err
 }
 
 type deletedBucket struct {
@@ -83,12 +83,12 @@ func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, 
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	isPublic := in.Access == accessPublic
 	if err == nil && isPublic && (b.Settings.PublicAccessBlock.BlockACLs || b.Settings.OwnerEnforced) {
-		err = about(in.Bucket, errcode.New(errcode.Conflict, "the bucket refuses public-read: a client has set its public access block (BlockPublicAcls) or its ownership (BucketOwnerEnforced)"))
+		err = about(in.Bucket, errcode.New(errcode.Conflict, "the bucket refuses public-read: a client has set its public access block (BlockPublicAcls) or object ownership (BucketOwnerEnforced)"))
 	}
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &isPublic})
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the access of bucket %s is %s", in.Bucket, in.Access)}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s is %s", in.Bucket, in.Access)}, err
 }
 
 var versioningWords = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
@@ -110,7 +110,7 @@ func (s *Buckets) setVersioning(ctx context.Context, in versioningInput) (bucket
 	if err == nil {
 		err = s.opened.SetVersioning(ctx, a.ID, b.BucketRef, buckets.Versioning(slices.Index(versioningWords, in.Versioning)))
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("versioning of bucket %s is %s", in.Bucket, in.Versioning)}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("versioning for bucket %s is %s", in.Bucket, in.Versioning)}, err
 }
 
 type corsInput struct {
@@ -130,12 +130,12 @@ func (in corsInput) Check() error {
 	}
 	for _, one := range rule.AllowedOrigins {
 		if one != "*" && !strings.Contains(one, "://") {
-			return wrong("origins", "expected origins such as https://app.example.org")
+			return wrong("origins", "expected origins, e.g. https://app.example.org")
 		}
 	}
 	for _, one := range rule.AllowedHeaders {
 		if !buckets.IsHeaderName(one) { // may contain a *
-			return wrong("headers", "expected names of headers")
+			return wrong("headers", "expected header names")
 		}
 	}
 	if in.MaxAge < 0 || in.MaxAge > 24*time.Hour {
@@ -173,7 +173,7 @@ func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, erro
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	rules, notice := []buckets.CORSRule{}, fmt.Sprintf("bucket %s has no CORS rule", in.Bucket)
 	if rule := in.rule(); len(rule.AllowedOrigins) > 0 {
-		rules, notice = append(rules, rule), fmt.Sprintf("the CORS rule of bucket %s is set", in.Bucket)
+		rules, notice = append(rules, rule), fmt.Sprintf("set the CORS rule for bucket %s", in.Bucket)
 	}
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{CORS: &rules})

@@ -158,7 +158,7 @@ func inspectNode(n *blobs.Status, url string) service.Finding {
 	const fix = "make space, or add a node: holdfast buckets nodes add"
 	switch {
 	case n.Space.ReadOnly:
-		return service.Finding{State: service.Wrong, Says: says + ": it is read-only", Fix: "mount its file system for writing, or let the user of the server write to the folder; the kernel mounts a broken disk read-only"}
+		return service.Finding{State: service.Wrong, Says: says + ": it is read-only", Fix: "mount the file system writable, or let the server's user write to the folder; the kernel mounts a broken disk read-only"}
 	case n.Space.Total > 0 && !n.Space.Fits(0):
 		return service.Finding{State: service.Wrong, Says: says + ": it is full", Fix: fix}
 	case n.Space.Total > 0 && n.Space.Free < n.Space.Total/10:
@@ -211,14 +211,14 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 	}
 	f.Says = service.Count(total, "access key")
 	if total == mostKeys {
-		f.Says = fmt.Sprintf("%d or more access keys, of which %d were examined", total, total)
+		f.Says = fmt.Sprintf("at least %d access keys, %d examined", total, total)
 	}
 	if unknown && total > 0 {
 		f.Says += "; not decrypted without the secret"
 	}
 	if wrong > 0 {
 		f.State = service.Wrong
-		f.Says += fmt.Sprintf(", of which %d were encrypted with another buckets.key_secret", wrong)
+		f.Says += fmt.Sprintf(", %d encrypted with another buckets.key_secret", wrong)
 		f.Fix = "set buckets.key_secret to the former secret, or add that to buckets.old_key_secrets; only if it is lost for good, create new keys"
 	}
 	return f, nil

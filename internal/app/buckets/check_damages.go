@@ -34,11 +34,11 @@ func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, 
 	}
 	f := service.Finding{State: service.OK, What: what, Says: "no damaged copies are known"}
 	if damaged > 0 {
-		f.Says = countOf(damaged, "damaged copy", "damaged copies") + ", which servers repair from good ones"
+		f.Says = countOf(damaged, "damaged copy", "damaged copies") + "; servers repair them from good copies"
 		if age := s.deps.Clock().Sub(oldest.Time()); age > lateRepair {
 			f.State = service.Warning
 			f.Says += fmt.Sprintf("; the first was found %s ago", age.Round(time.Minute))
-			f.Fix = "look at the nodes above and at the page Damaged copies of the console, which has the reasons; then run holdfast buckets audits run --verify --repair"
+			f.Fix = "check the nodes above and the console page Damaged copies, which shows the reasons; then run holdfast buckets audits run --verify --repair"
 		}
 	}
 	f.Says += "; " + s.scrubSummary(h.Scrubs)
@@ -107,7 +107,7 @@ func (s *Buckets) scrubSummary(all []buckets.Scrub) string {
 	oldest := buckets.Moment(0)
 	for i, p := range all {
 		if p.Ended == 0 {
-			return fmt.Sprintf("the first pass over all copies has read %.0f%% of %s", 100*scrubShare(p), p.Node)
+			return fmt.Sprintf("the first pass over all copies: %.0f%% of %s read", 100*scrubShare(p), p.Node)
 		}
 		if i == 0 || p.Ended < oldest {
 			oldest = p.Ended

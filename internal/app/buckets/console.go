@@ -138,7 +138,7 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 	switch {
 	case v.Marker:
 		view.Title = "Deleted object " + v.Name
-		view.Blocks = []service.Block{&service.Notice{State: service.Warning, Text: "A delete marker hides the versions of this object. Restore one of them, or delete the marker."}}
+		view.Blocks = []service.Block{&service.Notice{State: service.Warning, Text: "A delete marker hides this object's versions. Restore a version, or delete the marker."}}
 	default:
 		view.Blocks = append([]service.Block{
 			&service.Links{All: []service.Link{{Text: "Download", To: objectPage("download", a, b, v.Name, shownVersion(&v))}}},
@@ -197,7 +197,7 @@ func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []servi
 	}
 	return []service.Block{
 		&service.Form{
-			Title: "Create a link", Text: "Everybody who has the link may read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
+			Title: "Create a link", Text: "Anyone with the link can read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
 			Fields: []service.Field{{Name: "lifetime", Label: "Lifetime", Options: linkLives}},
 		},
 		moveForm(b, o, keep),
@@ -258,7 +258,7 @@ func (s *Buckets) endpointNote() string {
 	if s.client().Address != "" {
 		return ""
 	}
-	return "The configuration does not say under which address clients reach S3, so this one is for this machine only. Set buckets.domain to the host name of S3."
+	return "This address works on this machine only. To show the address for clients, set buckets.domain to the S3 host name."
 }
 
 type linked struct {
@@ -288,7 +288,7 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account, l linked) (
 		}
 		more = len(keys) == buckets.MaxPage
 	}
-	return newKey{}, errcode.New(errcode.Conflict, "the account has no access key that may read the object until the link expires: create one")
+	return newKey{}, errcode.New(errcode.Conflict, "no access key may read the object until the link expires: create a key")
 }
 
 func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {

@@ -25,7 +25,7 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 	}
 	view := &service.View{Blocks: []service.Block{t, &service.Form{
 		Title: "Create bucket", Action: "create", Submit: "Create bucket",
-		Text:   "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
+		Text:   "3 to 63 lower-case letters, digits, hyphens and dots.",
 		Fields: []service.Field{{Name: "account", Label: "Account", Kind: "account", Value: r.Value("account")}, {Name: "bucket", Label: "Bucket"}},
 	}}}
 	account, bucket, _ := strings.Cut(r.Value("after"), "/")
@@ -34,7 +34,7 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 		if err != nil {
 			return nil, err
 		}
-		view.Title, view.Parents = "Buckets of account "+a.Name, above(a, "", "")[:2]
+		view.Title, view.Parents = "Buckets in account "+a.Name, above(a, "", "")[:2]
 		_, err = s.addBuckets(ctx, t, a, buckets.BucketQuery{Prefix: r.Value("prefix"), After: bucket, Limit: consoleRows})
 		return view, err
 	}

@@ -152,7 +152,7 @@ func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk
 	return &service.Bulk{Keep: map[string]string{"account": a.Name, "bucket": b.Name}, Forms: []service.Form{
 		{Action: "move-chosen", Title: "Move or copy", Submit: "Move or copy", Fields: append([]service.Field{
 			{Name: "to-bucket", Label: "Bucket", Kind: "bucket", Value: b.Name},
-			{Name: "to-folder", Label: "Folder", Kind: folderKind, Typed: true, Value: folder, Optional: true, Help: "Such as photos/2026/, or empty."},
+			{Name: "to-folder", Label: "Folder", Kind: folderKind, Typed: true, Value: folder, Optional: true, Help: "E.g. photos/2026/, or empty."},
 		}, copyFields...)},
 		{
 			Action: "delete-chosen", Title: "Delete", Submit: "Delete the selected objects", Danger: true,
@@ -171,7 +171,7 @@ func moveForm(b buckets.Bucket, o *buckets.Object, keep map[string]string) *serv
 		Title: "Rename, move or copy", Action: "move", Submit: "Move or copy", Keep: keep,
 		Fields: append([]service.Field{
 			{Name: "to-bucket", Label: "Bucket", Kind: "bucket", Value: b.Name},
-			{Name: "to", Label: "Name", Kind: folderKind, Typed: true, Value: o.Name, Help: "With its folder, such as photos/2026/a.jpg."},
+			{Name: "to", Label: "Name", Kind: folderKind, Typed: true, Value: o.Name, Help: "With the folder, e.g. photos/2026/a.jpg."},
 		}, copyFields...),
 	}
 }

@@ -49,7 +49,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	head, err := s.head(ctx, a, b, o, previewText)
 	switch {
 	case err != nil:
-		return []service.Block{&service.Notice{State: service.Wrong, Text: "The body cannot be read now. The log has the reason."}}
+		return []service.Block{&service.Notice{State: service.Wrong, Text: "The body cannot be read. The log shows the reason."}}
 	case imageType(head) != "" && o.Length <= previewImage:
 		return []service.Block{&service.Image{To: objectPage("image", a, b, o.Name, shownVersion(v)), Alt: "Preview of " + path.Base(o.Name)}}
 	case len(head) == 0 || bytes.IndexByte(head, 0) >= 0:
@@ -136,7 +136,7 @@ func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*s
 	}
 	small := exifThumbnail(head)
 	if small == nil {
-		return nil, errcode.New(errcode.NotFound, "the object has no small picture")
+		return nil, errcode.New(errcode.NotFound, "the object has no thumbnail")
 	}
 	return &service.File{Name: path.Base(v.Name), Size: int64(len(small)), Image: "image/jpeg", Write: func(to io.Writer) error {
 		_, err := to.Write(small)
@@ -149,7 +149,7 @@ func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.For
 		Title: "Upload files", Text: "Choose files, or drop them here.", Action: "upload", Submit: "Upload",
 		Keep: map[string]string{"account": a.Name, "bucket": b.Name},
 		Fields: []service.Field{
-			{Name: "folder", Label: "Folder", Value: folder, Optional: true, Help: "Such as photos/2026/, or empty."},
+			{Name: "folder", Label: "Folder", Value: folder, Optional: true, Help: "E.g. photos/2026/, or empty."},
 			{Name: "replace", Label: "Replace objects that exist", Checkbox: true},
 			{Name: "files", Label: "Files", File: true},
 		},

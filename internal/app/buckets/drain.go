@@ -15,13 +15,13 @@ import (
 
 func (s *Buckets) drainOperation() operate.Operation {
 	return operate.NewJob(operate.About{
-		Path: "nodes/drain", Doc: "Move all bodies off a storage node and remove it", Background: true, Begun: "the drain has begun", Stop: "Stop the drain",
+		Path: "nodes/drain", Doc: "Move all bodies off a storage node and remove it", Background: true, Begun: "drain started", Stop: "Stop the drain",
 		Ask: "All bodies on the node are copied to other nodes, and then the node is removed. A drain that is stopped continues when it is started again.",
-		More: "Bodies are moved while servers run. They are copied to other nodes from any good copy, so the node may be\n" +
+		More: "Bodies move to other nodes while servers run. They are copied from any good copy, so the node itself may be\n" +
 			"gone. If the command is interrupted, the node stays draining and gets no new bodies: run the command again\n" +
 			"to continue, or end the drain with nodes add.\n\n" +
-			"A body without a good copy stays, and so does the node; the exit status is then 1. A drain waits for a\n" +
-			"backup. Remove a node of the configuration from the configuration afterwards.",
+			"A body without a good copy stays, and so does the node; the exit status is then 1. A drain waits for a running\n" +
+			"backup. If the node is in the configuration, remove it there afterwards.",
 	}, onNodes(s, s.drain))
 }
 
@@ -70,9 +70,9 @@ func (d drainOutput) Note() string {
 		lines = append(lines, "not moved: "+reason)
 	}
 	if d.NoSpace > 0 {
-		lines = append(lines, fmt.Sprintf("bodies for which no other active node has space: %d. Add a node, or accept one copy less with --fewer-copies", d.NoSpace))
+		lines = append(lines, fmt.Sprintf("%d bodies fit on no other active node. Add a node, or accept a missing copy with --fewer-copies", d.NoSpace))
 	}
-	return strings.Join(append(lines, fmt.Sprintf("bodies that are still on storage node %s: %d. It stays draining: run the command again, or end the drain with holdfast buckets nodes add %s %s",
+	return strings.Join(append(lines, fmt.Sprintf("bodies left on storage node %s: %d. It stays draining: run the command again, or end the drain with holdfast buckets nodes add %s %s",
 		d.Node, d.Failed, d.Node, d.url)), "\n")
 }
 

@@ -22,7 +22,7 @@ func explainGarbage(w buckets.Waiting, after time.Duration) string {
 	clock := func(m buckets.Moment) string { return m.Time().UTC().Format(time.RFC3339) }
 	var why []string
 	if w.Young > 0 {
-		why = append(why, fmt.Sprintf("%d deleted less than %s ago (buckets.garbage_after), the first of them removed after %s",
+		why = append(why, fmt.Sprintf("%d deleted less than %s ago (buckets.garbage_after), the first due %s",
 			w.Young, after, clock(buckets.At(w.Next.Time().Add(after)))))
 	}
 	if w.Claimed > 0 {
@@ -30,7 +30,7 @@ func explainGarbage(w buckets.Waiting, after time.Duration) string {
 	}
 	switch due := w.Due(); {
 	case due > 0 && w.Held != 0:
-		why = append(why, fmt.Sprintf("%d kept while a backup runs; the hold of one that was killed expires at %s", due, clock(w.Held)))
+		why = append(why, fmt.Sprintf("%d kept for a running backup; the hold expires at %s if the backup was killed", due, clock(w.Held)))
 	case due > 0:
 		why = append(why, fmt.Sprintf("%d to be removed by the next sweep", due))
 	}

@@ -17,15 +17,15 @@ func (s *Buckets) importOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
 		Path: "imports/run", Doc: "Import buckets from another S3 endpoint, while clients use both", Former: []operate.Former{{Words: "buckets import"}},
 		Group: "Import buckets from another S3 endpoint", Title: "Import buckets", Button: "Import", Counts: "objects",
-		Background: true, Begun: "the import has begun", Stop: "Stop the import",
-		Text: "An import copies objects with their versions, entity tags, times, metadata and tags. A later import into the same account takes only what has changed.",
+		Background: true, Begun: "import started", Stop: "Stop the import",
+		Text: "An import copies objects with their versions, entity tags, times, metadata and tags. Repeated imports into the same account copy only changes.",
 		More: "The source is s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported. Objects keep their ETag,\n" +
 			"Last-Modified, Content-Type, metadata, tags and versions, and buckets their tags, CORS rules, policy and lifecycle rules.\n\n" +
-			"Run the command again to continue after an interruption, and to take what has changed at the source: the\n" +
-			"lists of both sides are compared, and objects that the source has deleted are deleted here. An object that\n" +
-			"a client has changed here stays, unless the source has changed it later. At the end stop all writers of the\n" +
-			"source, and run the command with --stopped: it compares once more and fails if anything differs.\n\n" +
-			"Credentials are those of the AWS tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in\n" +
+			"Run the command again to continue after an interruption, or to import later changes: it compares both\n" +
+			"listings and deletes objects here that were deleted at the source. Objects changed here by a client stay,\n" +
+			"unless the source changed them later. At the end, stop all writes to the source and run the command with\n" +
+			"--stopped: it compares once more and fails if anything differs.\n\n" +
+			"Credentials are read as by the AWS tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in\n" +
 			"~/.aws/credentials. The exit status is 1 if an object could not be imported.",
 		Example: "main s3://photos --endpoint https://minio.example.org:9000 --dry-run\nmain --endpoint https://minio.example.org:9000 --stopped",
 	}, onNodes(s, s.importBuckets))
@@ -65,14 +65,14 @@ func (in importInput) Check() error {
 	case in.Parallel > mostParallel:
 		return wrong("parallel", fmt.Sprintf("must be at most %d", mostParallel))
 	case in.To != "" && bucket == "":
-		return wrong("to", "name a single bucket of the source, such as s3://photos")
+		return wrong("to", "name a single source bucket, e.g. s3://photos")
 	case in.To != "" && buckets.CheckBucketName(in.To) != nil:
 		return wrong("to", buckets.ErrBucketName.Message)
 	case in.Anonymous && bucket == "":
-		return wrong("anonymous", "name a bucket of the source, such as s3://photos")
+		return wrong("anonymous", "name a source bucket, e.g. s3://photos")
 	}
 	if err := imports.CheckEndpoint(in.Endpoint); err != nil {
-		return wrong("endpoint", "expected a URL such as https://s3.example.org:9000")
+		return wrong("endpoint", "expected a URL, e.g. https://s3.example.org:9000")
 	}
 	return nil
 }
@@ -151,8 +151,8 @@ func (o importOutput) Notice() string {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
 	}
-	add(o.Deleted, "%s %s that the source has deleted", deleted, service.Count(o.Deleted, "object"))
-	add(o.Kept, "kept %s that a client has changed here after the source", service.Count(o.Kept, "object"))
+	add(o.Deleted, "%s %s deleted at the source", deleted, service.Count(o.Deleted, "object"))
+	add(o.Kept, "kept %s changed here by a client after the source", service.Count(o.Kept, "object"))
 	add(o.Retagged, tags+" of %s", service.Count(o.Retagged, "object"))
 	add(o.Absent, "not here: %s that were deleted here, or that an import could not take", service.Count(o.Absent, "older version"))
 	add(o.Unverified, "verified by length only, because the source has no MD5 or checksum: %s", service.Count(o.Unverified, "object"))
@@ -161,7 +161,7 @@ func (o importOutput) Notice() string {
 	case o.isFinal && o.Absent == 0:
 		lines = append(lines, "both sides are equal: clients may use this server now")
 	default:
-		lines = append(lines, "run it again to take what changes at the source; when its writers are stopped, with --stopped")
+		lines = append(lines, "run it again to import later changes; add --stopped once writes to the source have stopped")
 	}
 	return strings.Join(lines, "\n")
 }

@@ -16,22 +16,22 @@ import (
 func (s *Buckets) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "keys", Doc: "List the access keys of an account", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
-			Group: "Manage the access keys of an account",
+			Path: "keys", Doc: "List an account's access keys", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
+			Group: "Manage an account's access keys",
 		}, on(s, s.listKeys)),
 		operate.NewRead(operate.About{Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/create", Doc: "Create an access key and print it with its secret", Title: "Create access key", Button: "Create access key",
-			Text: "Without limits the key may do everything in all buckets of the account.",
-			More: "Without limits the key may do everything in all buckets of the account. The right write includes overwriting, and\n" +
-				"manage creates and deletes buckets and changes their settings. A key for objects that begin with a prefix may list\n" +
+			Text: "Without limits the key may do everything in all the account's buckets.",
+			More: "Without limits the key may do everything in all the account's buckets. The right write includes overwriting, and\n" +
+				"manage creates and deletes buckets and changes their settings. A key limited to an object prefix can list\n" +
 				"only below that prefix.",
 			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket logs-* --right write --network 10.0.0.0/8 --expires-in 720h",
 		}, on(s, s.addKey)),
 		operate.NewChange(operate.About{
-			Path: "keys/limit", Doc: "Change the limits of an access key", Title: "Change limits", Button: "Change limits", Stays: true,
-			Text:    "A limit that is not given stays as it is, and none removes it.",
-			More:    "A limit that is not given stays as it is, and none removes it. The change is effective within a second in every process.",
+			Path: "keys/limit", Doc: "Change an access key's limits", Title: "Change limits", Button: "Change limits", Stays: true,
+			Text:    "Omitted limits stay; none removes a limit.",
+			More:    "Omitted limits stay; none removes a limit. Every process applies the change within a second.",
 			Example: "HFABCDEFGHIJKLMNOPQR --right read --right list\nHFABCDEFGHIJKLMNOPQR --bucket none --expires-in 24h",
 		}, on(s, s.limitKey)),
 		operate.NewChange(operate.About{
@@ -147,7 +147,7 @@ func (k keyDetail) Offers(string) bool { return isKeyOpen(k.State) }
 
 func isKeyOpen(state string) bool { return state == keyActive || state == keyExpired }
 
-func (k keyDetail) Notice() string { return "limits of access key " + k.AccessKey + " changed" }
+func (k keyDetail) Notice() string { return "limits for access key " + k.AccessKey + " changed" }
 
 func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	o := keyDetail{

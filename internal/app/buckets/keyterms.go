@@ -74,7 +74,7 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 	default:
 		life, err := time.ParseDuration(in.Expires)
 		if err != nil || life < time.Second {
-			return t, errcode.New(errcode.Invalid, "expected a duration of at least 1s, such as 720h, or none")
+			return t, errcode.New(errcode.Invalid, "expected a duration of at least 1s, e.g. 720h, or none")
 		}
 		t.Expires = now.Add(life)
 	}
@@ -102,7 +102,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
 	}
-	return netip.Prefix{}, errcode.New(errcode.Invalid, "expected a network such as 10.0.0.0/8 or 2001:db8::/32, or none")
+	return netip.Prefix{}, errcode.New(errcode.Invalid, "expected a network, e.g. 10.0.0.0/8 or 2001:db8::/32, or none")
 }
 
 type limitKeyInput struct {

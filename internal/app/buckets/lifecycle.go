@@ -27,7 +27,7 @@ func (s *Buckets) openLifecycle(st store) *lifecycle.Runner {
 
 func (s *Buckets) lifecycleJob() sweep.Job {
 	return sweep.Job{
-		Name: "expired objects of buckets", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
+		Name: "expired bucket objects", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
 		Run: func(ctx context.Context, _ time.Time, limit int) (int, error) { return s.lifecycle.Sweep(ctx, limit) },
 	}
 }
@@ -35,27 +35,27 @@ func (s *Buckets) lifecycleJob() sweep.Job {
 func (s *Buckets) lifecycleOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "lifecycle/show", Doc: "Show the lifecycle rules of a bucket and what the last run deleted", Title: "Lifecycle of bucket", Finds: "Show rules",
-			Group: "Show, change and apply the lifecycle rules of a bucket",
+			Path: "lifecycle/show", Doc: "Show a bucket's lifecycle rules and the last run's result", Title: "Lifecycle rules for bucket", Finds: "Show rules",
+			Group: "Show, change and apply a bucket's lifecycle rules",
 		}, on(s, s.showLifecycle)),
 		operate.NewChange(operate.About{
-			Path: "lifecycle/set", Doc: "Add or replace a lifecycle rule of a bucket", Title: "Set lifecycle rule", Button: "Set rule", Stays: true,
+			Path: "lifecycle/set", Doc: "Add or replace a lifecycle rule", Title: "Set lifecycle rule", Button: "Set rule", Stays: true,
 			Text:    "A rule replaces the rule with the same ID.",
 			Example: "main photos logs --prefix logs/ --expire-days 30\nmain photos all --noncurrent-days 90 --keep-versions 3 --abort-days 2",
 		}, on(s, s.setRule)),
 		operate.NewChange(operate.About{
-			Path: "lifecycle/delete", Doc: "Delete a lifecycle rule of a bucket", Danger: true, Stays: true,
+			Path: "lifecycle/delete", Doc: "Delete a lifecycle rule", Danger: true, Stays: true,
 			Ask: "Then the rule deletes nothing any more.",
 		}, on(s, s.deleteRule)),
 		operate.NewChange(operate.About{
-			Path: "lifecycle/clear", Doc: "Delete all lifecycle rules of a bucket", Button: "Delete all rules", Danger: true, Stays: true,
-			Ask: "Then no objects of the bucket expire.",
+			Path: "lifecycle/clear", Doc: "Delete all lifecycle rules", Button: "Delete all rules", Danger: true, Stays: true,
+			Ask: "The bucket's objects no longer expire.",
 		}, on(s, s.clearRules)),
 		operate.NewJob(operate.About{
-			Path: "lifecycle/run", Doc: "Apply the lifecycle rules of a bucket now", Title: "Lifecycle rules", Button: "Run now", Counts: "objects", Background: true, Begun: "the run has begun",
+			Path: "lifecycle/run", Doc: "Apply a bucket's lifecycle rules now", Title: "Lifecycle rules", Button: "Run now", Counts: "objects", Background: true, Begun: "run started",
 			Stop: "Stop the run", Stays: true,
 			Text: "Lifecycle rules delete objects that are old, and abort old uploads. Servers apply them each day.",
-			Ask:  "Objects that have expired by the rules are deleted, and old uploads are aborted. This cannot be undone.",
+			Ask:  "Deletes expired objects and aborts old uploads. This cannot be undone.",
 			More: "Servers apply the rules each day after midnight UTC, and after they were changed. Objects that are changed meanwhile\n" +
 				"stay. A run that is interrupted is continued by a server, or by the next command.",
 		}, func(ctx context.Context, in bucketInput, progress operate.Progress) (lifecycleChange, error) {
@@ -251,7 +251,7 @@ type lifecycleChange struct {
 }
 
 func (c lifecycleChange) Notice() string {
-	return fmt.Sprintf("deleted %s (%s) and aborted %s of bucket %s", service.Count(c.Objects, "object"), service.FormatBytes(int64(c.Bytes)), service.Count(c.Uploads, "upload"), c.Bucket)
+	return fmt.Sprintf("deleted %s (%s) and aborted %s in bucket %s", service.Count(c.Objects, "object"), service.FormatBytes(int64(c.Bytes)), service.Count(c.Uploads, "upload"), c.Bucket)
 }
 
 func (s *Buckets) runLifecycle(ctx context.Context, in bucketInput, progress operate.Progress) (c lifecycleChange, err error) {

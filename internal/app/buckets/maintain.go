@@ -39,7 +39,7 @@ func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run f
 	}
 	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(folder, "one"))
 	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
-		return errcode.Newf(errcode.Conflict, "another audit or drain runs (%s): wait until it has ended", cmp.Or(inUse.Holder, "unknown process"))
+		return errcode.Newf(errcode.Conflict, "another audit or drain is running (%s): wait for its end", cmp.Or(inUse.Holder, "unknown process"))
 	} else if err != nil {
 		return err
 	}

@@ -23,15 +23,15 @@ func (s *Buckets) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "nodes", Doc: "List the storage nodes with their state and free space", Title: "Storage nodes", Empty: "There are no storage nodes.", Former: []operate.Former{{Words: "buckets node", Noun: true}},
-			Group: "Manage the storage nodes, which have the bodies of objects",
+			Group: "Manage the storage nodes, which hold object bodies",
 		}, on(s, s.listNodes)),
 		operate.NewChange(operate.About{
 			Path: "nodes/add", Doc: "Add a storage node, or use it again after a drain", NewRow: true, Title: "Add a storage node", Button: "Add storage node",
-			Text: "A node is an empty folder, or an empty bucket of a cloud provider. A node that exists already becomes active again, which ends its drain.",
-			More: "A storage node is an empty folder, or an empty bucket of a cloud provider. It gets a marker with the\n" +
-				"name of the node, so that another disk is not taken for it. Running servers use it within seconds.\n\n" +
-				"A node that exists already becomes active again, which ends its drain. Its URL may change if the node\n" +
-				"has moved there with its marker. The URL of a node of the configuration is changed in the configuration.",
+			Text: "A node is an empty folder or an empty cloud bucket. Adding an existing node activates it again and ends its drain.",
+			More: "A storage node is an empty folder or an empty cloud bucket. A marker with the node's name is written to\n" +
+				"it, so that no other disk is mistaken for it. Running servers use it within seconds.\n\n" +
+				"Adding an existing node activates it again and ends its drain. Its URL may change if the node moved there\n" +
+				"with its marker. If the node is in the configuration, change its URL there.",
 			Example: "home:disk2 file:///mnt/disk2/holdfast\ncloud:backup gs://my-bucket",
 		}, on(s, s.addNode)),
 		s.drainOperation(),

@@ -143,7 +143,7 @@ func (n *nodes) load(ctx context.Context) error {
 			}
 		}
 		if node.State == buckets.NodeRemoved && len(n.cfg.Nodes) > 0 {
-			n.say(slog.LevelWarn, id, "a storage node was removed, but the configuration still has it", errConfigured)
+			n.say(slog.LevelWarn, id, "a removed storage node is still in the configuration", errConfigured)
 		}
 		node.URL = address
 		all[id] = node
@@ -172,9 +172,9 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	switch {
 	case total < copies:
 		for _, id := range slices.Sorted(maps.Keys(failed)) {
-			return errcode.Newf(errcode.Unavailable, "too few storage nodes for %s of each body, because %s could not be initialized: %s", copiesOf(copies), id, errcode.Message(failed[id]))
+			return errcode.Newf(errcode.Unavailable, "too few storage nodes for %s per body, because %s could not be initialized: %s", copiesOf(copies), id, errcode.Message(failed[id]))
 		}
-		return errcode.Newf(errcode.Unavailable, "too few storage nodes for %s of each body: add one (holdfast buckets nodes add), or lower buckets.copies", copiesOf(copies))
+		return errcode.Newf(errcode.Unavailable, "too few storage nodes for %s per body: add a node (holdfast buckets nodes add), or lower buckets.copies", copiesOf(copies))
 	case active == 0:
 		return errcode.Newf(errcode.Unavailable, "no storage node works: %s", reason)
 	}
@@ -210,7 +210,7 @@ func (n *nodes) configured() map[string]string {
 	}
 	folder, err := filepath.Abs(n.folder) // a relative path would start with a host
 	if err != nil {
-		n.log.Error("could not find the folder of bodies", "folder", n.folder, "error", err)
+		n.log.Error("could not find the bodies folder", "folder", n.folder, "error", err)
 		return nil
 	}
 	return map[string]string{localNode: (&url.URL{Scheme: "file", Path: folder}).String()}

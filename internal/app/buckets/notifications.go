@@ -15,17 +15,17 @@ import (
 func (s *Buckets) notificationOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "notifications/show", Doc: "Show the notifications of a bucket, and the destinations of the server", Title: "Notifications of bucket",
-			Group: "Show and change the notifications of a bucket",
+			Path: "notifications/show", Doc: "Show a bucket's notifications and the configured destinations", Title: "Notifications for bucket",
+			Group: "Show and change a bucket's notifications",
 		}, on(s, s.showNotifications)),
 		operate.NewChange(operate.About{
-			Path: "notifications/set", Doc: "Set the notifications of a bucket", Title: "Set the notifications", Button: "Set notifications", Stays: true,
-			Text:    "JSON as aws s3api put-bucket-notification-configuration takes it. The ARNs are those of destinations of the server.",
+			Path: "notifications/set", Doc: "Set a bucket's notifications", Title: "Set the notifications", Button: "Set notifications", Stays: true,
+			Text:    "JSON as for aws s3api put-bucket-notification-configuration, with ARNs of configured destinations.",
 			Example: "main photos --notifications \"$(<notifications.json)\"",
 		}, on(s, s.setNotifications)),
 		operate.NewChange(operate.About{
-			Path: "notifications/delete", Doc: "Delete the notifications of a bucket", Button: "Delete notifications", Danger: true, Stays: true,
-			Ask: "Then no events of the bucket are published. Events of earlier writes still are.",
+			Path: "notifications/delete", Doc: "Delete a bucket's notifications", Button: "Delete notifications", Danger: true, Stays: true,
+			Ask: "New writes to the bucket publish no events. Events from earlier writes are still published.",
 		}, on(s, s.deleteNotifications)),
 	}
 }
@@ -164,7 +164,7 @@ func (s *Buckets) setNotifications(ctx context.Context, in notificationsInput) (
 	if wrong, ok := errors.AsType[*buckets.NotificationError](err); ok {
 		return c, &operate.InputError{Input: "notifications", Reason: "are not valid: " + wrong.Message}
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the notifications of bucket %s are set", in.Bucket)}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("set the notifications for bucket %s", in.Bucket)}, err
 }
 
 func (s *Buckets) deleteNotifications(ctx context.Context, in bucketInput) (bucketChange, error) {

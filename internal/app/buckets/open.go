@@ -75,7 +75,7 @@ func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 // Service describes the service to the server.
 func (s *Buckets) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
+		Name: Name, Doc: "Buckets: S3-compatible object storage.",
 		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
@@ -185,7 +185,7 @@ func (s *Buckets) ready(reached func(context.Context) error) func(context.Contex
 
 // client describes the service on the status page. Behind a proxy, only buckets.domain names the endpoint.
 func (s *Buckets) client() service.Client {
-	c := service.Client{Title: "Buckets", Text: "Clients of S3 use this endpoint", Guide: "docs/buckets.md"}
+	c := service.Client{Title: "Buckets", Text: "S3 clients use this endpoint", Guide: "docs/buckets.md"}
 	server := &s.deps.Server
 	_, port, _ := net.SplitHostPort(s.listen())
 	switch {
@@ -194,7 +194,7 @@ func (s *Buckets) client() service.Client {
 	case server.PublicURL == "":
 		c.Address = server.Scheme + "://" + net.JoinHostPort(s.cfg.Domain, port)
 	case s.cfg.Domain == "":
-		c.Text = "Serves clients of S3"
+		c.Text = "Serves S3 clients"
 	default:
 		scheme, _, _ := strings.Cut(server.PublicURL, "://")
 		c.Address = scheme + "://" + s.cfg.Domain
@@ -206,7 +206,7 @@ func (s *Buckets) jobs() []sweep.Job {
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
 	}
-	objects := job("deleted objects of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+	objects := job("deleted bucket objects", func(ctx context.Context, now time.Time, limit int) (int, error) {
 		if err := s.nodes.ensure(ctx); err != nil {
 			return 0, err
 		}
@@ -215,7 +215,7 @@ func (s *Buckets) jobs() []sweep.Job {
 	objects.Left = s.garbageLeft
 	return []sweep.Job{
 		s.lifecycleJob(),
-		job("events of buckets", s.dropEvents),
+		job("bucket events", s.dropEvents),
 		job("incomplete uploads to buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			if s.live.Load().UploadsAfter == 0 {
 				return 0, nil
@@ -237,7 +237,7 @@ const firstAccount = "main"
 // first start.
 func (s *Buckets) needKeySecret() error {
 	if s.deps.Unsaved[keySecret] {
-		return errcode.New(errcode.Invalid, "the secrets file has no key secret of buckets: start the server once to add it")
+		return errcode.New(errcode.Invalid, "the secrets file has no buckets key secret: start the server once to add it")
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 		Lines: []string{os.Args[0] + " buckets keys list " + account + " --secrets"},
 	}
 	if s.first != nil {
-		h.Private = &service.Hint{Text: "For S3, use this endpoint and access key, such as with aws-cli", Lines: []string{
+		h.Private = &service.Hint{Text: "For S3, use this endpoint and access key, e.g. with aws-cli", Lines: []string{
 			"endpoint    " + s.endpoint(), "access key  " + s.first.id, "secret key  " + s.first.secret,
 			fmt.Sprintf("AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s AWS_DEFAULT_REGION=%s aws --endpoint-url %s s3 mb s3://photos",
 				s.first.id, s.first.secret, s.cfg.Region, s.endpoint()),
@@ -328,7 +328,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}
 	dead := newProcesses(s, s.nodes.process)
 	if err := dead.register(ctx); err != nil {
-		s.deps.Log.Warn("temporary files of this process stay for a day if it is killed", "error", err)
+		s.deps.Log.Warn("this process's temporary files stay for a day if it is killed", "error", err)
 	}
 	var work sync.WaitGroup
 	work.Go(func() { s.nodes.run(ctx) })

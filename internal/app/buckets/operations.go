@@ -20,9 +20,9 @@ func (s *Buckets) operations() []operate.Operation {
 }
 
 var (
-	errDisabled          = errors.New("buckets are disabled, or no server has been started on this data yet")
+	errDisabled          = errors.New("buckets are disabled, or no server has started on this data yet")
 	errAccountConfigured = errcode.New(errcode.Conflict, "the account is in the configuration: remove it there, and restart the server")
-	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list says why; if they were copied, use the target of the copy")
+	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list shows why; if they were copied, use the copy")
 )
 
 // on checks that the service is enabled and its data complete before it calls fn.

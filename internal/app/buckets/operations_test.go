@@ -180,7 +180,7 @@ func TestBucketsAPI(t *testing.T) {
 	}
 	upload := "/buckets/uploads/main/photos/videos%2Fa.mp4/" + string(id) + "/abort"
 	o.send(200, `"upload":"`+string(id)+`"`, "GET", "/buckets/uploads/main/photos?prefix=vid&limit=1", "")
-	o.send(422, "expected the cursor of a page", "GET", "/buckets/uploads/main/photos?after=a", "")
+	o.send(422, "expected a page cursor", "GET", "/buckets/uploads/main/photos?after=a", "")
 	o.send(404, "the bucket does not exist", "GET", "/buckets/uploads/main/none", "")
 	o.send(404, "the upload does not exist", "POST", strings.Replace(upload, string(id), "none", 1), "")
 	o.send(404, "the upload does not exist", "POST", strings.Replace(upload, "a.mp4", "b.mp4", 1), "")

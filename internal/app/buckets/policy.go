@@ -15,20 +15,20 @@ import (
 func (s *Buckets) policyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "policy/show", Doc: "Show the policy of a bucket, and whether it is public", Title: "Policy of bucket", Group: "Show and change the policy of a bucket",
+			Path: "policy/show", Doc: "Show a bucket's policy, and whether the bucket is public", Title: "Policy for bucket", Group: "Show and change a bucket's policy",
 		}, on(s, s.showPolicy)),
 		operate.NewChange(operate.About{
-			Path: "policy/set", Doc: "Set the policy of a bucket", Title: "Set the policy", Button: "Set policy", Stays: true,
-			Text:    "JSON in the policy language of Amazon S3. A policy with anything unknown is refused, and nothing changes.",
+			Path: "policy/set", Doc: "Set a bucket's policy", Title: "Set the policy", Button: "Set policy", Stays: true,
+			Text:    "JSON in Amazon's policy language. A policy with unknown elements is refused.",
 			Example: "main photos --policy \"$(<policy.json)\"",
 		}, on(s, s.setPolicy)),
 		operate.NewChange(operate.About{
-			Path: "policy/delete", Doc: "Delete the policy of a bucket", Button: "Delete policy", Danger: true, Stays: true,
-			Ask: "Then only the owner of the bucket may use it, and everybody whom its access allows.",
+			Path: "policy/delete", Doc: "Delete a bucket's policy", Button: "Delete policy", Danger: true, Stays: true,
+			Ask: "Only the bucket's owner keeps access, and everyone if the bucket is public-read.",
 		}, on(s, s.deletePolicy)),
 		operate.NewChange(operate.About{
 			Path: "policy/block-public", Doc: "Block public access to a bucket", Title: "Block public access", Button: "Block public access", Stays: true,
-			Text:    "This replaces the public access block of the bucket: all, acls (public-read), policies (that are public) or none.",
+			Text:    "Replaces the bucket's public access block: all, acls (public-read), policies (public policies) or none.",
 			Example: "main photos --block all",
 		}, on(s, s.blockPublic)),
 	}
@@ -91,12 +91,12 @@ func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange
 		return c, &operate.InputError{Input: "policy", Reason: "is not valid: " + wrong.Reason}
 	}
 	if err == nil && p.IsPublic() && b.Settings.PublicAccessBlock.BlockPolicy {
-		err = about(in.Bucket, errcode.New(errcode.Conflict, "the policy is public, which the public access block of the bucket refuses (BlockPublicPolicy)"))
+		err = about(in.Bucket, errcode.New(errcode.Conflict, "the policy is public, which the bucket's public access block refuses (BlockPublicPolicy)"))
 	}
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &stored})
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the policy of bucket %s is set", in.Bucket)}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("set the policy for bucket %s", in.Bucket)}, err
 }
 
 func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChange, error) {
@@ -132,5 +132,5 @@ func (s *Buckets) blockPublic(ctx context.Context, in blockInput) (bucketChange,
 	if block := publicBlocks[in.Block]; err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicAccessBlock: &block})
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the public access block of bucket %s is %s", in.Bucket, in.Block)}, err
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the public access block for bucket %s is %s", in.Bucket, in.Block)}, err
 }

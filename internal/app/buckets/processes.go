@@ -71,7 +71,7 @@ func (p *processes) run(ctx context.Context, every time.Duration) {
 	every = cmp.Or(every, time.Minute)
 	for {
 		if err := p.sweep(ctx); err != nil && ctx.Err() == nil {
-			p.deps.Log.Warn("could not remove temporary files of a server that was killed", "error", err, "retry_in", every)
+			p.deps.Log.Warn("could not remove a killed server's temporary files", "error", err, "retry_in", every)
 		}
 		if !clock.Sleep(ctx, every) {
 			return
@@ -132,7 +132,7 @@ func (p *processes) remove(ctx context.Context, prefixes map[string]bool) error 
 		}
 	}
 	if removed > 0 {
-		p.deps.Log.Info("removed temporary files of servers that were killed", "files", removed)
+		p.deps.Log.Info("removed temporary files left by killed servers", "files", removed)
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 func (s *Buckets) quotaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewChange(operate.About{
-			Path: "quotas/set", Doc: "Set how much an account or one of its buckets may store",
-			More: "A bucket is limited by its own quota and by that of the account. A quota takes effect at once and deletes\n" +
-				"nothing: a write that would exceed it gets the error QuotaExceeded. Bytes of incomplete uploads count.",
+			Path: "quotas/set", Doc: "Set an account's or bucket's quota",
+			More: "A bucket is limited by its own quota and the account's. A quota takes effect at once and deletes nothing:\n" +
+				"a write that would exceed it gets the error QuotaExceeded. Incomplete uploads count.",
 			Example: "main --bytes 2GiB --objects 100000\nmain photos --bytes none",
-			Group:   "Show and set quotas of accounts and buckets", Title: "Quotas", Button: "Set quota",
+			Group:   "Show and set account and bucket quotas", Title: "Quotas", Button: "Set quota",
 		}, on(s, s.setQuota)),
-		operate.NewRead(operate.About{Path: "quotas/show", Doc: "Show what an account or one of its buckets stores, and its quotas", Title: "Quota", Finds: "Show quota"}, on(s, s.showQuota)),
+		operate.NewRead(operate.About{Path: "quotas/show", Doc: "Show an account's or bucket's usage and quotas", Title: "Quota", Finds: "Show quota"}, on(s, s.showQuota)),
 	}
 }
 
@@ -61,7 +61,7 @@ func parseLimit(input, text string) (int64, error) {
 	n, ok, expected := int64(0), false, "a number"
 	if input == "bytes" {
 		n, ok = service.ParseBytes(text)
-		expected = "a number of bytes, such as 1048576 or 2GiB,"
+		expected = "a number of bytes, e.g. 1048576 or 2GiB,"
 	} else if parsed, err := strconv.ParseInt(text, 10, 64); err == nil {
 		n, ok = parsed, true
 	}
@@ -123,9 +123,9 @@ func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*s
 	}
 	return &service.View{Parents: above(a, b.Name, ""), Blocks: []service.Block{&service.Form{
 		Title: "Quota", Page: "quotas", Action: "set", Submit: "Set quota", Keep: map[string]string{"account": a.Name, "bucket": b.Name},
-		Text: "The bucket is also limited by the quota of its account. A quota takes effect at once and deletes nothing.",
+		Text: "The account's quota applies, too. A quota takes effect at once and deletes nothing.",
 		Fields: []service.Field{
-			{Name: "bytes", Label: "Bytes", Value: shown(u.Quota.Bytes), Help: "With a unit such as 2GiB, or none."},
+			{Name: "bytes", Label: "Bytes", Value: shown(u.Quota.Bytes), Help: "With a unit, e.g. 2GiB, or none."},
 			{Name: "objects", Label: "Objects", Value: shown(u.Quota.Objects), Help: "A number, or none."},
 		},
 	}}}, nil

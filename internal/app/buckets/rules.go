@@ -138,14 +138,14 @@ func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buc
 
 func (s *Buckets) setRule(ctx context.Context, in setRuleInput) (bucketChange, error) {
 	rule := in.rule(in.Rule)
-	c := bucketChange{in.Account, in.Bucket, fmt.Sprintf("rule %s of bucket %s %s", in.Rule, in.Bucket, ruleDoes(&rule))}
+	c := bucketChange{in.Account, in.Bucket, fmt.Sprintf("rule %s in bucket %s %s", in.Rule, in.Bucket, ruleDoes(&rule))}
 	return c, s.editRules(ctx, in.bucketInput, func(rules []buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
 		at := indexOfRule(rules, in.Rule)
 		if at < 0 {
 			return append(slices.Clone(rules), rule), nil
 		}
 		if !termsOf(&rules[at]).isAll(&rules[at]) {
-			return nil, errcode.Newf(errcode.Conflict, "rule %s has a date, tags or sizes, or removes delete markers: change it with an S3 client, or delete it first", in.Rule)
+			return nil, errcode.Newf(errcode.Conflict, "rule %s uses a date, tags or sizes, or removes delete markers: change it with an S3 client, or delete it first", in.Rule)
 		}
 		rules = slices.Clone(rules)
 		rules[at] = rule
@@ -154,7 +154,7 @@ func (s *Buckets) setRule(ctx context.Context, in setRuleInput) (bucketChange, e
 }
 
 func (s *Buckets) deleteRule(ctx context.Context, in ruleInput) (bucketChange, error) {
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted rule %s of bucket %s", in.Rule, in.Bucket)}, s.editRules(ctx, in.bucketInput, func(rules []buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted rule %s in bucket %s", in.Rule, in.Bucket)}, s.editRules(ctx, in.bucketInput, func(rules []buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
 		at := indexOfRule(rules, in.Rule)
 		if at < 0 {
 			return nil, errcode.Newf(errcode.NotFound, "the bucket has no rule %s", in.Rule)

@@ -11,7 +11,7 @@ import (
 )
 
 var finds = []service.Query{
-	{What: "Accounts of buckets by name", Example: "main"}, {What: "Buckets by name", Example: "photos"}, {What: "Objects as BUCKET/NAME", Example: "photos/2026/"},
+	{What: "Bucket accounts by name", Example: "main"}, {What: "Buckets by name", Example: "photos"}, {What: "Objects as BUCKET/NAME", Example: "photos/2026/"},
 }
 
 // search finds accounts and buckets by name prefix, and objects by BUCKET/PREFIX.

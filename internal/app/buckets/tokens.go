@@ -27,12 +27,12 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 
 func (s *Buckets) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "tokens/create", Doc: "Create a token of an account for the native API", Former: []operate.Former{{Words: "buckets token"}},
-		More: "It allows everything in the buckets of the account. With --gc it also allows to claim and free deleted objects\n" +
-			"of all accounts. A token cannot be revoked by itself: it is valid until it expires or until the account is deleted.",
+		Path: "tokens/create", Doc: "Create an account token for the native API", Former: []operate.Former{{Words: "buckets token"}},
+		More: "It grants full access to the account's buckets. With --gc it can also claim and free deleted objects in all\n" +
+			"accounts. A token cannot be revoked: it is valid until it expires or the account is deleted.",
 		Example: "main --ttl 24h",
 		Group:   "Create tokens for the native API under /buckets/v1", Title: "Tokens", Button: "Create token",
-		Text: "A token allows everything in the buckets of the account. It cannot be revoked by itself: it is valid until it expires or until the account is deleted.",
+		Text: "A token grants full access to the account's buckets. It cannot be revoked: it is valid until it expires or the account is deleted.",
 	}, on(s, s.createToken))}
 }
 

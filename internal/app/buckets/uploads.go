@@ -13,12 +13,12 @@ import (
 func (s *Buckets) uploadOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "uploads", Doc: "List the multipart uploads of a bucket that are not complete", Title: "Multipart uploads", Empty: "There are no incomplete uploads.",
+			Path: "uploads", Doc: "List a bucket's incomplete multipart uploads", Title: "Multipart uploads", Empty: "There are no incomplete uploads.",
 			Group: "Show and abort multipart uploads",
 		}, on(s, s.listUploads)),
 		operate.NewChange(operate.About{
 			Path: "uploads/abort", Doc: "Abort a multipart upload and delete its parts", Button: "Abort", Danger: true,
-			Ask: "The parts that were uploaded are deleted. The client has to begin again.",
+			Ask: "Deletes the uploaded parts. The client must start again.",
 		}, on(s, s.abortUpload)),
 	}
 }
@@ -37,7 +37,7 @@ type uploadOutput struct {
 	Next    string    `json:"-" cursor:""`
 }
 
-var errAfter = &operate.InputError{Input: "after", Reason: "expected the cursor of a page"}
+var errAfter = &operate.InputError{Input: "after", Reason: "expected a page cursor"}
 
 // A cursor is UPLOAD/NAME.
 func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploadOutput, err error) {

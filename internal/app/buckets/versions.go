@@ -16,20 +16,20 @@ import (
 func (s *Buckets) versionOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "versions", Doc: "List the versions of the objects of a bucket, with their locks", Title: "Versions", Empty: "There are no versions.",
-			Group: "Show, lock and delete versions of objects",
+			Path: "versions", Doc: "List a bucket's object versions and their locks", Title: "Versions", Empty: "There are no versions.",
+			Group: "Show, lock and delete object versions",
 		}, on(s, s.versionList)),
-		operate.NewRead(operate.About{Path: "versions/show", Doc: "Show a version of an object with its lock", Title: "Version"}, on(s, s.showVersion)),
+		operate.NewRead(operate.About{Path: "versions/show", Doc: "Show an object version and its lock", Title: "Version"}, on(s, s.showVersion)),
 		operate.NewChange(operate.About{
-			Path: "versions/retain", Doc: "Set or extend the retention of a version", Title: "Retention", Button: "Set retention", Stays: true,
+			Path: "versions/retain", Doc: "Set or extend a version's retention", Title: "Retention", Button: "Set retention", Stays: true,
 			Text: "governance: until then, only the right to bypass governance deletes the version or shortens this. compliance: until then, nobody does.",
 		}, on(s, s.retainVersion)),
 		operate.NewChange(operate.About{
-			Path: "versions/hold", Doc: "Turn the legal hold of a version on or off", Title: "Legal hold", Button: "Set legal hold", Stays: true,
+			Path: "versions/hold", Doc: "Turn a version's legal hold on or off", Title: "Legal hold", Button: "Set legal hold", Stays: true,
 			Text: "A version with a legal hold cannot be deleted.",
 		}, on(s, s.holdVersion)),
 		operate.NewChange(operate.About{
-			Path: "versions/delete", Doc: "Delete a version of an object", Title: "Delete the version", Button: "Delete version", Danger: true,
+			Path: "versions/delete", Doc: "Delete an object version", Title: "Delete the version", Button: "Delete version", Danger: true,
 			Text: "This cannot be undone. A version that is locked stays, unless it is in governance mode and that is bypassed.",
 		}, on(s, s.removeVersion)),
 	}
@@ -218,7 +218,7 @@ func (in holdInput) Check() error {
 
 func (s *Buckets) holdVersion(ctx context.Context, in holdInput) (versionChange, error) {
 	c, err := s.lockVersion(ctx, in.versionInput, buckets.LockChange{Hold: buckets.HoldStatus(strings.ToUpper(in.Hold))})
-	c.notice = fmt.Sprintf("the legal hold of %s is %s", in.Object, in.Hold)
+	c.notice = fmt.Sprintf("the legal hold on %s is %s", in.Object, in.Hold)
 	return c, err
 }
 

@@ -40,7 +40,7 @@ func (r *renderer) chart(c *service.Chart) {
 	r.open("figure")
 	r.element("figcaption", c.Title)
 	if len(c.Times) < 2 {
-		r.element("p", "The chart begins a minute after the start of the server.", "class", "empty")
+		r.element("p", "The chart begins a minute after the server starts.", "class", "empty")
 		r.close("figure")
 		return
 	}

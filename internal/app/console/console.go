@@ -157,11 +157,11 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 var ErrHost = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
 
 var (
-	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel such as ssh -L 8001:127.0.0.1:8001 HOST; for a published port of a container see server.console_networks")
+	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel, e.g. ssh -L 8001:127.0.0.1:8001 HOST; for a published container port, see server.console_networks")
 	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
 	errCSRF       = web.Refuse(http.StatusForbidden, "csrf", "the form is not valid any more: go back, reload the page and try again")
 	errRole       = web.Refuse(http.StatusForbidden, "read-only", "your role may not change anything")
-	errPage       = errcode.New(errcode.NotFound, "there is no such page")
+	errPage       = errcode.New(errcode.NotFound, "no such page")
 )
 
 // checkConnection rejects requests that cross a network without TLS, and unknown hosts (DNS rebinding).
@@ -236,7 +236,7 @@ func isUpdate(r *http.Request) bool {
 
 func (x *exchange) unknown(path string) error {
 	if x.r.Method == http.MethodPost {
-		return web.Refuse(http.StatusForbidden, "signed-out", "your session has ended: sign in and try again")
+		return web.Refuse(http.StatusForbidden, "signed-out", "your session has expired: sign in and try again")
 	}
 	to := Prefix + "sign-in"
 	if path != "" {
@@ -310,7 +310,7 @@ func (x *exchange) followLink(link, network string) error {
 		return x.redirect(Prefix)
 	}
 	x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
-	return x.sendSignIn(http.StatusForbidden, "The link has been used or replaced, or has expired. Sign in with the token, or restart the server for a new link.", "")
+	return x.sendSignIn(http.StatusForbidden, "The link was used or replaced, or it has expired. Sign in with the token, or restart the server for a new link.", "")
 }
 
 func (x *exchange) begin(r role, network, next string) error {
@@ -525,7 +525,7 @@ func Message(err error) string {
 		return err.Error()
 	}
 	if errcode.Of(err) == errcode.Internal {
-		return "internal error: see the log of the server"
+		return "internal error: see the server log"
 	}
 	if text := errcode.Message(err); text != "" {
 		return text

@@ -32,7 +32,7 @@ func (x *exchange) readForm(limit int64) error {
 		return errForm
 	}
 	if x.r.ContentLength > limit {
-		return errcode.Newf(errcode.TooLarge, "the form has more than %d bytes", limit)
+		return errcode.Newf(errcode.TooLarge, "the form is larger than %d bytes", limit)
 	}
 	if err := web.ChargeMemory(x.w, x.r, 4*max(x.r.ContentLength, 0)); err != nil {
 		return err

@@ -107,19 +107,19 @@ func (x *exchange) advice(s *Section, at *service.Page, code int) (text string, 
 	server := &x.Sections[0]
 	switch {
 	case code == http.StatusNotFound:
-		text = "It may have been deleted or renamed, or the address is wrong. Choose it from a list, or search for it."
+		text = "It may be deleted or renamed, or the address is wrong. Choose it from a list, or search for it."
 		to("Search", server, searchPath)
 	case code == http.StatusServiceUnavailable:
-		text = "Try again in a moment. The checks say what is wrong."
+		text = "Try again in a moment. The checks show the problem."
 	case code >= http.StatusInternalServerError:
-		text = "The newest lines of the log have the reason."
+		text = "See the newest log lines."
 		if server.page("log") != nil {
 			to("Log", server, "log")
 		}
 	case x.r.Method == http.MethodPost:
 		text = "Nothing was changed. Go back to the form, or to its page."
 	default:
-		text = "The address is not complete, or one of its values is not valid. Choose from a list."
+		text = "The address is incomplete or contains an invalid value. Choose from a list."
 	}
 	if code >= http.StatusInternalServerError && server.page("checks") != nil {
 		to("Checks", server, "checks")

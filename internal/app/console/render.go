@@ -186,7 +186,7 @@ func (r *renderer) table(t *service.Table) {
 	if t.Next == "" && r.values.Get("after") == "" {
 		return
 	}
-	r.open("nav", "aria-label", "Pages of the table", "class", "pages")
+	r.open("nav", "aria-label", "Table pages", "class", "pages")
 	if r.values.Get("after") != "" {
 		r.element("a", "First page", "href", r.self(keep))
 	}

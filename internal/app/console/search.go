@@ -33,7 +33,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 		view.Blocks = append(view.Blocks, c.searchForms())
 		return view, nil
 	case len(query) > longestQuery:
-		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: "The query is too long: no name has more than 1024 bytes."})
+		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: "The query is too long: names have at most 1024 bytes."})
 		return view, nil
 	}
 	view.Title = "Search: " + query
@@ -57,7 +57,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 }
 
 func (c *Console) searchForms() *service.Facts {
-	f := &service.Facts{Title: "What the search finds", Rows: []service.Fact{{Name: "Pages by a word", Cell: service.TextCell("quota")}}}
+	f := &service.Facts{Title: "What you can search for", Rows: []service.Fact{{Name: "Pages by a word", Cell: service.TextCell("quota")}}}
 	for i := range c.Sections {
 		for _, form := range c.Sections[i].Finds {
 			f.Rows = append(f.Rows, service.Fact{Name: form.What, Cell: service.TextCell(form.Example)})

@@ -24,10 +24,10 @@ func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding,
 	}
 	switch {
 	case indexed && !in.MetadataIndex:
-		found = append(found, service.Finding{State: service.Warning, What: what, Says: "the index of the metadata is missing", Fix: "run: holdfast migrate"})
+		found = append(found, service.Finding{State: service.Warning, What: what, Says: "the metadata index is missing", Fix: "run: holdfast migrate"})
 	case !indexed && in.MetadataIndex:
 		found = append(found, service.Finding{
-			State: service.Warning, What: what, Says: "the metadata has an index, which slows down every write, but extstorage.metadata_index is off",
+			State: service.Warning, What: what, Says: "the metadata index exists and slows down every write, but extstorage.metadata_index is off",
 			Fix: "set it, or run: DROP INDEX CONCURRENTLY ext_storage_metadata_gin",
 		})
 	}

@@ -121,7 +121,7 @@ func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*se
 		return nil, err
 	}
 	return &service.View{Blocks: []service.Block{
-		&service.Links{All: []service.Link{{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)}}},
+		&service.Links{All: []service.Link{{Text: "Install changes", To: service.PageLink("feed", p.values()...)}}},
 		&service.Form{
 			Action: "open", Title: "Open a namespace", Submit: "Open", Keep: p.keep(), Fields: []service.Field{{Name: "namespace", Label: "Namespace", Help: "It may be new."}},
 		},

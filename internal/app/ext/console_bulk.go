@@ -14,7 +14,7 @@ import (
 func (p place) bulk() *service.Bulk {
 	return &service.Bulk{Keep: p.keep(), Forms: []service.Form{{
 		Action: "delete-chosen", Title: "Delete", Submit: "Delete the selected records", Danger: true,
-		Ask: "Records that have changed since this page was shown are kept. Deleted records do not come back.",
+		Ask: "Records changed since this page was shown are kept. Deleted records do not come back.",
 	}}}
 }
 

@@ -127,7 +127,7 @@ func chosenColumns(text string) (names []string, err error) {
 		_, err = r.Read()
 	}
 	if err != io.EOF || len(names) > mostColumns {
-		return nil, errcode.Newf(errcode.Invalid, "columns: expected at most %d names, such as: title, \"a, b\"", mostColumns)
+		return nil, errcode.Newf(errcode.Invalid, "columns: expected at most %d names, e.g. title, \"a, b\"", mostColumns)
 	}
 	return names, nil
 }

@@ -37,7 +37,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 		})
 	}
 	facts := &service.Facts{Rows: []service.Fact{{Name: "Latest change", Cell: service.TextCell(decimal(int64(last)))}}}
-	return &service.View{Title: "Changes of install " + string(p.Install), Parents: p.trail()[:3], Blocks: []service.Block{
+	return &service.View{Title: "Changes in install " + string(p.Install), Parents: p.trail()[:3], Blocks: []service.Block{
 		&service.Live{Every: feedEvery, Blocks: []service.Block{facts, t}},
 	}}, nil
 }

@@ -30,7 +30,7 @@ func parseFilter(r *service.PageRequest) (*filter, error) {
 	name, text := r.Value("property"), strings.TrimSpace(r.Value("equals"))
 	if name == "" {
 		if text != "" {
-			return nil, errcode.New(errcode.Invalid, "property: name the property that has this value")
+			return nil, errcode.New(errcode.Invalid, "property: name the property with this value")
 		}
 		return nil, nil //nolint:nilnil // as said above
 	}

@@ -75,7 +75,7 @@ func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 	case kind == numberKind:
 		n, err := canonjson.ParseNumber([]byte(strings.TrimSpace(text)))
 		if err != nil {
-			return "", "expected a number, such as 12 or 0.5"
+			return "", "expected a number, e.g. 12 or 0.5"
 		}
 		return canonjson.Value(n), ""
 	case kind == secondsKind:

@@ -44,7 +44,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	links := &service.Links{Primary: true, All: []service.Link{
 		{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
 		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
-		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)},
+		{Text: "Install changes", To: service.PageLink("feed", p.values()...)},
 	}}
 	facts := &service.Facts{Inline: true, Rows: []service.Fact{{Name: "Schema", Cell: service.TextCell(activeVersion(schema.Version).String())}}}
 	if hidden > 0 {
@@ -52,9 +52,9 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	}
 	if f != nil {
 		facts.Rows = append(facts.Rows, found.fact())
-		t.Empty, t.First, t.More = "None of these records matches.", nil, "Continue the search"
+		t.Empty, t.First, t.More = "No record matches.", nil, "Continue the search"
 	}
-	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil
+	return &service.View{Title: "Records in " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil
 }
 
 // Records are created on a separate page, because the list may be long.
@@ -338,7 +338,7 @@ func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (
 	}
 	fields, ok := propertyFields(schema.Document, value, nil)
 	if !ok {
-		return o, errcode.New(errcode.Invalid, "value: expected an object, which has properties")
+		return o, errcode.New(errcode.Invalid, "value: expected an object with properties")
 	}
 	typed.Del("value")
 	for i := range fields {

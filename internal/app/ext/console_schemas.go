@@ -17,7 +17,7 @@ func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*serv
 	if err != nil {
 		return nil, err
 	}
-	return &service.View{Title: "Schemas of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
+	return &service.View{Title: "Schemas for " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
 		&service.Links{All: []service.Link{{Text: "Records of " + string(p.Namespace), To: service.PageLink("records", p.values()...)}}},
 		draftForm(p, "{}"),
 	}}, nil
@@ -64,7 +64,7 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 		return o, explained(err)
 	}
 	o.View = &service.View{
-		Title:   "Trial of a draft for " + string(p.Namespace),
+		Title:   "Draft trial for " + string(p.Namespace),
 		Parents: p.schemaTrail(),
 		Blocks:  reportBlocks(p, &report),
 	}
@@ -89,7 +89,7 @@ func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*
 		return nil, err
 	}
 	return &service.View{
-		Title: fmt.Sprintf("Schema version %d of %s", v, p.Namespace), Parents: p.schemaTrail(), Blocks: []service.Block{draftForm(p, indented(string(sc.Document)))},
+		Title: fmt.Sprintf("Schema version %d for %s", v, p.Namespace), Parents: p.schemaTrail(), Blocks: []service.Block{draftForm(p, indented(string(sc.Document)))},
 	}, nil
 }
 
@@ -106,7 +106,7 @@ func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
 	for _, c := range report.Compatibility.Changes {
 		changes.Rows = append(changes.Rows, []service.Cell{service.TextCell(cmp.Or(c.Pointer, "the whole schema")), service.TextCell(c.Change), service.TextCell(c.Effect)})
 	}
-	failures := &service.Table{Title: "Records that are not valid", Columns: []service.Column{{Title: "Key"}, {Title: "Location"}, {Title: "Reason"}}, Empty: "All of these records are valid."}
+	failures := &service.Table{Title: "Records that are not valid", Columns: []service.Column{{Title: "Key"}, {Title: "Location"}, {Title: "Reason"}}, Empty: "All these records are valid."}
 	for _, f := range report.DryRun.First {
 		failures.Rows = append(failures.Rows, []service.Cell{
 			{Text: string(f.Key), To: service.PageLink("record", p.values("key", string(f.Key))...)}, service.TextCell(cmp.Or(f.Pointer, "the whole value")), service.TextCell(f.Reason),

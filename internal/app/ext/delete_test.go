@@ -44,14 +44,14 @@ func TestDeleteCommands(t *testing.T) {
 		}
 		for _, of := range [][]string{command(o, "installs"), command(tenant, "tenants"), command(o, "install"), command(tenant, "tenant")} {
 			of = append(slices.Insert(of, 2, "delete"), "--dry-run")
-			fails(" is unknown: it has no data and no registration", of...)
-			fails(" is unknown: it has no data and no registration", append(of[:len(of)-1], "--yes")...)
+			fails(" is unknown, without data or registration", of...)
+			fails(" is unknown, without data or registration", append(of[:len(of)-1], "--yes")...)
 		}
 		fails("the tenant has no installs", command(tenant, "tenants", "show")...)
 		put()
 		prints("STATE not registered", command(o, "installs", "show")...)
 		prints("settings 1", command(o, "usage")...)
-		prints("access of the install is revoked", command(o, "install", "revoke")...)
+		prints("access to the install is revoked", command(o, "install", "revoke")...)
 		if status, out, errs := p.types("ext", "install", "list", "--revoked"); status != 0 || !strings.Contains(out, "  revoked  ") || strings.Count(out, "\n") != 2 ||
 			!strings.HasSuffix(errs, "holdfast ext installs delete --tenant TENANT --install INSTALL\n") {
 			t.Errorf("revoked installs: %d\n%s%s", status, out, errs)
@@ -139,10 +139,10 @@ func TestSchemaCommands(t *testing.T) {
 		put := func(text string, more ...string) (int, string, string) {
 			return p.types(append(append([]string{"ext", "schema", "put", document(text)}, o...), more...)...)
 		}
-		if status, out, errs := put(`{"type":"object"}`, "--activate"); status != 0 || out != "registered version 1 of the schema of settings: active\n" {
+		if status, out, errs := put(`{"type":"object"}`, "--activate"); status != 0 || out != "registered schema version 1 for settings: active\n" {
 			t.Errorf("put: %d %q %q", status, out, errs)
 		}
-		if status, out, errs := put(`{"type":"string"}`); status != 0 || out != "registered version 2 of the schema of settings: draft\n" {
+		if status, out, errs := put(`{"type":"string"}`); status != 0 || out != "registered schema version 2 for settings: draft\n" {
 			t.Errorf("put: %d %q %q", status, out, errs)
 		}
 		for text, says := range map[string]string{`{"type":"nothing"}`: "/type", `{`: "JSON", ``: "the schema is empty", strings.Repeat(" ", 1<<19): "larger than"} {
@@ -167,7 +167,7 @@ func TestSchemaCommands(t *testing.T) {
 			t.Errorf("list: %q", list)
 		}
 		deleteSchemas(t, p, o)
-		if _, out, errs := put(`{}`); out != "registered version 3 of the schema of settings: draft\n" {
+		if _, out, errs := put(`{}`); out != "registered schema version 3 for settings: draft\n" {
 			t.Errorf("put after all were deleted: %q %q", out, errs)
 		}
 	})
@@ -186,9 +186,9 @@ func deleteSchemas(t *testing.T, p operator, namespace []string) {
 	}{
 		{[]string{"--version", "1"}, 1, "cannot be deleted alone"},
 		{[]string{"--version", "2"}, 1, "cannot be deleted alone"},
-		{[]string{"--version", "7"}, 1, "has no version 7"},
+		{[]string{"--version", "7"}, 1, "has no schema version 7"},
 		{[]string{"--version", "0"}, 2, "--version: must be at least 1"},
-		{[]string{"--version", "4294967297"}, 1, "has no version 4294967297"},
+		{[]string{"--version", "4294967297"}, 1, "has no schema version 4294967297"},
 		{[]string{}, 2, "--version is required"},
 		{[]string{"--all"}, 0, ""},
 	} {

@@ -12,16 +12,16 @@ import (
 )
 
 const deleteHelp = "Data is deleted in small steps while servers run and other installs write. From the first step on, tokens get\n" +
-	"403 INSTALL_DELETED. If it is interrupted, run it again to continue; a server stops after 20 seconds, and the state\n" +
-	"is deleting. An audit event reports the counts. This cannot be undone: export the data that you want to keep first.\n\n" +
-	"An ID without data and registration is an error unless --allow-missing is set, because it may be mistyped. After a\n" +
-	"deletion its ID is known until the tokens of today have expired.\n\n"
+	"403 INSTALL_DELETED. If the command is interrupted, run it again to continue; a server stops after 20 seconds, and\n" +
+	"the state is deleting. An audit event reports the counts. This cannot be undone: first export the data to keep.\n\n" +
+	"An ID without data and registration is an error unless --allow-missing is set, because it may be mistyped. A\n" +
+	"deleted ID stays known until all existing tokens expire.\n\n"
 
 func (s *Extensions) installDeletion() operate.Operation {
 	return deletion(s, operate.About{
 		Path: "installs/delete", Doc: "Delete an install: records, schemas, changes, revoked tokens and its registration",
 		More: "The install may be registered or not.\n\n" + deleteHelp +
-			"The install stays closed until the tokens of today have expired. To use its ID again before that, without its old\n" +
+			"The install stays closed until all existing tokens expire. To use its ID again before that, without its old\n" +
 			"data, run ext installs restore.",
 		Example: "--tenant $TENANT --install $INSTALL --dry-run\n--tenant $TENANT --install $INSTALL --yes\n",
 		Title:   "Delete the install", Text: "Records, schemas, changes and revoked tokens are deleted.", Button: "Delete install",
@@ -35,10 +35,10 @@ func (s *Extensions) tenantDeletion() operate.Operation {
 	return deletion(s, operate.About{
 		Path: "tenants/delete", Doc: "Delete a tenant with all its installs",
 		More: "The installs, registered or not, are deleted with everything that belongs to them.\n\n" + deleteHelp +
-			"The tenant stays closed, also for new installs, until the tokens of today have expired. To use its ID again before\n" +
+			"The tenant stays closed, also for new installs, until all existing tokens expire. To use its ID again before\n" +
 			"that, run ext tenants restore.",
 		Example: "--tenant $TENANT --dry-run\n--tenant $TENANT --yes\n",
-		Title:   "Delete the tenant", Text: "All installs of the tenant are deleted with their data.", Button: "Delete tenant",
+		Title:   "Delete the tenant", Text: "All the tenant's installs are deleted with their data.", Button: "Delete tenant",
 	}, func(in deleteTenantInput) (ext.Owner, deleteInput, error) {
 		o, err := in.owner()
 		return ext.Services(o.Tenant), in.deleteInput, err
@@ -131,7 +131,7 @@ func deletionNote(what string, began, ended time.Time) string {
 	case !ended.IsZero():
 		return "The " + what + " was deleted at " + service.TimeCell(ended).Text + "."
 	case !began.IsZero():
-		return "The deletion of the " + what + " has begun and is not finished: delete it again to continue."
+		return "Deleting the " + what + " has started but not finished: delete it again to continue."
 	}
 	return ""
 }
@@ -160,7 +160,7 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 		if known, err := s.opened.IsKnown(ctx, o, holds); err != nil {
 			return out, err
 		} else if !known {
-			return out, errcode.Newf(errcode.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
+			return out, errcode.Newf(errcode.NotFound, "%s is unknown, without data or registration; check the ID, or delete it anyway with --allow-missing", what)
 		}
 	}
 	if in.DryRun {

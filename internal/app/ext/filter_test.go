@@ -63,7 +63,7 @@ func (p *operator) allFiltered(values url.Values) (keys []string, searched int) 
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if page.searched > 10_000 || page.empty != "None of these records matches." {
+		if page.searched > 10_000 || page.empty != "No record matches." {
 			p.t.Errorf("%v: a page searched %q and says %q", values, page.text, page.empty)
 		}
 		if isLast := strings.HasSuffix(page.text, "the end of the list"); isLast != (page.next == "") {

@@ -22,7 +22,7 @@ func TestFlagsRefused(t *testing.T) {
 			{[]string{"ext", "token", "--namespace", "log=r", "--namespace", "settings"}, 2, "--namespace: settings: access is missing"},
 			{[]string{"ext", "token", "--namespace", "settings=x"}, 2, "--namespace: settings=x: access must be r, w or rw"},
 			{[]string{"ext", "token", "--namespace", "=rw"}, 2, "--namespace: =rw: must be 1 to 64 characters"},
-			{[]string{"ext", "tokens", "create"}, 2, "--namespace: expected at least one, such as settings=rw"},
+			{[]string{"ext", "tokens", "create"}, 2, "--namespace: expected at least one, e.g. settings=rw"},
 			{[]string{"ext", "installs", "set", "--namespace", "settings"}, 2, "--namespace: settings: access is missing"},
 			{[]string{"ext", "installs", "set", "--bytes", "0"}, 2, "--bytes: must be at least 1"},
 			{[]string{"ext", "install", "set", "--keys", "-1"}, 2, "--keys: must be at least 1"},
@@ -30,7 +30,7 @@ func TestFlagsRefused(t *testing.T) {
 			{[]string{"ext", "install", "set", "--bytes", "1", "--until", "2020-01-01T00:00:00Z"}, 2, "--until: must be in the future"},
 			{[]string{"ext", "install", "set", "--until", "2020-01-01T00:00:00Z"}, 2, "--until: must be in the future"},
 			{[]string{"ext", "installs", "set", "--until", "2099-01-01T00:00:00Z", "--bytes", "1"}, 2, "--until: must be at most 14 days in the future"},
-			{[]string{"ext", "installs", "set", "--until", "soon"}, 2, "--until: expected a time such as"},
+			{[]string{"ext", "installs", "set", "--until", "soon"}, 2, "--until: expected a time, e.g."},
 			{[]string{"ext", "installs", "set", "--tier", "none"}, 2, "--tier: must be a tier of the setting extstorage.tiers, or empty"},
 			{[]string{"ext", "installs", "set", "--tier", ""}, 2, "--tier: must not be empty"},
 		} {

@@ -22,40 +22,40 @@ func (s *Extensions) installOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Path: "installs", Doc: "List installs with the data that they hold", Title: "Installs", Empty: "There are no installs.",
 			Group: "Manage installs: tier, quotas and access", Former: []operate.Former{{Words: "ext install", Noun: true}}, PageRows: ext.MaxPage,
-			More: "They are the installs that are registered, revoked or recently deleted, and those that have or had a record.\n" +
-				"With --revoked list only installs without access, and how to delete them.",
+			More: "Lists installs that are registered, revoked or recently deleted, or that ever stored a record.\n" +
+				"With --revoked, lists only installs without access, and how to delete them.",
 			Example: "\n--revoked\n",
 		}, on(s, s.listInstalls)),
 		operate.NewRead(operate.About{
-			Path: "installs/show", Doc: "Show the registration and the usage of an install", Title: "Install", Opens: "records",
+			Path: "installs/show", Doc: "Show an install's registration and usage", Title: "Install", Opens: "records",
 			Former: []operate.Former{{Words: "ext usage", Flag: "install", Keeps: true}},
 		}, on(s, s.showInstall)),
 		operate.NewChange(operate.About{
 			Path: "installs/set", Doc: "Register an install, or replace its registration", NewRow: true, Title: "Register an install", Button: "Register",
 			Text: "This replaces the registration: values that are not given are removed.",
-			More: "Values that are not given are removed. Quotas override the quotas of the tier for at most 14 days. With --namespace,\n" +
-				"tokens can use the named namespaces only, with at most that access.",
+			More: "Omitted values are removed. Quotas override the tier's quotas for at most 14 days. With --namespace, tokens can\n" +
+				"use only the named namespaces, with at most the given access.",
 			Example: "--tenant $TENANT --install $INSTALL --tier large\n" +
 				"--tenant $TENANT --install $INSTALL --bytes 1000000000 --namespace settings=rw --namespace log=r\n" +
 				"--tenant $TENANT --install $INSTALL --restore\n",
 		}, on(s, s.setInstall)),
 		operate.NewChange(operate.About{
-			Path: "installs/quota", Doc: "Change the tier or the quota of an install, and nothing else", Title: "Change quota", Button: "Change quota", Stays: true,
-			Text: "Values that are not given stay, as does the access of the install.",
-			More: "Values that are not given stay, as does the access of the install. Quotas override the quotas of the tier for at most\n" +
-				"14 days. An install without a registration gets one from ext installs set.",
+			Path: "installs/quota", Doc: "Change only an install's tier or quotas", Title: "Change quota", Button: "Change quota", Stays: true,
+			Text: "Omitted values stay, as does the install's access.",
+			More: "Omitted values stay, as does the install's access. Quotas override the tier's quotas for at most 14 days. To\n" +
+				"register an install, use ext installs set.",
 			Example: "--tenant $TENANT --install $INSTALL --tier large\n" +
 				"--tenant $TENANT --install $INSTALL --bytes 1000000000\n" +
 				"--tenant $TENANT --install $INSTALL --reset\n",
 		}, on(s, s.changeQuota)),
 		operate.NewChange(operate.About{
-			Path: "installs/revoke", Doc: "Revoke all access of an install; its data is kept", Button: "Revoke access", Stays: true, Danger: true,
-			Ask: "All tokens of the install are refused. The data is kept.",
+			Path: "installs/revoke", Doc: "Revoke all access to an install; its data is kept", Button: "Revoke access", Stays: true, Danger: true,
+			Ask: "All the install's tokens are refused. The data is kept.",
 			More: "The install, registered or not, is refused on every running server within a second. Its data is kept. To restore\n" +
 				"access: ext installs restore. To delete the data: ext installs delete.",
 		}, on(s, s.revokeInstall)),
 		operate.NewChange(operate.About{
-			Path: "installs/restore", Doc: "Restore the access of an install after it was revoked or deleted", Button: "Restore", Stays: true,
+			Path: "installs/restore", Doc: "Restore access to a revoked or deleted install", Button: "Restore", Stays: true,
 			More: "Its registration stays. After a deletion, only tokens that are created from now on are accepted.",
 		}, on(s, s.restoreInstall)),
 	}, s.transferOperations()), s.installDeletion())
@@ -377,7 +377,7 @@ type quotaInput struct {
 func (in quotaInput) change() (c ext.QuotaChange, err error) {
 	c = ext.QuotaChange{Tier: in.Tier, Overrides: ext.Overrides{Quota: ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}}, Reset: in.Reset}
 	if c.Overrides.Until, err = parseTime("until", in.Until); err == nil && c == (ext.QuotaChange{}) {
-		err = &operate.InputError{Input: "tier", Reason: "give a tier, a quota, the time of its end, or reset"}
+		err = &operate.InputError{Input: "tier", Reason: "give a tier, a quota, its end time, or reset"}
 	}
 	return c, err
 }
@@ -414,7 +414,7 @@ type quotaDetail struct{ installDetail }
 
 func (d quotaDetail) Notice() string { return "the quota is " + d.Quota.String() }
 
-var errUnfinished = errcode.New(errcode.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
+var errUnfinished = errcode.New(errcode.Conflict, "deleting the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
 
 type installChange struct {
 	Tenant  string `json:"tenant" subject:"tenant"`
@@ -429,7 +429,7 @@ func (s *Extensions) revokeInstall(ctx context.Context, in installInput) (c inst
 	if err != nil {
 		return c, err
 	}
-	return installChange{in.Tenant, in.Install, "access of the install is revoked"}, s.opened.RevokeInstall(ctx, o)
+	return installChange{in.Tenant, in.Install, "access to the install is revoked"}, s.opened.RevokeInstall(ctx, o)
 }
 
 func (s *Extensions) restoreInstall(ctx context.Context, in installInput) (c installChange, err error) {

@@ -107,7 +107,7 @@ func TestInstallOperations(t *testing.T) {
 		{`{"until":"` + until.Format(time.RFC3339) + `"}`, "/until", "must contain bytes, namespaces or keys in addition to until"},
 		{`{"bytes":1,"until":"2020-01-01T00:00:00Z"}`, "/until", "must be in the future"},
 		{`{"bytes":1,"until":"2999-01-01T00:00:00Z"}`, "/until", "must be at most 14 days in the future"},
-		{`{"until":"tomorrow"}`, "/until", "expected a time such as"},
+		{`{"until":"tomorrow"}`, "/until", "expected a time, e.g."},
 		{`{"namespace":["a=x"]}`, "/namespace", "a=x: access must be r, w or rw"},
 		{`{"namespace":["A=r"]}`, "/namespace", "A=r: must be 1 to 64 characters"},
 		{`{"namespace":"a=r"}`, "/namespace", "expected a list of words"},
@@ -191,7 +191,7 @@ func TestDeleteOperations(t *testing.T) {
 	tenant := "tenants/" + string(someInstall.Tenant)
 	install := "installs/" + string(someInstall.Tenant) + "/" + string(someInstall.Install)
 	for _, path := range []string{install, tenant} {
-		if text := a.send(404, http.MethodPost, path+"/delete", ""); !strings.Contains(text, "is unknown: it has no data and no registration") {
+		if text := a.send(404, http.MethodPost, path+"/delete", ""); !strings.Contains(text, "is unknown, without data or registration") {
 			t.Error(text)
 		}
 	}
@@ -284,8 +284,8 @@ func TestUsageOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := `"right":false,"counters":{"bytes":7,"keys":1,"namespaces":1},"rows":{"bytes":3,"keys":1,"namespaces":1}`
-	audit("", `"state":"failed"`, "the counters of 1 of 1 install differ from the rows", found)
-	audit(install, `"state":"failed"`, "the counters of the install differ from the rows", found)
+	audit("", `"state":"failed"`, "the counters differ from the rows for 1 of 1 install", found)
+	audit(install, `"state":"failed"`, "the install's counters differ from the rows", found)
 	for body, says := range map[string]string{`{"install":"x"}`: "requires a tenant", `{"tenant":"x"}`: "must be a UUID", `{"all":true}`: "unknown member"} {
 		if text := a.send(422, http.MethodPost, "usage/audit", body); !strings.Contains(text, says) {
 			t.Errorf("%s: %s", body, text)

@@ -53,7 +53,7 @@ func (s *Extensions) Opened() *ext.Service { return s.opened }
 // Service returns the service for the server.
 func (s *Extensions) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
+		Name: Name, Doc: "Extension storage: JSON records for browser extensions, by tenant and install.",
 		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
 		// Signs client tokens and cursors.
@@ -123,14 +123,14 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Console = s.console()
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{
-			Text: "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" +
+			Text: "For extensions, create an install token (choose UUIDs for tenant and install) and use it at\n" +
 				base + "/ext/v1/installs/INSTALL",
 			Lines: []string{os.Args[0] + " ext tokens create --tenant TENANT --install INSTALL --namespace settings=rw"},
 		}
 	}
 	opened.Client = func(base string) service.Client {
 		return service.Client{
-			Title: "Extension storage", Text: "Clients of extensions use this address",
+			Title: "Extension storage", Text: "Extensions use this address",
 			Address: base + "/ext/v1", Guide: "docs/extension-storage.md",
 		}
 	}
@@ -149,12 +149,12 @@ func (s *Extensions) reload(next service.Config, _ time.Duration) {
 }
 
 var sweepNames = [ext.SweptKinds]string{
-	ext.SweptRecords: "expired records of extensions",
-	ext.SweptChanges: "old changes of extensions",
-	ext.SweptAnswers: "old answers of extensions",
-	ext.SweptTokens:  "revocations of expired tokens of extensions",
+	ext.SweptRecords: "expired extension records",
+	ext.SweptChanges: "old extension changes",
+	ext.SweptAnswers: "old extension responses",
+	ext.SweptTokens:  "revocations of expired extension tokens",
 
-	ext.SweptTombstones: "entries of deleted installs of extensions",
+	ext.SweptTombstones: "entries for deleted extension installs",
 }
 
 func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (store, error) {
@@ -192,7 +192,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 			if !made {
 				return "", err
 			}
-			return "the index of the metadata", err
+			return "the metadata index", err
 		}
 	}
 	return st, nil

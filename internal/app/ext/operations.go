@@ -19,7 +19,7 @@ func (s *Extensions) operations() []operate.Operation {
 	))
 }
 
-var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
+var errDisabled = errors.New("extension storage is disabled, or no server has started on this data yet")
 
 func on[In, Out any](s *Extensions, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
@@ -84,7 +84,7 @@ func parseTime(name, text string) (ext.Moment, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, &operate.InputError{Input: name, Reason: "expected a time such as 2026-11-21T15:04:05Z"}
+		return 0, &operate.InputError{Input: name, Reason: "expected a time, e.g. 2026-11-21T15:04:05Z"}
 	}
 	return ext.At(at), nil
 }

@@ -114,7 +114,7 @@ func TestTokenOperations(t *testing.T) {
 	}
 
 	for _, c := range []struct{ path, body, field, says string }{
-		{install + "/create", "", "/namespace", "expected at least one, such as settings=rw"},
+		{install + "/create", "", "/namespace", "expected at least one, e.g. settings=rw"},
 		{install + "/create", `{"namespace":[]}`, "/namespace", "expected at least one"},
 		{install + "/create", `{"namespace":["settings"]}`, "/namespace", "settings: access is missing: expected settings=r, settings=w or settings=rw"},
 		{install + "/create", `{"namespace":["a=x"]}`, "/namespace", "a=x: access must be r, w or rw"},
@@ -127,12 +127,12 @@ func TestTokenOperations(t *testing.T) {
 		{"tokens/x/" + string(someInstall.Install) + "/create", `{"namespace":["a=r"]}`, "tenant", "must be a UUID"},
 		{"tokens/" + tenant + "/x/create", `{"namespace":["a=r"]}`, "install", "must be a UUID"},
 		{services + "/create", "", "/service", "must not be empty"},
-		{services + "/create", `{"service":"Run ner"}`, "/service", "invalid name: expected 1 to 64 characters of a-z, 0-9 and -"},
+		{services + "/create", `{"service":"Run ner"}`, "/service", "invalid name: expected 1 to 64 characters from a-z, 0-9 and -"},
 		{"service-tokens/x/create", `{"service":"a"}`, "tenant", "must be a UUID"},
 		{"tokens/revoke", "", "/token", "must not be empty"},
 		{"tokens/revoke", `{"token":"a.b.c"}`, "", "the token is not valid, so it need not be revoked"},
 		{install + "/%00/revoke-id", "", "id", "must be the jti claim of a token: 1 to 256 bytes"},
-		{install + "/a/revoke-id", `{"expires":"tomorrow"}`, "/expires", "expected a time such as"},
+		{install + "/a/revoke-id", `{"expires":"tomorrow"}`, "/expires", "expected a time, e.g."},
 		{install + "/a/revoke-id", `{"expires":"2020-01-01T00:00:00Z"}`, "/expires", "must be in the future"},
 		{services + "/a/revoke-id", `{"expires":"2020-01-01T00:00:00Z"}`, "/expires", "must be in the future"},
 	} {

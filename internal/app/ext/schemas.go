@@ -17,17 +17,17 @@ import (
 func (s *Extensions) schemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "schemas", Doc: "List the schemas of a namespace, the newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
+			Path: "schemas", Doc: "List a namespace's schemas, newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
 			Group: "Manage the JSON Schemas of an install's namespaces", Former: []operate.Former{{Words: "ext schema", Noun: true}},
 		}, on(s, s.listSchemas)),
-		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a version of a schema", Title: "Schema version"}, on(s, s.showSchema)),
+		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a schema version", Title: "Schema version"}, on(s, s.showSchema)),
 		operate.NewRead(operate.About{
-			Path: "schemas/check", Doc: "Compare a version with the active one, and validate the stored records by it", Title: "Check of schema version",
+			Path: "schemas/check", Doc: "Compare a version with the active version, and validate stored records against it", Title: "Check for schema version",
 			More:  "It changes nothing. If the time does not suffice for all records, it prints where to continue.",
 			Opens: "record", Resumes: true,
 		}, on(s, s.checkSchema)),
 		operate.NewDownload(operate.About{
-			Path: "schemas/export", Doc: "Print the documents of all versions, one per line, the newest first", Former: []operate.Former{{Words: "ext schema list", Flag: "documents"}},
+			Path: "schemas/export", Doc: "Print all versions' documents, one per line, newest first", Former: []operate.Former{{Words: "ext schema list", Flag: "documents"}},
 			Media: operate.Lines, Memory: transferSize,
 		}, s.exportSchemas),
 		operate.NewUpload(operate.About{
@@ -35,8 +35,8 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			Media: "application/schema+json", Memory: transferSize, Largest: 4 * ext.MaxSchemaBytes, // as in the API
 			Title: "Register a file", Button: "Register file", MayBeStdin: true,
 			More: "The file, or standard input, is a JSON Schema (draft 2020-12). It is checked as in the API and becomes the next\n" +
-				"version of the namespace's schema: a draft. With --activate it replaces the active version. Stored records are\n" +
-				"not validated again.",
+				"schema version in the namespace, a draft. With --activate it replaces the active version. Stored records are not\n" +
+				"validated again.",
 			Example: "--tenant $TENANT --install $INSTALL --namespace settings schema.json --activate\n" +
 				"--tenant $TENANT --install $INSTALL --namespace settings <schema.json\n",
 		}, s.putSchema),
@@ -48,14 +48,14 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			Path: "schemas/deprecate", Doc: "Do not validate new values by the active version any more", Stays: true, Danger: true, Ask: "After that, every JSON value is valid.",
 		}, on(s, s.setSchema(ext.Deprecated))),
 		operate.NewChange(operate.About{
-			Path: "schemas/delete", Doc: "Delete a version, which must be neither the active nor the newest one", Button: "Delete version", Danger: true, Ask: "This cannot be undone.",
+			Path: "schemas/delete", Doc: "Delete a version that is neither active nor the newest", Button: "Delete version", Danger: true, Ask: "This cannot be undone.",
 			More: "Version numbers are not used again.",
 		}, on(s, s.deleteSchema)),
 		operate.NewChange(operate.About{
-			Path: "schemas/delete-all", Doc: "Delete all versions of a namespace's schemas", Former: []operate.Former{{Words: "ext schema delete", Flag: "all"}},
+			Path: "schemas/delete-all", Doc: "Delete all schema versions in a namespace", Former: []operate.Former{{Words: "ext schema delete", Flag: "all"}},
 			Title: "Delete all versions", Text: "After that, every JSON value is valid.", Button: "Delete all versions", Ask: "This cannot be undone.", Danger: true, Retypes: true,
-			More: "After that the namespace accepts any JSON, and it no longer counts toward the quota of namespaces unless it has a\n" +
-				"key. Version numbers are not used again.",
+			More: "Afterwards the namespace accepts any JSON, and counts toward the namespace quota only while it contains keys.\n" +
+				"Version numbers are not reused.",
 		}, on(s, s.deleteSchemas)),
 	}
 }
@@ -93,7 +93,7 @@ func (in versionInput) Check() error {
 }
 
 func errNoVersion(in versionInput) error {
-	return errcode.Newf(errcode.NotFound, "namespace %s has no version %d of a schema", in.Namespace, in.Version)
+	return errcode.Newf(errcode.NotFound, "namespace %s has no schema version %d", in.Namespace, in.Version)
 }
 
 type schemaOutput struct {
@@ -198,7 +198,7 @@ func (s *Extensions) deleteSchema(ctx context.Context, in versionInput) (c schem
 	if err == nil && n == 0 {
 		err = errNoVersion(in)
 	}
-	return schemaChange{in.Namespace, in.Version, stateDeleted, fmt.Sprintf("deleted version %d of the schema of %s", in.Version, in.Namespace)}, err
+	return schemaChange{in.Namespace, in.Version, stateDeleted, fmt.Sprintf("deleted schema version %d for %s", in.Version, in.Namespace)}, err
 }
 
 type schemasChange struct {
@@ -207,7 +207,7 @@ type schemasChange struct {
 }
 
 func (c schemasChange) Notice() string {
-	return "deleted " + service.Count(int64(c.Deleted), "version") + " of the schema of " + c.Namespace
+	return "deleted " + service.Count(int64(c.Deleted), "version") + " of the schema for " + c.Namespace
 }
 
 func (s *Extensions) deleteSchemas(ctx context.Context, in namespaceInput) (c schemasChange, err error) {
@@ -251,6 +251,6 @@ func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Bo
 			return c, fmt.Errorf("version %d was registered but could not be activated: %w", version, explained(err))
 		}
 	}
-	did := fmt.Sprintf("registered version %d of the schema of %s: %s", sc.Version, p.Namespace, sc.Status)
+	did := fmt.Sprintf("registered schema version %d for %s: %s", sc.Version, p.Namespace, sc.Status)
 	return schemaChange{in.Namespace, int64(sc.Version), string(sc.Status), did}, nil
 }

@@ -15,7 +15,7 @@ import (
 func (s *Extensions) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tenants", Doc: "List the tenants that have installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
+			Path: "tenants", Doc: "List tenants with installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
 			Group: "Show, delete and restore tenants with all their installs", Former: []operate.Former{{Words: "ext tenant", Noun: true}},
 		}, on(s, s.listTenants)),
 		operate.NewRead(operate.About{Path: "tenants/show", Doc: "Show whether a tenant is deleted", Title: "Tenant"}, on(s, s.showTenant)),
@@ -119,9 +119,9 @@ func (s *Extensions) restoreTenant(ctx context.Context, in tenantInput) (c tenan
 	restored, err := s.opened.RestoreTenant(ctx, o.Tenant)
 	switch {
 	case errors.Is(err, ext.ErrInstallDeleted):
-		err = errcode.New(errcode.Conflict, "the deletion of the tenant has not finished: run ext tenants delete again first")
+		err = errcode.New(errcode.Conflict, "deleting the tenant has not finished: run ext tenants delete again first")
 	case err == nil && !restored:
-		err = errcode.New(errcode.Conflict, "the tenant was not deleted, or its deletion has expired: it can be used")
+		err = errcode.New(errcode.Conflict, "the tenant was not deleted, or its deletion record has expired: it can be used")
 	}
 	return tenantChange(in), err
 }

@@ -30,7 +30,7 @@ func (r *revocation) read(s *Extensions, token string) error {
 		return errcode.Newf(errcode.Invalid, "the token is not valid, so it need not be revoked: %v", err)
 	}
 	if c.ID == "" {
-		return errcode.New(errcode.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the key that signs tokens")
+		return errcode.New(errcode.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the signing key")
 	}
 	r.id, r.expires = c.ID, ext.At(c.Ends)+1
 	if grant, err := s.opened.ParseGrant(c.Raw); err == nil {
@@ -51,13 +51,13 @@ func (s *Extensions) makeToken(r tokenRequest) (t tokenOutput, err error) {
 		return t, err
 	}
 	if d.Unsaved[tokenSecret] {
-		return t, errcode.New(errcode.Invalid, "the secrets file has no key for tokens: start the server once to add it")
+		return t, errcode.New(errcode.Invalid, "the secrets file has no token key: start the server once to add it")
 	}
 	t.ID = ident.New()
 	claims := map[string]any{"tenant_id": r.Owner.Tenant, "jti": t.ID}
 	if r.Service != "" {
 		if !httpapi.ValidService(r.Service) {
-			return t, &operate.InputError{Input: "service", Reason: "invalid name: expected 1 to 64 characters of a-z, 0-9 and -"}
+			return t, &operate.InputError{Input: "service", Reason: "invalid name: expected 1 to 64 characters from a-z, 0-9 and -"}
 		}
 		claims["service"] = r.Service
 		if r.Schemas {

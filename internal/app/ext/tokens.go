@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	revokeHelp = "The token is refused on every running server within a second. The revocation is kept until the token has\n" +
-		"expired; without an expiry, until every token of today has expired."
+	revokeHelp = "Every running server refuses the token within a second. The revocation is kept until the token expires;\n" +
+		"without an expiry, until all existing tokens expire."
 )
 
 func (s *Extensions) tokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tokens", Rows: "revoked", Doc: "List revoked tokens of an install that have not expired", Title: "Tokens", Empty: "No token is revoked.",
-			Group: "Create and revoke tokens of installs", Text: "These tokens are revoked and have not expired.", Former: []operate.Former{{Words: "ext token revoked"}},
+			Path: "tokens", Rows: "revoked", Doc: "List an install's revoked tokens that have not expired", Title: "Tokens", Empty: "No token is revoked.",
+			Group: "Create and revoke install tokens", Text: "Revoked tokens that have not expired.", Former: []operate.Former{{Words: "ext token revoked"}},
 		}, s.listTokens),
 		operate.NewChange(operate.About{
 			Path: "tokens/create", Doc: "Create a token for an install", Former: []operate.Former{{Words: "ext token"}}, Title: "Create a token", Button: "Create token",
-			More: "The token is signed with the server's own key. It is valid for one install and the named namespaces, with\n" +
+			More: "The token is signed with the server's own key. It is valid for a single install and the named namespaces, with\n" +
 				"access r (read), w (write) or rw.",
 			Example: "--tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n",
 		}, s.createToken),
 		operate.NewChange(operate.About{
 			Path: "tokens/revoke", Doc: "Revoke a token", More: revokeHelp, Former: []operate.Former{{Words: "ext token revoke"}}, Title: "Revoke a token", Button: "Revoke token", Danger: true,
-			Text: "The token may be of any install, or of a service.", Example: "$TOKEN\n",
+			Text: "The token may belong to any install or to a service.", Example: "$TOKEN\n",
 		}, s.revokeToken),
 		operate.NewChange(operate.About{
-			Path: "tokens/revoke-id", Doc: "Revoke a token of an install by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "id", Keeps: true}},
+			Path: "tokens/revoke-id", Doc: "Revoke an install token by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "id", Keeps: true}},
 			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
 			More: "ID is the ID (jti) that an audit event or ext tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --install $INSTALL --id $ID\n",
 		}, s.revokeTokenID),
@@ -41,19 +41,19 @@ func (s *Extensions) tokenOperations() []operate.Operation {
 func (s *Extensions) serviceTokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "service-tokens", Rows: "revoked", Doc: "List revoked tokens of a tenant's services that have not expired", Title: "Tokens of services",
-			Empty: "No token is revoked.", Group: "Create and revoke tokens of services that act for the installs of a tenant",
-			Text: "These tokens are revoked and have not expired.", Former: []operate.Former{{Words: "ext token revoked", Flag: "services"}},
+			Path: "service-tokens", Rows: "revoked", Doc: "List a tenant's revoked service tokens that have not expired", Title: "Service tokens",
+			Empty: "No token is revoked.", Group: "Create and revoke tokens for services that act for a tenant's installs",
+			Text: "Revoked tokens that have not expired.", Former: []operate.Former{{Words: "ext token revoked", Flag: "services"}},
 		}, s.listServiceTokens),
 		operate.NewChange(operate.About{
 			Path: "service-tokens/create", Doc: "Create a token for a service that acts for installs", Former: []operate.Former{{Words: "ext token", Flag: "service", Keeps: true}},
-			Title: "Create a token for a service", Text: "It is valid on the internal listener, for every install of the tenant.", Button: "Create token",
-			More: "The token is signed with the server's own key. It is valid on the internal listener only, for every install\n" +
-				"of the tenant; with --schemas it may also write schemas.",
+			Title: "Create a token for a service", Text: "It is valid on the internal listener, for all the tenant's installs.", Button: "Create token",
+			More: "The token is signed with the server's own key. It is valid on the internal listener only, for all the tenant's\n" +
+				"installs; with --schemas it may also write schemas.",
 			Example: "--tenant $TENANT --service runner --ttl 720h\n",
 		}, s.createServiceToken),
 		operate.NewChange(operate.About{
-			Path: "service-tokens/revoke-id", Doc: "Revoke a token of a service by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "services"}},
+			Path: "service-tokens/revoke-id", Doc: "Revoke a service token by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "services"}},
 			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
 			More: "ID is the ID (jti) that an audit event or ext service-tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --id $ID\n",
 		}, s.revokeServiceTokenID),
@@ -110,7 +110,7 @@ func (in createTokenInput) request() (r tokenRequest, err error) {
 		return r, err
 	}
 	if len(in.Namespaces) == 0 {
-		return r, &operate.InputError{Input: "namespace", Reason: "expected at least one, such as settings=rw"}
+		return r, &operate.InputError{Input: "namespace", Reason: "expected at least one, e.g. settings=rw"}
 	}
 	r.Namespaces, err = parseWords(in.Namespaces, false)
 	r.Lifetime = in.Lifetime

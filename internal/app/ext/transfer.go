@@ -19,11 +19,11 @@ const transferSize = 8 << 20 // bytes, with copies: an export page or an import 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{
-			Path: "installs/export", Doc: "Export the records and schemas of an install as lines of JSON", Former: []operate.Former{{Words: "ext export"}},
+			Path: "installs/export", Doc: "Export an install's records and schemas as JSON lines", Former: []operate.Former{{Words: "ext export"}},
 			Media: operate.Lines, Memory: transferSize, Counts: "records",
-			More: "They are in the format of the API: a line of JSON for each, and a last line that says that the export is complete.\n" +
-				"They are read from the database page by page while servers run. Revoked installs can be exported, too: revoke an\n" +
-				"install first if nothing may change meanwhile. The file gets its name when it is complete.",
+			More: "The format is the API's: a JSON line per record or schema, and a last line that marks the export as complete. Data\n" +
+				"is read from the database page by page while servers run. If nothing may change meanwhile, revoke the install first:\n" +
+				"revoked installs can be exported, too. The file gets its name when it is complete.",
 			Example: "--tenant $TENANT --install $INSTALL -o install.ndjson\n",
 		}, s.exportInstall),
 		operate.NewUpload(operate.About{
@@ -31,11 +31,11 @@ func (s *Extensions) transferOperations() []operate.Operation {
 			Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
 			Title: "Import an export", Text: "Limits and quotas apply. If a line is wrong, the records before it stay.", Button: "Import",
 			More: "Records and schemas are imported while servers run. FILE may be -, for standard input. Limits and quotas apply, and\n" +
-				"schemas where the file does not contain the active one; rate limits do not. Records are written 20 at a time: after\n" +
-				"a failure those before it are written, and the same file can be imported again. A file without the last line of an\n" +
-				"export is imported as far as it goes, and is an error.\n\n" +
-				"With --preserve, records keep their revisions and times. A record that has a greater revision here is not changed;\n" +
-				"one with the same revision and other contents is an error.",
+				"so do active schemas that the file does not contain; rate limits do not. Records are written 20 at a time: after a\n" +
+				"failure, earlier records are written, and the same file can be imported again. A file without an export's last line\n" +
+				"is imported as far as it goes, and is an error.\n\n" +
+				"With --preserve, records keep their revisions and times. A record with a newer revision here is not changed; a record\n" +
+				"with the same revision and different contents is an error.",
 			Example: "--tenant $TENANT --install $INSTALL install.ndjson\n--tenant $TENANT --install $INSTALL --preserve install.ndjson\n",
 		}, s.importInstall),
 	}

@@ -16,17 +16,17 @@ import (
 func (s *Extensions) usageOperations() []operate.Operation {
 	audit := operate.NewJob(operate.About{
 		Path: "usage/audit", Doc: "Count all rows and compare them with the counters", Former: []operate.Former{{Words: "ext usage", Flag: "audit"}}, Counts: "installs",
-		More: "Of several installs, only those that differ are printed, including those that have rows but no counters. The exit\n" +
+		More: "For several installs, it prints only differing installs, including installs with rows but no counters. The exit\n" +
 			"status is 1 when something differs. Servers can keep running.",
 		Example: "\n--tenant $TENANT --install $INSTALL\n",
 		Title:   "Audit", Text: "An audit counts the rows of installs and compares them with the counters.", Button: "Start the audit",
-		Background: true, Begun: "the audit has begun", Stop: "Stop the audit",
+		Background: true, Begun: "audit started", Stop: "Stop the audit",
 	}, s.auditUsage)
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "usage", Doc: "List how much installs store", Title: "Usage", Empty: "No install has a record.", PageRows: ext.MaxPage,
+			Path: "usage", Doc: "List how much installs store", Title: "Usage", Empty: "No install stores a record.", PageRows: ext.MaxPage,
 			Group: "Show how much installs store, and verify the counters", Former: []operate.Former{{Words: "ext usage"}}, Rows: "installs",
-			More:    "It shows how much installs store and may store, as quotas count it: a line for each install that has or had a record.",
+			More:    "Shows usage and quotas, with a line for every install that ever stored a record.",
 			Example: "\n--tenant $TENANT\n",
 		}, on(s, s.listUsage)),
 		operate.WithFound[auditOutput](audit, "Installs with differences", "There are no differences so far."),
@@ -101,11 +101,11 @@ func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
 func (a *auditOutput) comparison() (string, error) {
 	var text strings.Builder
 	w := service.NewPrinter(&text)
-	w.Printf("WHAT\tCOUNTER\tROWS\n")
+	w.Printf("COUNT\tCOUNTER\tROWS\n")
 	c, r := &a.Counters, &a.Rows
 	w.Printf("bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", c.Bytes, r.Bytes, c.Keys, r.Keys, c.Namespaces, r.Namespaces)
 	for _, n := range a.Namespaces {
-		w.Printf("keys of %s\t%d\t%d\n", n.Namespace, n.Counter, n.Rows)
+		w.Printf("keys in %s\t%d\t%d\n", n.Namespace, n.Counter, n.Rows)
 	}
 	err := w.Flush()
 	return text.String(), err
@@ -167,11 +167,11 @@ func (r *auditor) err() error {
 	case r.different == 0:
 		return nil
 	case r.Install != "":
-		return errcode.New(errcode.Conflict, "the counters of the install differ from the rows")
+		return errcode.New(errcode.Conflict, "the install's counters differ from the rows")
 	case r.different > namedMost:
 		fmt.Fprintf(&r.named, "\n  and %d more", r.different-namedMost)
 	}
-	return errcode.Newf(errcode.Conflict, "the counters of %d of %s differ from the rows:%s", r.different, service.Count(r.audited, "install"), &r.named)
+	return errcode.Newf(errcode.Conflict, "the counters differ from the rows for %d of %s:%s", r.different, service.Count(r.audited, "install"), &r.named)
 }
 
 func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress operate.Progress) (auditResult, error) {

@@ -43,10 +43,10 @@ func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
 
 func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if s.cfg.Hot == hotMemory {
-		f := service.Finding{State: service.OK, What: whatHot, Says: "in the memory of the process"}
+		f := service.Finding{State: service.OK, What: whatHot, Says: "in the process's memory"}
 		if strings.HasPrefix(s.cfg.DatabaseURL, "postgres") {
-			f.State, f.Says = service.Warning, "in the memory of each process: with several, a guest loses preferences and lists from one request to the next"
-			f.Fix = "set guest.hot to the URL of a Redis server, or start one process only"
+			f.State, f.Says = service.Warning, "in each process's memory: with several processes, a guest loses preferences and lists from one request to the next"
+			f.Fix = "set guest.hot to a Redis URL, or start only one process"
 		}
 		return []service.Finding{f}
 	}
@@ -59,7 +59,7 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if err != nil {
 		return []service.Finding{{
 			State: service.Wrong, What: whatHot, Says: db.Where() + ": " + err.Error(),
-			Fix: "start Redis, or correct guest.hot; until then guests have no preferences and no lists, and each process limits rates by itself",
+			Fix: "start Redis, or correct guest.hot; until then guests lose preferences and lists, and each process limits rates by itself",
 		}}
 	}
 	var found []service.Finding
@@ -92,7 +92,7 @@ func inspectRedis(s redisdb.Server) service.Finding {
 	case s.MaxMemory > 0 && s.Eviction == "noeviction":
 		return problem(service.Warning, "maxmemory-policy is noeviction: when Redis is full, sessions and limits are not stored", "set maxmemory-policy to volatile-lru")
 	case s.MaxMemory == 0:
-		return problem(service.Warning, "maxmemory is not set, so caches may use all memory of the machine", "set maxmemory, and maxmemory-policy to volatile-lru")
+		return problem(service.Warning, "maxmemory is not set, so caches may use all the machine's memory", "set maxmemory, and maxmemory-policy to volatile-lru")
 	}
 	return f
 }

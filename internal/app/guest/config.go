@@ -85,11 +85,11 @@ func (c *Config) WhyOff() string {
 func (c *Config) Check() conf.Problems {
 	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.Profiles.Check(), c.Config.Check(), c.Upstreams.Check(), c.SampleRates.Check(), c.Types.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < guest.MinSecret {
-		problems.Addf("cookie_secret", "must have at least %d bytes", guest.MinSecret)
+		problems.Addf("cookie_secret", "must be at least %d bytes", guest.MinSecret)
 	}
 	for _, s := range c.OldCookieSecrets {
 		if len(s) < guest.MinSecret {
-			problems.Addf("old_cookie_secrets", "each must have at least %d bytes", guest.MinSecret)
+			problems.Addf("old_cookie_secrets", "each must be at least %d bytes", guest.MinSecret)
 			break
 		}
 	}
@@ -97,7 +97,7 @@ func (c *Config) Check() conf.Problems {
 		problems.Addf("hot_timeout", "must be from 1ms to %s", maxHotTimeout)
 	}
 	if !hotPrefix.MatchString(c.HotPrefix) {
-		problems.Addf("hot_prefix", "must have 1 to 63 letters, digits, dots, underscores and hyphens")
+		problems.Addf("hot_prefix", "must be 1 to 63 letters, digits, dots, underscores and hyphens")
 	}
 	if c.HotMemory < minHotMemory {
 		problems.Addf("hot_memory", "must be at least %d", minHotMemory)

@@ -42,7 +42,7 @@ func (e *Events) Check() (problems conf.Problems) {
 		problems.Addf("event_source", "must not be empty")
 	}
 	if e.Secret != "" && len(e.Secret) < guest.MinSecret {
-		problems.Addf("event_secret", "must have at least %d bytes", guest.MinSecret)
+		problems.Addf("event_secret", "must be at least %d bytes", guest.MinSecret)
 	}
 	if e.Keep < minKeepEvents {
 		problems.Addf("keep_events", "must be at least %s", minKeepEvents)

@@ -18,7 +18,7 @@ var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_see
 
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guests", Icon: "hotel", Everyday: []string{"sessions", "keys", "tenants", "dead-letters"}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
-		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
+		{Path: "sessions", Title: "Guest sessions", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
 			{Name: "find", Reads: true, Run: s.findSession}, {Name: "open", Reads: true, Run: s.openSession},
 		}},
 		{Path: "session", Title: "Session", Show: s.showSession},
@@ -26,15 +26,15 @@ func (s *Guest) console() *service.Console {
 }
 
 // errCookie refuses a look-up: reading a session requires its cookie.
-var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected the value of the cookie that the browser of the guest sends, signed with a current or old guest.cookie_secret")
+var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected the cookie value from the guest's browser, signed with a current or old guest.cookie_secret")
 
 func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Form{
-		Text: "Preferences, notes and lists of a session are shown only with its own cookie, which a guest can give you. The look-up counts as a use of the session.", Action: "find", Submit: "Show session",
-		Fields: []service.Field{{Name: "cookie", Label: "Cookie", Secret: true, Help: "The value, or name=value as the developer tools of a browser copy it."}},
+		Text: "A session's preferences, notes and lists are shown only with its cookie, which the guest can give you. Looking it up counts as using the session.", Action: "find", Submit: "Show session",
+		Fields: []service.Field{{Name: "cookie", Label: "Cookie", Secret: true, Help: "The value, or name=value as copied from a browser's developer tools."}},
 	}, &service.Form{
-		Title: "Wishlist of a session", Text: "Booking sites know the ID of a session from its handoffs.", Action: "open", Submit: "Show wishlist",
-		Fields: []service.Field{{Name: "session", Label: "Session", Help: "ID of the session"}},
+		Title: "Session wishlist", Text: "Booking sites know the session ID from handoffs.", Action: "open", Submit: "Show wishlist",
+		Fields: []service.Field{{Name: "session", Label: "Session", Help: "Session ID"}},
 	}}}, nil
 }
 
@@ -83,7 +83,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	if old {
 		signed = "with an old secret"
 	}
-	lastSeen := service.TextCell("unknown: the state of the session was lost, or there was none")
+	lastSeen := service.TextCell("unknown: the session's state was lost or never existed")
 	if !session.LastSeen.IsZero() {
 		lastSeen = service.TimeCell(session.LastSeen)
 	}
@@ -93,15 +93,15 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 		{Name: "Locale", Cell: service.TextCell(cmp.Or(session.Locale, "-"))}, {Name: "Currency", Cell: service.TextCell(cmp.Or(session.Currency, "-"))},
 		{Name: "Campaign", Cell: service.TextCell(cmp.Or(session.Campaign, "-"))},
 	}}
-	seen := &service.Table{Title: "Viewed", Empty: "The guest has viewed nothing.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Time"}}}
+	seen := &service.Table{Title: "Viewed", Empty: "The guest viewed nothing.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Time"}}}
 	for _, v := range viewed {
 		seen.Rows = append(seen.Rows, []service.Cell{service.IDCell(v.ItemID), service.IDCell(v.TenantID), service.TimeCell(v.ViewedAt)})
 	}
-	searches := &service.Table{Title: "Searches", Empty: "The guest has searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
+	searches := &service.Table{Title: "Searches", Empty: "The guest searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
 	for _, one := range searched {
 		searches.Rows = append(searches.Rows, []service.Cell{service.TextCell(string(one.Query)), service.TimeCell(one.SearchedAt)})
 	}
-	o.View = &service.View{Title: "Session of a guest", Parents: []service.Link{{Text: "Sessions of guests", To: "sessions"}}, Blocks: []service.Block{facts, wishes, seen, searches}}
+	o.View = &service.View{Title: "Guest session", Parents: []service.Link{{Text: "Guest sessions", To: "sessions"}}, Blocks: []service.Block{facts, wishes, seen, searches}}
 	return o, nil
 }
 
@@ -124,7 +124,7 @@ func (s *Guest) wishTable(ctx context.Context, id guest.ID, notes bool) (*servic
 		t.Rows = append(t.Rows, row)
 	}
 	if len(wishes) == consoleRows {
-		t.Title = "The latest 100 entries of the wishlist"
+		t.Title = "The latest 100 wishlist entries"
 	}
 	return t, nil
 }

@@ -37,7 +37,7 @@ func (s *Guest) demo() bool { return s.cfg.Profile == guest.Hotel.Name && s.cfg.
 // mountDemo describes the service on the status page and at startup, and adds the demo if the catalogue is built in.
 func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
-		return service.Client{Title: "Guest", Text: "Serves sessions, lists and handoffs for the guests of your site", Guide: guide}
+		return service.Client{Title: "Guest", Text: "Serves sessions, lists and handoffs for your site's guests", Guide: guide}
 	}
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{Text: "For guests, the API describes itself at", Lines: []string{base + "/bff/consumer/v1/openapi.json"}}
@@ -46,10 +46,10 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 		return
 	}
 	opened.Client = func(base string) service.Client {
-		return service.Client{Title: "Guest", Text: "The demo of the service for guests of booking sites", Address: base + httpapi.DemoPage, Guide: guide}
+		return service.Client{Title: "Guest", Text: "The guest service demo", Address: base + httpapi.DemoPage, Guide: guide}
 	}
 	opened.Hint = func(base string) service.Hint {
-		return service.Hint{Text: "For guests of booking sites, try the demo in a browser", Lines: []string{base + httpapi.DemoPage}}
+		return service.Hint{Text: "For booking site guests, try the demo in a browser", Lines: []string{base + httpapi.DemoPage}}
 	}
 	builtIn := s.opened.source.(*builtin.Catalogue) // without upstreams
 	demo := &httpapi.Demo{

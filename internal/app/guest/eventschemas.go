@@ -12,11 +12,11 @@ import (
 func (s *Guest) eventSchemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "event-schemas", Rows: "schemas", Doc: "List the types of events that the profile of the server publishes", Title: "Event schemas", Empty: "There are no events.",
-			Group: "Show the JSON Schemas of events", Text: "Each type of events has a JSON Schema of its data. Its version is the end of the type.",
+			Path: "event-schemas", Rows: "schemas", Doc: "List the event types that the server's profile publishes", Title: "Event schemas", Empty: "There are no events.",
+			Group: "Show the events' JSON Schemas", Text: "Each event type has a JSON Schema for its data. The type's last part is its version.",
 		}, s.listEventSchemas),
 		operate.NewRead(operate.About{
-			Path: "event-schemas/show", Doc: "Print the JSON Schema of a type of events", Title: "Event schema", Example: "wishlist.added.v1\n--json handoff.initiated.v1",
+			Path: "event-schemas/show", Doc: "Print an event type's JSON Schema", Title: "Event schema", Example: "wishlist.added.v1\n--json handoff.initiated.v1",
 		}, s.showEventSchema),
 	}
 }
@@ -46,7 +46,7 @@ type eventSchemaDetail struct {
 func (s *Guest) showEventSchema(_ context.Context, in eventTypeInput) (eventSchemaDetail, error) {
 	found, ok := eventschema.Find(s.cfg.profile(), in.Type)
 	if !ok {
-		return eventSchemaDetail{}, errcode.New(errcode.NotFound, "no such type of events: holdfast guest event-schemas list lists them")
+		return eventSchemaDetail{}, errcode.New(errcode.NotFound, "no such event type: holdfast guest event-schemas list lists them")
 	}
 	return eventSchemaDetail{eventSchemaOutput{found.Type, found.Retention, found.Doc}, found.Text}, nil
 }

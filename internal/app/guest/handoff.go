@@ -91,7 +91,7 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 // server start, since no server could decrypt its keys.
 func (h *handoffParts) isSaved() error {
 	if h.deps.Unsaved[handoffSecret] {
-		return errcode.New(errcode.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
+		return errcode.New(errcode.Invalid, "the secrets file has no guest handoff secret: start the server once to add it")
 	}
 	return nil
 }

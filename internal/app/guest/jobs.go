@@ -18,12 +18,12 @@ func (s *Guest) jobOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Path: "jobs", Doc: "List the jobs, and how many rows they would delete now", Title: "Retention jobs", Empty: "There are no jobs.",
 			Group: "Manage the jobs that delete old data",
-			Long:  "Manage the jobs that delete old data. A running server runs all of them each guest.sweep_interval.",
-			Text:  "The jobs that delete old data. The server runs all of them each guest.sweep_interval.",
+			Long:  "Manage the jobs that delete old data. A running server runs them every guest.sweep_interval.",
+			Text:  "Jobs that delete old data. The server runs them every guest.sweep_interval.",
 		}, s.listJobs),
-		operate.NewJob(operate.About{Path: "jobs/run", Doc: "Delete the old data of a job", Counts: "rows", Ask: "Deleted rows cannot be restored."}, s.runJob),
+		operate.NewJob(operate.About{Path: "jobs/run", Doc: "Run a deletion job", Counts: "rows", Ask: "Deleted rows cannot be restored."}, s.runJob),
 		operate.NewJob(operate.About{
-			Path: "jobs/run-all", Doc: "Delete the old data of all jobs", Counts: "rows", Former: []operate.Former{{Words: "guest jobs run", Flag: "all"}},
+			Path: "jobs/run-all", Doc: "Run all deletion jobs", Counts: "rows", Former: []operate.Former{{Words: "guest jobs run", Flag: "all"}},
 			Title: "Run all jobs", Ask: "Deleted rows cannot be restored.",
 		}, s.runAllJobs),
 	}

@@ -17,31 +17,31 @@ func (s *Guest) keyOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Path: "keys", Doc: "List the keys", Title: "Handoff keys", Empty: "There are no keys.",
 			Group: "Manage the keys that sign handoffs",
-			Long: "Manage the keys that sign handoff tokens. Running servers use every change at once. To rotate keys\n" +
-				"without an interruption for sites that verify tokens offline: add a key, export the keys to those sites,\n" +
-				"activate the key, and retire the old one when its tokens have expired.",
-			Text: "The active key signs handoff tokens, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired.",
+			Long: "Manage the keys that sign handoff tokens. Running servers apply every change at once. To rotate keys without\n" +
+				"interrupting sites that verify tokens offline: add a key, export the keys to those sites, activate the key,\n" +
+				"and retire the old key when its tokens have expired.",
+			Text: "The active key signs handoff tokens, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old key when its tokens have expired.",
 		}, s.listKeys),
 		operate.NewChange(operate.About{Path: "keys/add", Doc: "Add a key that verifies, but does not sign yet", Button: "Add a key"}, s.onKeys((*handoffs.Keys).Add)),
 		operate.NewChange(operate.About{
 			Path: "keys/rotate", Doc: "Add a key and activate it at once", Button: "Add and activate a key",
-			Ask: "Sites that verify offline refuse handoffs until they have the new key.",
+			Ask: "Sites that verify offline refuse handoffs until they get the new key.",
 		}, s.onKeys((*handoffs.Keys).Rotate)),
-		operate.NewChange(operate.About{Path: "keys/activate", Doc: "Let a key sign; the former one only verifies"}, s.onKey((*handoffs.Keys).Activate)),
+		operate.NewChange(operate.About{Path: "keys/activate", Doc: "Sign with a key; the previous key only verifies"}, s.onKey((*handoffs.Keys).Activate)),
 		operate.NewChange(operate.About{Path: "keys/retire", Doc: "Retire a key whose tokens have all expired"}, s.onKey((*handoffs.Keys).Retire)),
 		operate.NewChange(operate.About{
-			Path: "keys/revoke", Doc: "Void all tokens of a key at once, such as after a leak", Danger: true,
-			Ask: "All tokens of the key are void at once. If it is the active one, a new key takes its place, which sites that verify offline do not have yet.",
+			Path: "keys/revoke", Doc: "Void all a key's tokens at once, e.g. after a leak", Danger: true,
+			Ask: "All the key's tokens are void at once. An active key is replaced with a new key, which sites that verify offline do not know yet.",
 		}, s.onKey((*handoffs.Keys).Revoke)),
 		operate.NewChange(operate.About{
-			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
-			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
+			Path: "keys/revoke-all", Doc: "Void all tokens at once, e.g. after a restore", Title: "Revoke all keys",
+			Text: "All tokens are void at once, e.g. after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
 		}, s.onKeys((*handoffs.Keys).RevokeAll)),
 		operate.NewDownload(operate.About{
 			Path: "keys/export", Doc: "Print the keys with their secrets, for sites that verify tokens offline", Button: "Export the keys with their secrets",
 			Media: operate.Lines, Secret: true,
-			More: "It prints a line of JSON for each key that is not retired. A key can sign tokens: protect it like a password. A site\n" +
-				"must consume a token after verifying it offline, because it may have been used before.",
+			More: "Prints a JSON line for each key that is not retired. A key can sign tokens: protect it like a password. A site\n" +
+				"must consume a token after verifying it offline, because the token may already be used.",
 		}, s.exportKeys),
 	}
 }

@@ -14,7 +14,7 @@ func (s *Guest) operations() []operate.Operation {
 	)
 }
 
-var errDisabled = errors.New("guest is disabled, or no server has been started on this data yet")
+var errDisabled = errors.New("guest is disabled, or no server has started on this data yet")
 
 // ready returns an error unless this process can use the handoff keys.
 func (s *Guest) ready() (*handoffParts, error) {

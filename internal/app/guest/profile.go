@@ -50,22 +50,22 @@ func defaultProfiles() Profiles { return Profiles{Profile: guest.Hotel.Name} }
 // Check reports every invalid setting.
 func (c *Profiles) Check() (problems conf.Problems) {
 	if _, found := c.Profiles[c.Profile]; !found && c.Profile != guest.Hotel.Name {
-		problems.Addf("profile", "must be %s, or the name of one of guest.profiles", guest.Hotel.Name)
+		problems.Addf("profile", "must be %s, or a name in guest.profiles", guest.Hotel.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, at := c.Profiles[name], "profiles."+name+"."
 		p.SiteConfig.check(at, &problems)
 		if name == guest.Hotel.Name {
 			if !p.isSite() {
-				problems.Addf("profiles."+name, "must have settings of attributes, users, origins and cookies only: give a profile of your own another name")
+				problems.Addf("profiles."+name, "may only set attributes, users, origins and cookies: name your own profile differently")
 			}
 			continue
 		}
 		if !profileName.MatchString(name) {
-			problems.Addf("profiles."+name, "must have another name: 1 to 32 characters of a-z, 0-9 and -")
+			problems.Addf("profiles."+name, "needs another name: 1 to 32 characters from a-z, 0-9 and -")
 		}
 		if !eventPrefix.MatchString(p.EventPrefix) {
-			problems.Addf(at+"event_prefix", "must be words with a dot after each, such as shop.guest.")
+			problems.Addf(at+"event_prefix", "must be words with a dot after each, e.g. shop.guest.")
 		}
 		if p.Items != "" && p.Items != itemsText && p.Items != itemsUUID {
 			problems.Addf(at+"items", "must be %s or %s", itemsText, itemsUUID)

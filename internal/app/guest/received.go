@@ -11,9 +11,9 @@ import (
 func (s *Guest) quarantineOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Path: "quarantine", Rows: "events", Limit: 100, Former: []operate.Former{{Words: "guest quarantine", JSON: true}},
-		Doc:   "List received events that had no effect because they were not understood or their ID was used twice",
-		Group: "Show received events that had no effect", Title: "Quarantine", Empty: "All received events had their effect.",
-		Text: "Received events that had no effect because they were not understood or their ID was used twice, the newest first.",
+		Doc:   "List received events without effect: not understood, or with a repeated ID",
+		Group: "Show received events without effect", Title: "Quarantine", Empty: "All received events took effect.",
+		Text: "Received events without effect: not understood, or with a repeated ID. Newest first.",
 	}, s.listQuarantine)}
 }
 
@@ -43,9 +43,9 @@ func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []qu
 func (s *Guest) refusalOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Path: "refusals", Limit: 100, Former: []operate.Former{{Words: "guest refusals"}},
-		Doc:   "List handoffs that were consumed again, with the number of refused attempts",
+		Doc:   "List repeatedly consumed handoffs, with the number of refused attempts",
 		Group: "Show refused attempts to consume handoffs", Title: "Refused handoffs", Empty: "No handoff was consumed twice.",
-		Text: "Attempts to consume a handoff that were refused, the one with the last attempt first.",
+		Text: "Handoffs with refused attempts to consume them. Latest attempt first.",
 	}, s.listRefusals)}
 }
 

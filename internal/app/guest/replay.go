@@ -17,14 +17,14 @@ import (
 func (s *Guest) publishedOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "events", Doc: "List published events that are still kept, in the order of their IDs", Title: "Published events", Empty: "No published events are kept.", Limit: 100,
+			Path: "events", Doc: "List published events still in the database, ordered by ID", Title: "Published events", Empty: "No published events are kept.", Limit: 100,
 			Group: "Show published events, and publish them again",
 			Text:  "Published events stay in the database for guest.keep_events and guest.keep_audit_events.",
 		}, s.listPublished),
 		operate.NewJob(operate.About{
 			Path: "events/replay", Doc: "Publish events again, with the same IDs", Title: "Replay events", Counts: "events",
-			More: "Events keep their IDs and sequences, and the events of a session their order, so consumers that remember IDs ignore those\n" +
-				"that they have. New events wait meanwhile: replay a long time in parts.",
+			More: "Events keep their IDs and sequences, and stay in order within a session, so consumers that remember IDs ignore\n" +
+				"repeated events. New events wait meanwhile: replay a long time in parts.",
 			Example: "--from 2026-11-20T00:00:00Z --dry-run\n--from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z --type wishlist.added.v1\n--from 4711",
 		}, s.replay),
 	}
@@ -49,7 +49,7 @@ func (s *Guest) listPublished(ctx context.Context, in operate.Page[string]) (all
 		return nil, err
 	}
 	if _, ok := guest.ParseID(guest.EventPrefix, in.After); in.After != "" && !ok {
-		return nil, &operate.InputError{Input: "after", Reason: "expected the ID of an event"}
+		return nil, &operate.InputError{Input: "after", Reason: "expected an event ID"}
 	}
 	found, err := p.outbox.ListPublished(ctx, in.After, in.Limit)
 	for i := range found {
@@ -81,11 +81,11 @@ func (in replayInput) span() (v span, err error) {
 	if n, err := strconv.ParseInt(in.From, 10, 64); err == nil && n > 0 {
 		v.sequence = n
 	} else if v.from, err = time.Parse(time.RFC3339, in.From); err != nil {
-		return v, &operate.InputError{Input: "from", Reason: "expected a time such as 2026-11-20T00:00:00Z, or the sequence of an event, such as 4711"}
+		return v, &operate.InputError{Input: "from", Reason: "expected a time, e.g. 2026-11-20T00:00:00Z, or an event sequence, e.g. 4711"}
 	}
 	if in.To != "" {
 		if v.to, err = time.Parse(time.RFC3339, in.To); err != nil {
-			return v, &operate.InputError{Input: "to", Reason: "expected a time such as 2026-11-21T00:00:00Z"}
+			return v, &operate.InputError{Input: "to", Reason: "expected a time, e.g. 2026-11-21T00:00:00Z"}
 		}
 	}
 	return v, nil

@@ -10,16 +10,16 @@ import (
 
 // sweeps names the retention jobs in logs and metrics.
 var sweeps = map[retention.Job]string{
-	retention.JobAnswers:     "old answers of guests",
-	retention.JobRemoved:     "removed wishes of guests",
-	retention.JobSilent:      "wishlists of silent guests",
-	retention.JobUsers:       "old sessions of users of guests",
-	retention.JobHandoffs:    "old handoffs of guests",
-	retention.JobRefusals:    "refused attempts to consume handoffs of guests",
-	retention.JobBotScores:   "old bot scores of guests",
-	retention.JobEvents:      "published events of guests",
-	retention.JobAuditEvents: "published audit events of guests",
-	retention.JobReceived:    "received events of guests",
+	retention.JobAnswers:     "old guest responses",
+	retention.JobRemoved:     "removed guest wishes",
+	retention.JobSilent:      "inactive guests' wishlists",
+	retention.JobUsers:       "old guest user sessions",
+	retention.JobHandoffs:    "old guest handoffs",
+	retention.JobRefusals:    "refused attempts to consume guest handoffs",
+	retention.JobBotScores:   "old guest bot scores",
+	retention.JobEvents:      "published guest events",
+	retention.JobAuditEvents: "published guest audit events",
+	retention.JobReceived:    "received guest events",
 }
 
 func (s *Guest) sweepJobs(r *retention.Service) (jobs []sweep.Job) {

@@ -38,7 +38,7 @@ func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*servi
 	if err != nil {
 		return nil, err
 	}
-	return &service.View{Title: "Session " + string(id), Parents: []service.Link{{Text: "Sessions of guests", To: "sessions"}}, Blocks: []service.Block{
+	return &service.View{Title: "Session " + string(id), Parents: []service.Link{{Text: "Guest sessions", To: "sessions"}}, Blocks: []service.Block{
 		&service.Facts{Rows: []service.Fact{{Name: "Began", Cell: service.TimeCell(id.Time())}}}, wishes,
 		&service.Form{
 			Title: "Erase the session", Text: "Everything that is stored about the session is deleted, and its open handoffs become void.", Action: "erase", Page: "sessions",

@@ -11,13 +11,12 @@ import (
 
 func (s *Guest) sessionOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "sessions/erase", Former: []operate.Former{{Words: "guest session", Noun: true}}, Group: "Manage sessions of guests", Doc: "Delete everything that is stored about a session",
-		More: "These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its\n" +
-			"open handoffs become void. Audited events stay until they are old, and events that are not published yet\n" +
-			"until they are published: they have the ID of the session, which is random. If the command fails, run it\n" +
-			"again. It prints which backups and replicas still have data of the session and until when, and what remains in the\n" +
-			"database server.",
-		Title: "Erase a session", Text: "Everything that is stored about the session is deleted, and its open handoffs become void. Booking sites know the ID of the session.",
+		Path: "sessions/erase", Former: []operate.Former{{Words: "guest session", Noun: true}}, Group: "Manage guest sessions", Doc: "Delete everything that is stored about a session",
+		More: "Erases its wishlist, handoffs, stored responses, bot scores, published events, preferences and lists. Open\n" +
+			"handoffs become void. Audit events stay until they are old, and unpublished events until they are published;\n" +
+			"they contain the session ID, which is random. If the command fails, run it again. It lists the backups and\n" +
+			"replicas that still hold the session's data, until when, and any remains in the database server.",
+		Title: "Erase a session", Text: "Deletes all data stored about the session and voids its open handoffs. Booking sites know the session ID.",
 		Ask: "This cannot be undone.", Danger: true, NeedsYes: true, NewRow: true,
 	}, s.eraseSession)}
 }
@@ -76,7 +75,7 @@ func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput,
 	}
 	out := eraseOutput{e.Wishes, e.Handoffs, e.Answers, e.BotScores, e.Events, e.Kept, e.Remains, still, ""}
 	if s.cfg.Hot == hotMemory {
-		out.note = "A running server has preferences and lists in its memory. To delete them, send POST /guest/sessions/" + in.Session +
+		out.note = "A running server keeps preferences and lists in memory. To delete them, send POST /guest/sessions/" + in.Session +
 			"/erase\nto its admin listener, or restart it."
 	}
 	return out, nil

@@ -37,12 +37,12 @@ func (c *SiteConfig) check(at string, problems *conf.Problems) {
 	}
 	for _, o := range c.Origins {
 		if !isOrigin(o) {
-			problems.Addf(at+"origins", "must have origins such as https://www.example.com, in lower case, without a path or the default port")
+			problems.Addf(at+"origins", "must be origins, e.g. https://www.example.com, in lower case, without a path or the default port")
 			break
 		}
 	}
 	if c.CookieDomain != "" && !domainForm.MatchString(c.CookieDomain) {
-		problems.Addf(at+"cookie_domain", "must be a domain such as example.com, in lower case")
+		problems.Addf(at+"cookie_domain", "must be a lower-case domain, e.g. example.com")
 	}
 	if c.AttributesSchema != "" {
 		if err := guest.CheckSchema([]byte(c.AttributesSchema)); err != nil {

@@ -13,20 +13,20 @@ import (
 func (s *Guest) tenantKeyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tenant-keys", Rows: "keys", Doc: "List the Ed25519 keys of tenants", Title: "Tenant keys", Empty: "No tenant has Ed25519 keys.",
+			Path: "tenant-keys", Rows: "keys", Doc: "List tenants' Ed25519 keys", Title: "Tenant keys", Empty: "There are no Ed25519 keys.",
 			Group: "Manage the Ed25519 keys that sign handoffs to a tenant",
 			Long: "Manage the Ed25519 keys that sign handoffs to tenants with the algorithm ed25519. Each tenant has an active\n" +
-				"key and the next one. Both are published, so sites that verify offline know a key before it signs.",
-			Text: "Keys of tenants with the algorithm ed25519. The public keys of a tenant are at /bff/consumer/v1/tenants/TENANT/jwks.json: the active key, the next one, and replaced keys whose tokens may be valid.",
+				"key and a next key. Both are published, so sites that verify offline know a key before it signs.",
+			Text: "Keys for tenants with the algorithm ed25519. A tenant's public keys are at /bff/consumer/v1/tenants/TENANT/jwks.json: the active key, the next key, and replaced keys whose tokens may still be valid.",
 		}, s.listTenantKeys),
 		operate.NewChange(operate.About{
-			Path: "tenant-keys/create", Doc: "Create the keys of a tenant before its first handoff", NewRow: true, Title: "Create keys", Button: "Create keys",
+			Path: "tenant-keys/create", Doc: "Create a tenant's keys before its first handoff", NewRow: true, Title: "Create keys", Button: "Create keys",
 			Text: "The first handoff to a tenant creates its keys. Create them earlier, so that its booking site can fetch them before.",
 		}, s.onTenant((*handoffs.Keys).CreateOfTenant)),
-		operate.NewChange(operate.About{Path: "tenant-keys/rotate", Doc: "Sign with the next key of a tenant; the former one only verifies"}, s.onTenant((*handoffs.Keys).RotateOfTenant)),
+		operate.NewChange(operate.About{Path: "tenant-keys/rotate", Doc: "Sign with a tenant's next key; the previous key only verifies"}, s.onTenant((*handoffs.Keys).RotateOfTenant)),
 		operate.NewChange(operate.About{
-			Path: "tenant-keys/revoke", Doc: "Void all tokens of a key at once and publish it no longer, such as after a leak", Danger: true,
-			Ask: "All tokens of the key are void at once. If it is the active key, the next one takes its place.",
+			Path: "tenant-keys/revoke", Doc: "Void all a key's tokens at once and stop publishing it, e.g. after a leak", Danger: true,
+			Ask: "All the key's tokens are void at once. An active key is replaced with the next key.",
 		}, s.onTenantKey),
 	}
 }

@@ -13,8 +13,8 @@ func (s *Guest) tenantOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Path: "tenants", Former: []operate.Former{{Words: "guest tenant", Noun: true}}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
 			Group: "Suspend and reinstate tenants",
-			Long: "Suspend and reinstate tenants, as received events do: the one with the latest time counts. No handoff to a\n" +
-				"suspended tenant is minted or consumed. Running servers leave its properties out of searches within a minute.",
+			Long: "Suspend and reinstate tenants, as received events do: the latest change counts. Handoffs to a suspended tenant\n" +
+				"are neither minted nor consumed. Running servers leave its properties out of searches within a minute.",
 		}, s.listTenants),
 		operate.NewChange(operate.About{
 			Path: "tenants/suspend", Doc: "Suspend a tenant", NewRow: true, Title: "Suspend a tenant",

@@ -42,11 +42,11 @@ func (p *ProfileConfig) checkCatalogue(at string, problems *conf.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
 		u, at := p.Upstreams[name], at+"upstreams."+name
 		if !profileName.MatchString(name) {
-			problems.Addf(at, "must have another name: 1 to 32 characters of a-z, 0-9 and -")
+			problems.Addf(at, "needs another name: 1 to 32 characters from a-z, 0-9 and -")
 		}
 		u.check(at, problems)
 		if name == guest.SearchUpstream && len(u.Path)+len(u.Parameters) > 0 {
-			problems.Addf(at, "must have neither path nor parameters: it gets the criteria")
+			problems.Addf(at, "must not set path or parameters: it receives the criteria")
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
 	names := slices.Concat(u.Path, u.Parameters)
 	distinct := slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxNames || len(distinct) < len(names) || slices.ContainsFunc(names, func(n string) bool { return !parameterName.MatchString(n) }) {
-		problems.Addf(at+".path", "must have, with parameters, at most %d different names: a letter, and up to 31 letters, digits, - and _", maxNames)
+		problems.Addf(at+".path", "path and parameters: expected at most %d different names, each a letter followed by up to 31 letters, digits, - and _", maxNames)
 	}
 	if u.Fresh < 0 || u.Fresh > maxFresh {
 		problems.Addf(at+".fresh", "must be from 0 to %s", maxFresh)

@@ -14,15 +14,15 @@ import (
 func (s *Guest) userOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "user-sessions", Rows: "sessions", Doc: "List the sessions of users who have signed in", Title: "User sessions", Empty: "No user has signed in.",
-			Group: "Manage the sessions of users who have signed in", Text: "A user of the site has a session in each browser. All of them have the same list, which is a session that can be erased.",
+			Path: "user-sessions", Rows: "sessions", Doc: "List signed-in users' sessions", Title: "User sessions", Empty: "No user is signed in.",
+			Group: "Manage signed-in users' sessions", Text: "A user has a session in each browser. They share a list, which is itself a session that can be erased.",
 		}, s.listUserSessions),
 		operate.NewChange(operate.About{
-			Path: "user-sessions/end", Doc: "Sign a user out of a browser", Ask: "The browser begins a session of a guest. What the user keeps stays.",
+			Path: "user-sessions/end", Doc: "Sign a user out of a browser", Ask: "The browser starts a new guest session. The user's data stays.",
 		}, s.endUserSession),
 		operate.NewChange(operate.About{
 			Path: "user-sessions/end-all", Doc: "Sign a user out of all browsers", NewRow: true, Title: "Sign a user out", Button: "Sign out",
-			Text: "The user is signed out of all browsers. What the user keeps stays.",
+			Text: "Signs the user out of all browsers. The user's data stays.",
 		}, s.endUserSessions),
 	}
 }

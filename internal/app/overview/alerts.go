@@ -16,15 +16,15 @@ func alertOperations(a *alerts.Alerts) []operate.Operation {
 			return nil
 		}
 		return &operate.Setup{
-			Text:  "Nobody gets alerts yet. Set alerts.url to a webhook, such as a topic of ntfy, and reload the settings.",
+			Text:  "Alerts are not sent anywhere yet. Set alerts.url to a webhook, e.g. an ntfy topic, and reload the settings.",
 			Lines: "[alerts]\nurl = \"https://ntfy.sh/YOUR-TOPIC?tpl=1&t={{.title}}&m={{.text}}\"", Guide: "docs/monitoring.md",
 		}
 	}
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "alerts", Doc: "List the alerts that have been sent and have not ended", Group: "Send a test alert",
+			Path: "alerts", Doc: "List active alerts", Group: "Send a test alert",
 			Title: "Alerts", Empty: "No alert is open.", ServerOnly: true,
-			Text:  "The server posts an alert to alerts.url when something is wrong, and another when that has ended.",
+			Text:  "The server posts an alert to alerts.url when a problem starts, and another when it ends.",
 			Setup: setup,
 		}, listAlerts(a)),
 		operate.NewChange(operate.About{Path: "alerts/test", Doc: "Send a test alert to alerts.url", Button: "Send a test", Setup: setup}, testAlert(a)),

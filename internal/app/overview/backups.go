@@ -63,14 +63,14 @@ func backupOperations(o *Operated) []operate.Operation {
 		operate.NewRead(operate.About{Path: "backup/show", Doc: "Show a backup, and how to restore it", Title: "Backup", ServerOnly: true}, c.showBackup),
 		operate.NewJob(operate.About{
 			Path: "backup/make", Doc: "Make a backup to backup.url", Button: "Back up now", ServerOnly: true, Background: true,
-			Begun: "the backup has begun", Stop: "Stop the backup", Refuses: s.CanMake, Setup: toBackup,
+			Begun: "backup started", Stop: "Stop the backup", Refuses: s.CanMake, Setup: toBackup,
 		}, c.makeBackup),
 		operate.WithFound[backupDamage](operate.NewJob(operate.About{
 			Path: "backup/verify", Doc: "Restore a backup into the data folder for a moment, and read its databases", Button: "Verify", ServerOnly: true, Background: true,
-			Begun: "the verification has begun", Stop: "Stop the verification", Refuses: c.canVerify, Ask: "It takes the disk space of the databases meanwhile.",
+			Begun: "verification started", Stop: "Stop the verification", Refuses: c.canVerify, Ask: "Temporarily needs as much disk space as the databases.",
 		}, c.verifyBackup), "Damages", "No damage was found."),
 		operate.With(operate.NewList(operate.About{
-			Path: "restore-points", Doc: "List the restore points of the replica by day", Rows: "days", Group: "List the restore points of the replica",
+			Path: "restore-points", Doc: "List the replica's restore points by day", Rows: "days", Group: "List the replica's restore points",
 			Title: "Restore points", Empty: "No restore point at replica.url is known.", ServerOnly: true, Setup: toReplica,
 			Text: "Moments to which the replica at replica.url can be restored. replica.retention and replica.keep say how many there are.",
 		}, c.listPoints), "state", func(context.Context) (listState, error) { return c.points.state(), nil }),
@@ -163,7 +163,7 @@ type backupInput struct {
 
 func (in backupInput) Check() error {
 	if _, err := time.Parse(time.RFC3339Nano, in.Backup); err != nil {
-		return &operate.InputError{Input: "backup", Reason: "expected the time of a backup, such as 2026-11-21T15:04:05Z"}
+		return &operate.InputError{Input: "backup", Reason: "expected a backup time, e.g. 2026-11-21T15:04:05Z"}
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail
 	}
 	at := slices.IndexFunc(rows, func(o backupOutput) bool { return o.Backup == in.Backup })
 	if at < 0 {
-		return d, errcode.New(errcode.NotFound, "there is no such backup, or the list has not been read yet")
+		return d, errcode.New(errcode.NotFound, "no such backup, or the list is not read yet")
 	}
 	settings := c.Backups.Settings()
 	d = backupDetail{backupOutput: rows[at], Restore: restoreCommand(&settings.Settings, in.Backup)}
@@ -235,7 +235,7 @@ func (c *Copies) canVerify() error {
 	case s.URL == "":
 		return errcode.New(errcode.Invalid, "backup.url is not set")
 	case len(s.Recipients) > 0:
-		return errcode.New(errcode.Invalid, "the server does not have the key of its backups: run holdfast backup verify --identity FILE where the key is")
+		return errcode.New(errcode.Invalid, "the server does not have the backup key: run holdfast backup verify --identity FILE where the key is")
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 
 func changeOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "changes", Doc: "List the changes of operators, the latest first", Group: "Read the changes of operators",
+		Path: "changes", Doc: "List operator changes, latest first", Group: "Read operator changes",
 		Title: "Changes", Empty: "No change matches.", ServerOnly: true,
-		Text: "Changes that operators made in the console or with the admin token, and downloads of files with secrets. The server keeps the latest in its data folder, in about 1 MiB. " +
-			"Its log has all of them, as lines with the message \"operator change\".",
+		Text: "Changes made in the console or with the admin token, and downloads of files with secrets. The server keeps the latest in its data folder, in about 1 MiB. " +
+			"Its log contains all changes, as lines with the message \"operator change\".",
 	}, listChanges(o))}
 }
 
@@ -46,7 +46,7 @@ func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 			return at, layout == time.DateOnly, nil
 		}
 	}
-	return at, false, &operate.InputError{Input: name, Reason: "expected a date or a time in UTC, such as 2026-11-21 or 2026-11-21 15:04"}
+	return at, false, &operate.InputError{Input: name, Reason: "expected a UTC date or time, e.g. 2026-11-21 or 2026-11-21 15:04"}
 }
 
 type changeResult string

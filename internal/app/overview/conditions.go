@@ -136,7 +136,7 @@ func (d *disk) days() int {
 }
 
 func (d *disk) condition(days int) *alerts.Condition {
-	const fix = "free some space, such as that of old backups, or move the data folder to a larger disk"
+	const fix = "free some space, e.g. delete old backups, or move the data folder to a larger disk"
 	left := service.FormatBytes(int64(d.free)) + " free"
 	switch {
 	case d.free < almostNoneFree*d.size:

@@ -20,9 +20,9 @@ const (
 
 func copyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "copies", Doc: "List the copies and imports that use the databases of this server", Group: "Follow copies and imports",
-		Title: "Copies", Empty: "No copy or import uses a database of this server.", Live: copiesLive,
-		Text: "holdfast copy and holdfast import run as processes of their own, perhaps on other machines. They record their progress in the databases that they use, twice a second.",
+		Path: "copies", Doc: "List copies and imports that use this server's databases", Group: "Follow copies and imports",
+		Title: "Copies", Empty: "No copy or import uses this server's databases.", Live: copiesLive,
+		Text: "holdfast copy and holdfast import run as separate processes, perhaps on other machines. They record their progress in the databases twice a second.",
 	}, listCopies(w))}
 }
 
@@ -118,7 +118,7 @@ func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	if age := time.Since(o.At); o.At.IsZero() || age.Abs() < silent { // older releases record no time; clocks of two machines differ slightly
 		o.Running, o.State = true, shownState{service.OK, "running"}
 	} else {
-		o.State = shownState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has ended, run the command again"}
+		o.State = shownState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has stopped, run the command again"}
 	}
 	return o
 }

@@ -215,10 +215,10 @@ func (h *History) charts(databases map[string][]string, at int) *service.Charts 
 	all := h.shown(at)
 	h.mu.Unlock()
 	all = withGaps(all, spans[at].every)
-	requests, failed, shed := service.Series{Name: "Requests"}, service.Series{Name: "Errors of the server"}, service.Series{Name: "Rejected because of overload"}
+	requests, failed, shed := service.Series{Name: "Requests"}, service.Series{Name: "Server errors"}, service.Series{Name: "Rejected because of overload"}
 	slow := service.Series{Name: "99th percentile"}
 	if spans[at].every > historyEvery {
-		slow.Name += " of the slowest minute"
+		slow.Name += " in the slowest minute"
 	}
 	var times []time.Time
 	for i := range all {
@@ -233,9 +233,9 @@ func (h *History) charts(databases map[string][]string, at int) *service.Charts 
 		shed.Values = append(shed.Values, rate(s.shed))
 		slow.Values = append(slow.Values, orNaN(s.slow, s.slow > 0))
 	}
-	c := &service.Charts{Spans: service.Views{Label: "Time of the charts", Current: spans[at].title}, All: []*service.Chart{
+	c := &service.Charts{Spans: service.Views{Label: "Chart time range", Current: spans[at].title}, All: []*service.Chart{
 		{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed, shed}},
-		{Title: "Duration of requests", Unit: "s", Times: times, Series: []service.Series{slow}},
+		{Title: "Request duration", Unit: "s", Times: times, Series: []service.Series{slow}},
 		sizeChart(all, databases),
 	}}
 	for _, s := range spans {
@@ -265,7 +265,7 @@ func withGaps(all []sample, every time.Duration) (with []sample) {
 }
 
 func sizeChart(all []sample, databases map[string][]string) *service.Chart {
-	c := &service.Chart{Title: "Size of the databases", Unit: "B"}
+	c := &service.Chart{Title: "Database size", Unit: "B"}
 	for i := range all {
 		c.Times = append(c.Times, all[i].at)
 	}

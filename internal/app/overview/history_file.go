@@ -47,7 +47,7 @@ func (h *History) save() {
 	h.unsaved = err != nil
 	h.mu.Unlock()
 	if isNew {
-		h.Log.Warn("the charts of the console will not survive a restart: their file cannot be written", "path", h.File, "error", err)
+		h.Log.Warn("the console's charts will not survive a restart: their file cannot be written", "path", h.File, "error", err)
 	}
 }
 
@@ -101,7 +101,7 @@ func (h *History) load() {
 		}
 	}
 	if err != nil {
-		h.Log.Warn("the charts of the console begin anew: their file cannot be read", "path", h.File, "error", err)
+		h.Log.Warn("the console's charts start empty: their file cannot be read", "path", h.File, "error", err)
 		return
 	}
 	h.mu.Lock()
@@ -109,7 +109,7 @@ func (h *History) load() {
 	h.samples = samples
 }
 
-var errHistory = errcode.New(errcode.Invalid, "the file is damaged, or of another version")
+var errHistory = errcode.New(errcode.Invalid, "the file is damaged, or from another version")
 
 func readHistory(name string) (s *storedHistory, err error) {
 	f, err := os.Open(name)

@@ -63,7 +63,7 @@ func TestHistorySpans(t *testing.T) {
 		if n := len(requests.Times); n < want-1 || n > want {
 			t.Errorf("%s: %d points", c.Spans.Current, n)
 		}
-		for i, name := range []string{"Requests", "Errors of the server", "Rejected because of overload"} {
+		for i, name := range []string{"Requests", "Server errors", "Rejected because of overload"} {
 			for _, v := range requests.Series[i].Values {
 				if rate := []float64{1, .1, .5}[i]; math.Abs(v-rate) > 1e-9 || requests.Series[i].Name != name {
 					t.Fatalf("%s: %s is %v, want %v", c.Spans.Current, requests.Series[i].Name, v, rate)

@@ -17,9 +17,9 @@ const logLive = 2 * time.Second
 
 func logOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the log of a server",
-		Title: "Log", Empty: "No line in memory has this level, service and text.", ServerOnly: true, Live: logLive,
-		Text: fmt.Sprintf("The server keeps its newest log lines in memory: at most %d, or %s, without the requests of the console. Its whole log is in the journal, or where else its standard error goes.",
+		Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
+		Title: "Log", Empty: "No line in memory matches this level, service and text.", ServerOnly: true, Live: logLive,
+		Text: fmt.Sprintf("The newest log lines, kept in memory: at most %d, or %s, without console requests. The complete log is in the journal, or wherever standard error goes.",
 			obs.TailLines, service.FormatBytes(obs.TailBytes)),
 	}, listLog(o))}
 }
@@ -94,7 +94,7 @@ func (o *Overview) showLog(context.Context, *service.PageRequest) (*service.View
 	all, size := o.Log.Lines()
 	text := "No line is in memory."
 	if n := len(all); n > 0 {
-		text = fmt.Sprintf("In memory: %s (%s), the oldest of %s.", service.Count(int64(n), "line"), service.FormatBytes(int64(size)), service.FormatMoment(all[n-1].At))
+		text = fmt.Sprintf("In memory: %s (%s), since %s.", service.Count(int64(n), "line"), service.FormatBytes(int64(size)), service.FormatMoment(all[n-1].At))
 	}
 	return &service.View{Blocks: []service.Block{&service.Text{Body: text}}}, nil
 }

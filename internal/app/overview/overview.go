@@ -281,15 +281,15 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 		return &service.View{Blocks: []service.Block{&service.Notice{State: service.Warning, Text: "The check is not finished. Reload the page."}}}, nil
 	}
 	t := findingTable(found, service.Wrong, service.Warning, service.OK)
-	body := "What holdfast check finds, at " + service.TimeCell(at).Text + ". Each view of this page checks again."
+	body := "Findings of holdfast check at " + service.TimeCell(at).Text + ". Each visit checks again."
 	if at.Before(asked) {
-		body += " The next check has begun: reload the page for its findings."
+		body += " The next check is running: reload the page for its findings."
 	}
 	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
 }
 
 func findingTable(found []service.Finding, states ...service.State) *service.Table {
-	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "What to do"}}}
+	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "Solution"}}}
 	for _, f := range withStates(found, states...) {
 		t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
 	}

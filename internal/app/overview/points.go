@@ -65,7 +65,7 @@ func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*se
 	}
 	view := &service.View{Blocks: []service.Block{f, o.replicaFacts(ctx)}}
 	if len(settings.Recipients) > 0 {
-		view.Blocks = append(view.Blocks, &service.Text{Title: "Verify the newest backup", Body: "This server has only the public key of its backups. Run this where the private key is."},
+		view.Blocks = append(view.Blocks, &service.Text{Title: "Verify the newest backup", Body: "This server knows only the backups' public key. Run this where the private key is."},
 			&service.Text{Body: verifyCommand(&settings.Settings), Copy: true})
 	}
 	return view, nil

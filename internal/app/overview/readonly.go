@@ -42,12 +42,12 @@ func readOnlyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "read-only", Doc: "List which services are read-only, and by whom", Rows: "services",
-			Group: "Make a service read-only, such as before maintenance of its database", Title: "Read-only", Empty: "No service can be read-only.",
+			Group: "Make a service read-only, e.g. before database maintenance", Title: "Read-only", Empty: "No service can be read-only.",
 			Text: "A read-only service answers writes with 503 and Retry-After, on every server that uses its database. Reads go on. holdfast copy makes its source read-only for its last pass, and leaves it so when everything is copied.",
 		}, listReadOnly(w)),
 		operate.NewChange(operate.About{
 			Path: "read-only/on", Doc: "Make a service read-only, on every server that uses its database", Button: "Stop writes", Danger: true,
-			Ask: "Writes of clients get 503 until you accept them again.",
+			Ask: "Client writes get 503 until you accept them again.",
 		}, setReadOnly(w, true)),
 		operate.NewChange(operate.About{Path: "read-only/off", Doc: "Accept writes to a service again", Button: "Accept writes"}, setReadOnly(w, false)),
 	}
@@ -130,7 +130,7 @@ func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.D
 		case until.IsZero():
 			o.Fix = readonly.End(name, holder)
 		default:
-			o.Fix = "wait for the end of the copy, which prints what to set"
+			o.Fix = "wait until the copy ends and prints the settings to change"
 		}
 	}
 	return o

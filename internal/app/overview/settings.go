@@ -38,7 +38,7 @@ func settingOperations(o *Operated) []operate.Operation {
 func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	t := &service.Table{
 		Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}, {Title: "Applied by"}},
-		Search:  []service.Field{{Name: "path", Label: "Setting"}}, Empty: "No setting has a path that begins so.",
+		Search:  []service.Field{{Name: "path", Label: "Setting"}}, Empty: "No setting starts with this path.",
 	}
 	waiting := o.Waiting()
 	for _, s := range o.Settings() {
@@ -55,7 +55,7 @@ func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*ser
 		t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Path), service.TextCell(s.Value), service.TextCell(s.Where), by})
 	}
 	return &service.View{Blocks: []service.Block{
-		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. A reload reads the configuration again; variables of the environment are those of the start."}, t,
+		&service.Text{Body: "The settings in use, and where each was set. Secrets are hidden. A reload reads the configuration again, but keeps the environment variables from the start."}, t,
 	}}, nil
 }
 

@@ -97,7 +97,7 @@ func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	slow := service.Stat{Name: "99th percentile", Value: "-", Note: "no requests", Line: latestOf(charts.All[1])}
 	if done.Requests > 0 {
 		ms := done.Quantile(.99) * 1000
-		slow.Value, slow.Unit, slow.Note = strconv.FormatFloat(ms, 'g', 3, 64), " ms", "duration of requests"
+		slow.Value, slow.Unit, slow.Note = strconv.FormatFloat(ms, 'g', 3, 64), " ms", "request duration"
 	}
 	return []service.Stat{requests, slow}
 }

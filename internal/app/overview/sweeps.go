@@ -94,7 +94,7 @@ func sweepOperations(s *Sweeps) []operate.Operation {
 		}, listSweeps(s)),
 		operate.NewJob(operate.About{
 			Path: "sweeps/run", Doc: "Run a sweep now", Button: "Sweep now", ServerOnly: true, Background: true, Counts: "rows",
-			Begun: "the sweep has begun", Stop: "Stop the sweep",
+			Begun: "sweep started", Stop: "Stop the sweep",
 		}, runSweep(s)),
 	}
 }

@@ -26,12 +26,12 @@ func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list fun
 		noun    = "dead-letters"
 		dropped = "They are never published."
 	)
-	retried := "A running server does it " + d.Delay + ". Events that are published again come after newer events of their\n" + d.Key + "s."
+	retried := "A running server does it " + d.Delay + ". Republished events come after newer events of their\n" + d.Key + "s."
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: noun, Rows: "events", Doc: "List set-aside " + d.Event + "s", Title: "Dead letters", Empty: "No event was set aside.", Former: d.Former[""],
 			Group: "Manage " + d.Event + "s that were set aside because they could not be published",
-			Text:  "These " + d.Event + "s could not be published and were set aside. An event that is queued again comes after newer events of its " + d.Key + ".",
+			Text:  "These " + d.Event + "s that could not be published were set aside. A republished event comes after newer events of its " + d.Key + ".",
 		}, list),
 		operate.NewRead(operate.About{Path: noun + "/show", Doc: "Show a set-aside " + d.Event, Title: "Dead letter"}, show),
 		operate.NewChange(operate.About{

@@ -60,7 +60,7 @@ func FirstNames(names []string) string {
 func ParseTime(flag, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {
-		return t, Usagef("%s: invalid value %q: expected a time such as 2026-11-21T15:04:05Z", flag, value)
+		return t, Usagef("%s: invalid value %q: expected a time, e.g. 2026-11-21T15:04:05Z", flag, value)
 	}
 	return t, nil
 }

@@ -17,10 +17,10 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 	var quota bool
 	cmd := &cobra.Command{
 		Use:   "budget",
-		Short: "Print the mutations of a batch commit on Spanner and how many records fit",
-		Long: fmt.Sprintf("Print the mutations of each step of a batch commit on Cloud Spanner, and how many records fit\n"+
-			"into the limit of %d mutations of a commit. No database is needed. The exit status is 1 when\n"+
-			"the records do not fit.", budget.Limit),
+		Short: "Print the mutations in a Spanner batch commit, and how many records fit",
+		Long: fmt.Sprintf("Print the mutations in each step of a Cloud Spanner batch commit, and how many records fit into\n"+
+			"the limit of %d mutations per commit. No database is needed. The exit status is 1 when the records\n"+
+			"do not fit.", budget.Limit),
 		Example: "  holdfast sync budget\n" +
 			"  holdfast sync budget --records 12000 --quota",
 		Args: service.Args(),
@@ -46,13 +46,13 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&records, "records", 0, fmt.Sprintf("`N` records in the batch (default: syncstorage.limits.max_total_records on Spanner, otherwise %d)", budget.Records))
-	cmd.Flags().BoolVar(&quota, "quota", false, "count the mutations of a quota, too (default: as configured)")
+	cmd.Flags().BoolVar(&quota, "quota", false, "also count a quota's mutations (default: as configured)")
 	return cmd
 }
 
 func printBudget(sh *service.Shell, schema budget.Schema, records int, quota bool) error {
 	w := sh.Table()
-	w.Printf("STEP\tMUTATIONS\tMADE OF\n")
+	w.Printf("STEP\tMUTATIONS\tDETAILS\n")
 	for _, step := range schema.Steps(quota) {
 		w.Printf("%s\t%d\t%s\n", step.Name, step.Mutations, step.Of)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func (s *Storage) commands(sh *service.Shell) []*cobra.Command {
-	cmd := &cobra.Command{Use: "sync", Short: "Manage the storage of Firefox Sync"}
+	cmd := &cobra.Command{Use: "sync", Short: "Manage Firefox Sync storage"}
 	cmd.AddCommand(s.budget(sh))
 	return []*cobra.Command{cmd}
 }

@@ -103,7 +103,7 @@ func (v *mozillaView) readNames() (names map[int64]string, wrong []service.Probl
 		switch {
 		case name == "" && id == placeholder:
 		case id <= 0 || id > math.MaxInt32 || !syncstorage.ValidCollection(name) || used[name]:
-			wrong = append(wrong, service.Problem{Left: true, What: "collections whose name is not valid, with their records", Row: fmt.Sprintf("collection %d, %q", id, name)})
+			wrong = append(wrong, service.Problem{Left: true, What: "collections with an invalid name, with their records", Row: fmt.Sprintf("collection %d, %q", id, name)})
 		default:
 			names[id], used[name] = name, true
 		}
@@ -259,11 +259,11 @@ type record struct {
 func (v *mozillaView) wrong(r *record) string {
 	switch {
 	case !v.listed(r.user, r.coll, r.stamp) || !r.listed:
-		return "records whose collection has no valid row in user_collections"
+		return "records without a valid row in user_collections for their collection"
 	case !syncstorage.ValidID(r.id):
-		return "records whose ID is not 1 to 64 characters of printable ASCII"
+		return "records whose ID is not 1 to 64 printable ASCII characters"
 	case !isTime(r.modified):
-		return "records whose time of modification is not valid"
+		return "records with an invalid modification time"
 	case r.length > maxPayload:
 		return "records with a payload of 16 MiB or more"
 	case v.rawPayload && !utf8.Valid(r.payload):

@@ -51,9 +51,9 @@ func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 		case user <= 0:
 			p.What = "collections of a user whose ID is not positive"
 		case !isTime(stamp) && stamp > 0:
-			p.What = "collections whose time of modification is not valid"
+			p.What = "collections with an invalid modification time"
 		case coll != syncstorage.TombstoneID && v.names[coll] == "" && stamp > 0:
-			p.What = "collections of users that have no valid name in the table collections"
+			p.What = "user collections without a valid name in the table collections"
 		default:
 			return nil
 		}

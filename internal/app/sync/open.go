@@ -74,11 +74,11 @@ func (s *Storage) onSpanner() bool {
 // Service returns the service for the server.
 func (s *Storage) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
+		Name: Name, Doc: "Firefox Sync storage: browser records.",
 		Config: &s.cfg, Check: s.fitSpanner, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Tables:         tables,
-		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of the storage database of syncstorage-rs", Open: s.openMozilla},
+		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of syncstorage-rs's storage database", Open: s.openMozilla},
 		Secrets:        []service.Secret{service.MasterSecret}, // verifies tokenserver tokens
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},
@@ -147,7 +147,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	}
 	opened.Reload = func(next service.Config, _ time.Duration) { s.opened.Reload(*next.(*syncstorage.Config)) }
 	opened.Client = func(string) service.Client {
-		return service.Client{Title: "Firefox Sync storage", Text: "Stores the encrypted records of browsers. Firefox gets its address at sign-in"}
+		return service.Client{Title: "Firefox Sync storage", Text: "Stores browsers' encrypted records. Firefox gets its address at sign-in"}
 	}
 	const sweeping = "expired records and batches"
 	if onSpanner, ok := store.(*spanner.Store); ok {

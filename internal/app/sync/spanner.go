@@ -35,7 +35,7 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	}
 	problems = append(fitRecords(l, s.cfg.Counts()), fitBytes(l)...)
 	if l.MaxTotalBytes > budget.LoadSize {
-		note("limits.max_total_bytes", fmt.Sprintf("lowered to %d, the maximum of a batch on Spanner", budget.LoadSize))
+		note("limits.max_total_bytes", fmt.Sprintf("lowered to %d, the maximum per batch on Spanner", budget.LoadSize))
 		l.MaxTotalBytes = budget.LoadSize
 	}
 	return problems
@@ -47,7 +47,7 @@ func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	o.Mutations = func(step string, foretold, counted int) {
 		count(step, foretold, counted)
 		if counted != 0 && counted != foretold {
-			s.deps.Log.Warn("mutation count of a Spanner commit differs from the prediction", "statement", step, "predicted", foretold, "counted", counted)
+			s.deps.Log.Warn("the mutation count of a Spanner commit differs from the prediction", "statement", step, "predicted", foretold, "counted", counted)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 			problems.Addf(section+".max_post_bytes", "must be at most %d on Spanner", budget.LoadSize)
 		}
 		if record > budget.FieldLength {
-			problems.Addf(section+".max_record_payload_bytes", "must be at most %d on Spanner, the size of a column", budget.FieldLength)
+			problems.Addf(section+".max_record_payload_bytes", "must be at most %d on Spanner, the column size limit", budget.FieldLength)
 		}
 	}
 	fit("limits", l.MaxPostBytes, l.MaxRecordPayloadBytes)

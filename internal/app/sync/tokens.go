@@ -13,9 +13,9 @@ import (
 func (s *Storage) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "tokens/create", Doc: "Create a storage token, as the tokenserver does", Title: "Storage tokens", Group: "Create storage tokens",
-		Text: "A token reads and writes the records of one storage user. No account is needed or created.",
+		Text: "A token reads and writes a single storage user's records. No account is needed or created.",
 		More: "The token is signed with the server's master secret: id and key sign requests with Hawk, api_endpoint is\n" +
-			"the URL of the user's storage. No account is needed or created.",
+			"the user's storage URL. No account is needed or created.",
 		Example: "--uid 1\n--uid 1 --fxa-uid 0123abcd --fxa-kid 0000000001234-qqo --ttl 5m\n",
 		Former:  []operate.Former{{Words: "sync token", JSON: true}},
 	}, s.createToken)}
@@ -53,7 +53,7 @@ func (Token) Notice() string { return "" }
 
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
 	if s.opened == nil {
-		return t, errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
+		return t, errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
 	}
 	d := s.deps
 	c := tokenlib.Claims{

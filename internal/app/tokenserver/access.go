@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Accounts) accessOperations() []operate.Operation {
-	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits; tokenserver refused list shows those of accounts that\ntried to sign in."
+	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits; tokenserver refused list shows the IDs of refused\naccounts."
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "access", Rows: "accounts", Limit: 1000, Resumes: true, Doc: "List the allow and deny lists", Title: "Allow and deny lists", Empty: "The lists are empty.",
@@ -24,7 +24,7 @@ func (s *Accounts) accessOperations() []operate.Operation {
 		}, s.setAccess(tokenserver.Allowed)),
 		operate.NewChange(operate.About{
 			Path: "access/deny", Doc: "Deny an account: refuse its sign-ins and tokens, and keep its data", More: ids, NewRow: true, Stays: true, Title: "Deny an account", Danger: true,
-			Text:    "Sign-ins and tokens of the account are refused. Its data is kept.",
+			Text:    "The account's sign-ins and tokens are refused. Its data is kept.",
 			Example: "0123456789abcdef0123456789abcdef --note 'left in May'\n", Former: []operate.Former{{Words: "sync user deny"}},
 		}, s.setAccess(tokenserver.Denied)),
 		operate.NewChange(operate.About{

@@ -15,19 +15,18 @@ import (
 func (s *Accounts) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No such account has storage.",
+			Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No matching account has storage.",
 			Doc: "List accounts with their usage", Group: "Manage accounts", Former: []operate.Former{{Words: "sync user", Noun: true}},
-			More: "It lists accounts that have storage: how much each stores, its own quota, and its last write, which counts\n" +
-				"as its last use because sign-ins are not recorded. Expired records count until they are swept. A\n" +
-				"dash means that this server does not know: the storage is on another node, or is not counted (on\n" +
-				"Spanner it is only with syncstorage.enable_quota).\n\n" +
-				"With --sort id a page reads only its own accounts and their counters. Other orders read the\n" +
-				"counters of all accounts, 500 accounts per query. Records are never read.",
+			More: "Lists accounts with storage: their usage, own quota, and last write, which counts as their last use because\n" +
+				"sign-ins are not recorded. Expired records count until they are swept. A dash means unknown: the storage is\n" +
+				"on another node, or is not counted (on Spanner it is only with syncstorage.enable_quota).\n\n" +
+				"With --sort id, a page reads only its own accounts and their counters. Other orders read all accounts'\n" +
+				"counters, 500 accounts per query. Records are never read.",
 			Example: "--sort used --limit 20    # last used first; --reverse: last used last\n--sort bytes --json\n",
 		}, s.listAccounts),
 		operate.NewRead(operate.About{
 			Path: "accounts/show", Doc: "Show an account: its storage users and how much they store", Title: "Account", Finds: "Show account",
-			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, or the UID of one of its storage users.",
+			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, or a storage user's UID.",
 			Example: "0123456789abcdef0123456789abcdef\n", Offers: []string{"access/allow", "access/deny", "access/remove"},
 		}, s.showAccount),
 		s.labelOperation(),
@@ -36,10 +35,10 @@ func (s *Accounts) accountOperations() []operate.Operation {
 			Path: "accounts/delete", Doc: "Delete everything that an account stores", Button: "Delete data", Counts: "storage users", NeedsYes: true, Danger: true,
 			Title: "Delete the data", Retypes: true, Stays: true,
 			Text: "Everything that the account stores is deleted. It may sign in again and starts empty; to prevent that, deny it first.",
-			More: "It deletes everything that the account's storage users store. The account can sign in again and\n" +
-				"starts empty; to prevent that, deny it. The storage users remain listed as replaced until their\n" +
-				"tokens have expired (tokenserver.token_duration). What those tokens still write to a storage\n" +
-				"node that does not refuse them is deleted then.",
+			More: "Deletes all data in the account's storage. The account can sign in again and starts empty; to prevent\n" +
+				"that, deny it. Its storage users stay listed as replaced until their tokens have expired\n" +
+				"(tokenserver.token_duration). Anything written until then to a storage node that does not refuse these\n" +
+				"tokens is deleted afterwards.",
 			Example: "0123456789abcdef0123456789abcdef --yes\n",
 		}, s.deleteAccount),
 	}
@@ -213,7 +212,7 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 	if !tokenserver.IsAccountID(acc.FxAUID) {
 		return acc, st, errAccountID
 	}
-	return acc, st, errcode.Newf(errcode.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
+	return acc, st, errcode.Newf(errcode.NotFound, "account %s is unknown: it never signed in here or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
 }
 
 type deleted struct {

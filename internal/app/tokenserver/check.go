@@ -21,7 +21,7 @@ func (s *Accounts) unreachable(what string, err error) service.Finding {
 		Fix: "let the server reach it, by HTTPS_PROXY if it needs a proxy, or set tokenserver.fxa_oauth_primary_jwk",
 	}
 	if !s.used.Load() {
-		f.State, f.Says = service.Warning, f.Says+"; nobody has signed in yet"
+		f.State, f.Says = service.Warning, f.Says+"; no sign-ins yet"
 		f.Fix += "; without Firefox Sync, set tokenserver.enabled and syncstorage.enabled to false"
 	}
 	return f

@@ -7,5 +7,5 @@ import (
 )
 
 func (s *Accounts) commands(*service.Shell) []*cobra.Command {
-	return []*cobra.Command{{Use: Name, Short: "Manage the accounts of Firefox Sync: who may sign in, their data, and storage nodes"}}
+	return []*cobra.Command{{Use: Name, Short: "Manage Firefox Sync accounts: access, data, and storage nodes"}}
 }

@@ -11,11 +11,11 @@ import (
 
 func (s *Accounts) labelOperation() operate.Operation {
 	return operate.NewChange(operate.About{
-		Path: "accounts/label", Doc: "Give an account a label, such as a name or an address", Title: "Label", Button: "Set label", Stays: true,
-		Text: "Lists show the label before the ID of the account. Without a label, the present one is removed.",
-		More: "The label stands before the account's ID in lists and in the console, and accounts list --label finds it. Without\n" +
-			"LABEL, the present label is removed. It is deleted with the account. With tokenserver.label_from_profile, an account\n" +
-			"that you have not labelled gets its address as the label, if the accounts server tells it.",
+		Path: "accounts/label", Doc: "Give an account a label, e.g. a name or an address", Title: "Label", Button: "Set label", Stays: true,
+		Text: "Lists show the label before the account ID. An empty label removes it.",
+		More: "Lists and the console show the label before the account's ID, and accounts list --label finds it. Without LABEL,\n" +
+			"the label is removed. It is deleted with the account. With tokenserver.label_from_profile, an account without a\n" +
+			"label gets its address as the label, if the accounts server provides it.",
 		Example: "0123456789abcdef0123456789abcdef anna@example.org\n",
 	}, s.setLabel)
 }
@@ -43,7 +43,7 @@ type labelOutput struct {
 
 func (l labelOutput) Notice() string {
 	if l.Label == "" {
-		return "removed the label of account " + l.Account
+		return "removed the label from account " + l.Account
 	}
 	return "account " + l.Account + " is labelled " + l.Label
 }

@@ -77,9 +77,9 @@ func (r *row) output(o order) rowOutput {
 	}
 	switch {
 	case !r.here:
-		out.note = "some accounts have their storage on another node: run the command there to see their usage"
+		out.note = "some accounts are stored on another node: run the command there to see their usage"
 	case !r.Counted:
-		out.note = "some users have no counters: on Spanner, bytes are counted when users write with syncstorage.enable_quota; tokenserver accounts show counts now"
+		out.note = "some users have no counters yet: on Spanner, bytes are counted when users write with syncstorage.enable_quota; tokenserver accounts show counts now"
 	default:
 		bytes := service.Bytes(r.Bytes)
 		out.Bytes, out.Records = &bytes, &r.Records
@@ -216,7 +216,7 @@ func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 		assigned += n.Load
 	}
 	if assigned > s.mostServed {
-		return &operate.InputError{Input: "sort", Reason: fmt.Sprintf("there are more than %d accounts, and no index has this order: sort them with holdfast tokenserver accounts list --sort %s --limit 100", s.mostServed, sort)}
+		return &operate.InputError{Input: "sort", Reason: fmt.Sprintf("there are more than %d accounts, and this order has no index: sort them with holdfast tokenserver accounts list --sort %s --limit 100", s.mostServed, sort)}
 	}
 	return nil
 }

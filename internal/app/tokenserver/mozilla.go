@@ -120,11 +120,11 @@ var optionalColumns = map[string]bool{"services.service": true, "services.patter
 
 func wrong(t *rows.Table, row rows.Row) string {
 	if id, _ := row[0].(int64); id <= 0 || id == math.MaxInt64 {
-		return t.Name + " whose ID is not positive"
+		return t.Name + " without a positive ID"
 	}
 	for i, c := range t.Columns {
 		if s, isText := row[i].(string); isText && (!utf8.ValidString(s) || strings.ContainsRune(s, 0) || utf8.RuneCountInString(s) > lengths[c.Name]) {
-			return fmt.Sprintf("%s whose %s is not a text of at most %d characters", t.Name, c.Name, lengths[c.Name])
+			return fmt.Sprintf("%s whose %s is not a text with at most %d characters", t.Name, c.Name, lengths[c.Name])
 		}
 		if row[i] == nil && !optionalColumns[t.Name+"."+c.Name] {
 			return t.Name + " without " + c.Name
@@ -208,14 +208,14 @@ func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) 
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {
 	case row[colReplacedAt] != nil:
-		return "users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace", ""
+		return "replaced users, whose storage is deleted after tokenserver.replaced_user_grace", ""
 	case !found:
 		return "users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again",
 			"if they should keep their data, set tokenserver.fxa_email_domain to the domain of the old server before you start this server"
 	case !tokenserver.IsAccountID(id):
-		return "users whose email is not the ID of an account at tokenserver.fxa_email_domain", ""
+		return "users whose email is not an account ID at tokenserver.fxa_email_domain", ""
 	case nodes[row[colNode]] == "":
-		return "users whose node does not exist, who get a new user ID and upload again", ""
+		return "users with an unknown node, who get a new user ID and upload again", ""
 	}
 	return "", ""
 }
@@ -228,11 +228,11 @@ func (m *mozilla) Advice(ctx context.Context) (all []string, err error) {
 			node, users := string(b), service.Count(row[1].(int64), "account")
 			switch m.public {
 			case node:
-				all = append(all, fmt.Sprintf("Browsers of %s use %s, which is server.public_url.", users, node))
+				all = append(all, fmt.Sprintf("Browsers for %s use %s, which is server.public_url.", users, node))
 			case "":
-				all = append(all, fmt.Sprintf("Browsers of %s use %s. It must lead to this server: set server.public_url = %q", users, node, node))
+				all = append(all, fmt.Sprintf("Browsers for %s use %s. It must lead to this server: set server.public_url = %q", users, node, node))
 			default:
-				all = append(all, fmt.Sprintf("Browsers of %s use %s, which is not server.public_url, %s.", users, node, m.public))
+				all = append(all, fmt.Sprintf("Browsers for %s use %s, which is not server.public_url, %s.", users, node, m.public))
 			}
 			return nil
 		})

@@ -18,8 +18,8 @@ func (s *Accounts) nodeOperations() []operate.Operation {
 			Group: "Manage the storage nodes that accounts are assigned to", Former: []operate.Former{{Words: "sync node", Noun: true}},
 		}, s.listNodes),
 		operate.NewChange(operate.About{
-			Path: "nodes/add", Doc: "Add a storage node for new accounts", NewRow: true, Title: "Add a storage node", Text: "Browsers of new accounts use the node at once.",
-			More: "NODE is its server.public_url. Browsers of new accounts use the node at once, so the command first asks\n" +
+			Path: "nodes/add", Doc: "Add a storage node for new accounts", NewRow: true, Title: "Add a storage node", Text: "New accounts use the node at once.",
+			More: "NODE is its server.public_url. New accounts use the node at once, so the command first asks\n" +
 				"NODE/__heartbeat__ whether a storage server is there.",
 			Example: "https://sync2.example.org --capacity 5000\n",
 		}, s.addNode),

@@ -127,7 +127,7 @@ func (s *Accounts) Service() service.Service {
 			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
 			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads"},
 			{Env: "SYNC_TOKENSERVER__FXA_BROWSERID_*", Note: "browsers sign in by OAuth"},
-			{Env: "SYNC_TOKENSERVER__FXA_CLIENT_ID", Note: "the client of an OAuth token is not checked"},
+			{Env: "SYNC_TOKENSERVER__FXA_CLIENT_ID", Note: "an OAuth token's client is not checked"},
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
 		Secrets: []service.Secret{
@@ -195,7 +195,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	}}}
 	opened.Ready = db.Ready(s.opened.Ping)
 	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return nil, s.inspect(ctx, store) }
-	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
+	opened.Jobs = []sweep.Job{{Name: "replaced users' storage", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Refusals = refusals
 	opened.Console = &service.Console{
@@ -247,7 +247,7 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	}
 	node, err := s.opened.EnsureNode(ctx)
 	if err == nil && node != "" {
-		d.Log.Info("added the node of Firefox Sync", "node", node)
+		d.Log.Info("added the Firefox Sync node", "node", node)
 	}
 	return err
 }

@@ -152,7 +152,7 @@ func TestAccountRequests(t *testing.T) {
 	o.send(200, http.MethodGet, "accounts?prefix=FE&limit=1", "", otherAccount, `"next":"`+otherAccount+"@")
 	o.send(200, http.MethodGet, "accounts?prefix=fe&after="+otherAccount+"@zz", "", `"accounts":[],"next":null`)
 	for query, says := range map[string]string{
-		"sort=size": "expected used, bytes, records, created or id", "after=x": "expected a uid", "sort=bytes&after=5": "such as 5000:17", "prefix=x": "hexadecimal digits", "limit=0": "at least 1",
+		"sort=size": "expected used, bytes, records, created or id", "after=x": "expected a uid", "sort=bytes&after=5": "e.g. 5000:17", "prefix=x": "hexadecimal digits", "limit=0": "at least 1",
 	} {
 		o.send(422, http.MethodGet, "accounts?"+query, "", says)
 	}
@@ -169,7 +169,7 @@ func TestAccountRequests(t *testing.T) {
 	o.send(200, http.MethodPost, fmt.Sprintf("users/%d/quota", first.UID), `{"quota":"none"}`, `"ownQuota":false`)
 	o.send(422, http.MethodPost, quota, `{"quota":"lots"}`, `"pointer":"/quota"`, "expected a number of bytes")
 	o.send(422, http.MethodPost, "users/0/quota", "", `"parameter":"uid"`, "must be at least 1")
-	o.send(422, http.MethodPost, "users/1/quota", `{"fxaKid":"x"}`, `"pointer":"/fxaKid"`, "expected the ID of keys")
+	o.send(422, http.MethodPost, "users/1/quota", `{"fxaKid":"x"}`, `"pointer":"/fxaKid"`, "expected the key ID")
 	o.send(404, http.MethodPost, "accounts/"+strings.Repeat("0", 32)+"/quota", "", "has no storage here")
 
 	o.deps.Retained = func(services ...string) (service.Copies, error) {

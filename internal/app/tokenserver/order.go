@@ -79,7 +79,7 @@ func (o order) parseAfter(s string) (p place, err error) {
 	}
 	p.given = true
 	value, uid, valued := strings.Cut(s, ":")
-	expected := "a value printed at the end of a page in this order, such as 5000:17"
+	expected := "a value printed at the end of a page in this order, e.g. 5000:17"
 	if o.value == nil {
 		expected, uid, value = "a uid", value, "0"
 	}

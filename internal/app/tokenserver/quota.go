@@ -31,12 +31,12 @@ func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to
 
 func (s *Accounts) quotaOperation() operate.Operation {
 	return operate.NewChange(operate.About{
-		Path: "accounts/quota", Doc: "Show or set how much one account may store", Title: "Quota", Button: "Set quota", Stays: true,
-		More: "It shows how much an account stores and its quota, or sets a quota for it: in bytes, or with a unit such\n" +
-			"as 500MiB. From the account's next write on it replaces syncstorage.limits.max_user_quota; none\n" +
-			"removes it. Like that setting, it is counted with syncstorage.enable_quota and enforced with\n" +
-			"syncstorage.enforce_quota. An account with new keys keeps its quota; one that is deleted or moves\n" +
-			"to another node loses it.\n\n" +
+		Path: "accounts/quota", Doc: "Show or set an account's quota", Title: "Quota", Button: "Set quota", Stays: true,
+		More: "Shows an account's usage and quota, or sets its quota in bytes, or with a unit, e.g. 500MiB. From the\n" +
+			"account's next write on, the quota overrides syncstorage.limits.max_user_quota; none removes it. Like\n" +
+			"that setting, it is counted with syncstorage.enable_quota and enforced with syncstorage.enforce_quota.\n" +
+			"An account keeps its quota when its keys change, and loses it when it is deleted or moves to another\n" +
+			"node.\n\n" +
 			"On a server with storage but without accounts, name the storage user instead: tokenserver users quota.",
 		Example: "0123456789abcdef0123456789abcdef\n0123456789abcdef0123456789abcdef 2GiB\n0123456789abcdef0123456789abcdef none\n",
 	}, s.changeQuota)
@@ -68,7 +68,7 @@ func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error)
 	}
 	n, ok := service.ParseBytes(in.Quota)
 	if !ok || n < 1 || n == math.MaxInt64 {
-		return quota, true, &operate.InputError{Input: "quota", Reason: "expected a number of bytes above 0 such as 5000000 or 500MiB, unlimited, or none"}
+		return quota, true, &operate.InputError{Input: "quota", Reason: "expected a number of bytes above 0, e.g. 5000000 or 500MiB, unlimited, or none"}
 	}
 	return optional.Some(n), true, nil
 }
@@ -118,7 +118,7 @@ func (q quotaOf) origin() string {
 // Notice is "" without a change; then the numbers are shown.
 func (q quotaOutput) Notice() string { return q.notice }
 
-var errNoStorage = errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
+var errNoStorage = errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
 
 func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
 	if !s.storage.IsOpen() {

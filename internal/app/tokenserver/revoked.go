@@ -83,7 +83,7 @@ func (s *Accounts) watchRevoked(
 			}
 			begun = time.Now()
 			if err = look(ctx); err != nil && !failed && ctx.Err() == nil {
-				log.Warn("could not read revoked accounts, known ones are still rejected", "error", err)
+				log.Warn("could not read revoked accounts, known accounts are still rejected", "error", err)
 			}
 		}
 	}()

@@ -18,8 +18,8 @@ const transferSize = 8 << 20 // bytes per import batch, with copies
 const (
 	byAccount = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
 		"the storage user instead: tokenserver users "
-	byUser = "UID is a storage user of this server. On Spanner it needs --fxa-uid and --fxa-kid, which tokenserver accounts show\n" +
-		"prints on the server with the accounts."
+	byUser = "UID is a storage user on this server. On Spanner it needs --fxa-uid and --fxa-kid, which tokenserver accounts show\n" +
+		"prints on the accounts server."
 )
 
 func (s *Accounts) accountTransfers() []operate.Operation {
@@ -79,25 +79,25 @@ func (s *Accounts) userTransfers() []operate.Operation {
 
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
-		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
-		More: "The records are exported as they are stored, encrypted by browsers: a header, a line of JSON for each collection\n" +
-			"and record, and a last line that says that the export is complete. It is a consistent snapshot, even while browsers\n" +
-			"write. Open batches and the quota are not exported. The file gets its name when it is complete.\n\n" + naming,
+		Path: path, Doc: "Write everything that " + of + " stores, as JSON lines", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
+		More: "Records are exported as stored, encrypted by browsers: a header, a JSON line per collection and record, and a last\n" +
+			"line that marks the export as complete. It is a consistent snapshot, even while browsers write. Open batches and\n" +
+			"the quota are not exported. The file gets its name when it is complete.\n\n" + naming,
 	}
 }
 
 func importAbout(path, into, naming string) operate.About {
 	return operate.About{
-		Path: path, Doc: "Put the records of an export into the storage of " + into, Button: "Import", Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
+		Path: path, Doc: "Import exported records into the storage of " + into, Button: "Import", Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
 		Title: "Import an export", Text: "Limits and quotas apply as for a browser. If a line is wrong, the records before it stay.",
-		More: "The export may be of any engine. FILE may be -, for standard input. An unknown account is created with the keys of\n" +
-			"the export, so that its browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
+		More: "The export may come from any engine. FILE may be -, for standard input. An unknown account is created with the\n" +
+			"exported keys, so that its browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
 			"With --preserve, records keep their times: browsers that synced with the other server find nothing new and transfer\n" +
-			"nothing. No browser of the account may sync meanwhile: deny the account first. Without --preserve, records get the\n" +
+			"nothing. The account's browsers must not sync meanwhile: deny the account first. Without --preserve, records get the\n" +
 			"current time, and browsers download them all.\n\n" +
-			"Records are written 100 at a time. After a failure, those before it are written: import the same file again with\n" +
-			"--merge, which also adds records to existing ones. Of two records with the same ID the later one is kept with\n" +
-			"--preserve, otherwise the one from the file.\n\n" + naming,
+			"Records are written 100 at a time. After a failure, earlier records are written: import the same file again with\n" +
+			"--merge, which also adds to existing records. If two records share an ID, --preserve keeps the later record;\n" +
+			"otherwise the file's record wins.\n\n" + naming,
 	}
 }
 
@@ -199,7 +199,7 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *t
 	}
 	u = &users[0]
 	if from.Account != "" && from.Account != u.Account().FxAUID {
-		return nil, errcode.Newf(errcode.Conflict, "the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
+		return nil, errcode.Newf(errcode.Conflict, "the export belongs to account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
 	}
 	if from.Keys != "" {
 		keys, err := tokenserver.ParseKeyID(from.Keys)
@@ -207,7 +207,7 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *t
 			return nil, errBadKeys
 		}
 		if keys.ClientState != u.ClientState {
-			return nil, errcode.New(errcode.Conflict, "the account has other keys here than in the export, so its browsers could not decrypt the records")
+			return nil, errcode.New(errcode.Conflict, "the account's keys differ from the export's, so its browsers could not decrypt the records")
 		}
 	}
 	return u, nil
@@ -222,7 +222,7 @@ func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*to
 		return nil, err
 	}
 	if from.Account != a.FxAUID {
-		return nil, errcode.Newf(errcode.Conflict, "the export is of account %s, not of %s", from.Account, a.FxAUID)
+		return nil, errcode.Newf(errcode.Conflict, "the export belongs to account %s, not %s", from.Account, a.FxAUID)
 	}
 	keys, err := tokenserver.ParseKeyID(from.Keys)
 	if err != nil || from.Generation < 0 {
@@ -230,11 +230,11 @@ func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*to
 	}
 	u, err := s.Adopt(ctx, a, from.Generation, keys)
 	if err != nil {
-		return nil, fmt.Errorf("create the storage user of account %s: %w", a.FxAUID, err)
+		return nil, fmt.Errorf("create the storage user for account %s: %w", a.FxAUID, err)
 	}
 	if !s.IsLocal(&u) {
 		return nil, elsewhere(a, &u)
 	}
-	t.created = fmt.Sprintf("created storage user %d of account %s", u.UID, service.Printable(a.FxAUID))
+	t.created = fmt.Sprintf("created storage user %d for account %s", u.UID, service.Printable(a.FxAUID))
 	return &u, nil
 }

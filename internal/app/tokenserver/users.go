@@ -11,9 +11,9 @@ import (
 
 func (s *Accounts) userOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "users/quota", Doc: "Show or set how much one storage user may store", Title: "Quota of a storage user", Button: "Set quota",
+		Path: "users/quota", Doc: "Show or set a storage user's quota", Title: "Storage user quota", Button: "Set quota",
 		Group: "Manage storage users by their UID", Former: []operate.Former{{Words: "sync user quota", Flag: "uid", Value: true}},
-		Text: "A server with storage but without accounts knows only the UIDs of storage users.",
+		Text: "A server with storage but without accounts knows only storage users' UIDs.",
 		More: "It is as accounts quota, for a server with storage but without accounts. On Spanner it needs --fxa-uid and\n" +
 			"--fxa-kid, which accounts show prints on the server with the accounts.",
 		Example: "17 2GiB\n",
@@ -39,7 +39,7 @@ func (in userInput) keys() (keys tokenserver.KeyID, err error) {
 		return keys, nil
 	}
 	if keys, err = tokenserver.ParseKeyID(in.FxAKID); err != nil || keys.String() != in.FxAKID {
-		return keys, &operate.InputError{Input: "fxa-kid", Reason: "expected the ID of keys as tokenserver accounts show prints it"}
+		return keys, &operate.InputError{Input: "fxa-kid", Reason: "expected the key ID from tokenserver accounts show"}
 	}
 	return keys, nil
 }
@@ -106,10 +106,10 @@ func withoutStorage(a tokenserver.Account) error {
 	if !tokenserver.IsAccountID(a.FxAUID) {
 		return errAccountID
 	}
-	return errcode.Newf(errcode.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
+	return errcode.Newf(errcode.NotFound, "account %s has no storage here: it never signed in, or was deleted", a.FxAUID)
 }
 
 func elsewhere(a tokenserver.Account, u *tokenserver.User) error {
-	return errcode.Newf(errcode.Conflict, "the storage of account %s is on node %s: name its storage user there, UID %d with --fxa-uid %s --fxa-kid %s",
+	return errcode.Newf(errcode.Conflict, "account %s is stored on node %s: name its storage user there, UID %d with --fxa-uid %s --fxa-kid %s",
 		a.FxAUID, u.Node, u.UID, a.FxAUID, u.KeyID())
 }
