@@ -160,7 +160,7 @@ func (r *repeatedly) Read(p []byte) (int, error) {
 
 func bucketsKeysHead(o *options, out io.Writer) {
 	window, runs := o.brief()
-	fmt.Fprintf(out, "Windows of %v, medians of %d, 1 connection. The ratio is of pages/s to those of the smallest bucket.\n\n", window, runs)
+	fmt.Fprintf(out, "%v windows, median of %d, 1 connection. The ratio compares pages/s with the smallest bucket.\n\n", window, runs)
 	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
 }
 

@@ -34,7 +34,7 @@ const compareHead = "| work | engine | connections | ops/s | %s | ratio | p50 | 
 	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 
 func compare(ctx context.Context, o *options, out io.Writer) error {
-	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
+	fmt.Fprintf(out, "%v windows, median of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
 	fmt.Fprintf(out, compareHead, "before")
 	for _, name := range o.engines {
 		if name == "spanner" {

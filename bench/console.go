@@ -20,7 +20,7 @@ const pageGoal = 200 * time.Millisecond
 
 func consoleHead(o *options, out io.Writer) {
 	n := thousands(o.size.consoleRows)
-	fmt.Fprintf(out, "With %s accounts of Firefox Sync with one record each, %s allowed accounts, %s installs with one record each, %s objects in one bucket. Each page %d times.\n\n",
+	fmt.Fprintf(out, "With %s Firefox Sync accounts with one record each, %s allowed accounts, %s installs with one record each, %s objects in one bucket. Each page %d times.\n\n",
 		n, n, n, n, consoleTimes(o))
 	fmt.Fprint(out, "| page of the console | engine | median | slowest | goal | bytes |\n|---|---|--:|--:|--:|--:|\n")
 }

@@ -31,8 +31,8 @@ const (
 )
 
 func copyHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "Owners of %d records of %d B. The limit is one COPY of each table from files in binary format (on SQLite, INSERT of the rows of an attached file). "+
-		"The time of a copy is that of the whole command, with the comparison. Another copy runs under %d writes/s at %d connections.\n\n",
+	fmt.Fprintf(out, "Owners with %d records, %d B each. The limit is a COPY per table from binary files (on SQLite, an INSERT from an attached file). "+
+		"A copy's time covers the whole command with the comparison. Another copy runs under %d writes/s at %d connections.\n\n",
 		o.size.manyRecords, o.size.rowsPayload, o.copyWrites, o.size.rowsCallers)
 	fmt.Fprintln(out, "| copy | records | rows/s | limit rows/s | ratio | goal | peak memory | goal | writes/s meanwhile | last pass, read-only | goal |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 }

@@ -40,7 +40,7 @@ func hotWorks(e *engine) []hotWork {
 
 func hotHead(o *options, out io.Writer) {
 	window, runs := o.brief()
-	fmt.Fprintf(out, "Windows of %v, medians of %d. All connections write one record of one install; a patch sets a member of its own.\n\n", window, runs)
+	fmt.Fprintf(out, "%v windows, median of %d. All connections write the same record; each patch sets its own member.\n\n", window, runs)
 	fmt.Fprintln(out, "| engine | connections | work | ops/s | ratio to puts | goal | p50 | p95 | 503 | server CPU µs/op | engine CPU µs/op |")
 	fmt.Fprintln(out, "|---|--:|---|--:|--:|---|--:|--:|--:|--:|--:|")
 }

@@ -12,8 +12,8 @@ import (
 var outboxGoal = map[string]float64{"postgres": 5000}
 
 func outboxHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "Windows of %v, medians of %d. Events go from the database to the audit's file, which is synced for each batch. "+
-		"The server's CPU is that of the writes as well, where there are some.\n\n", o.window, o.runs)
+	fmt.Fprintf(out, "%v windows, median of %d. Events go from the database to the audit's file, which is synced for each batch. "+
+		"Server CPU includes the writes, if any.\n\n", o.window, o.runs)
 	fmt.Fprintln(out, "| events | engine | events/s | goal | p99 of a write | server CPU µs/event | engine CPU µs/event |")
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }

@@ -39,8 +39,8 @@ type guestHot struct {
 }
 
 func guestHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "%d requests per second in windows of %v, medians of %d, on %d connections. The time of a request includes the wait for a connection. "+
-		"The requests before a window, a fourth of it, do not count. Each session sends one request per second. "+
+	fmt.Fprintf(out, "%d requests per second in %v windows, median of %d, on %d connections. Request times include the wait for a connection. "+
+		"Warm-up requests before a window, a quarter of it, do not count. Each session sends one request per second. "+
 		"Rate limits are on, and not reached. Goals are limits of the 99th percentile (p99).\n\n", guestRate, o.window, o.runs, guestCallers)
 	fmt.Fprintln(out, "| work | engine | hot state | per second | p50 | p99 | goal | server CPU µs/op |")
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|---|--:|")

@@ -14,7 +14,7 @@ func (o *options) brief() (window time.Duration, runs int) { return o.window / 5
 
 func measureHead(o *options, out io.Writer) {
 	window, runs := o.brief()
-	fmt.Fprintf(out, "Windows of %v, medians of %d; of operations without a goal %v and %d.\n\n", o.window, o.runs, window, runs)
+	fmt.Fprintf(out, "%v windows, median of %d; operations without a goal: %v, %d.\n\n", o.window, o.runs, window, runs)
 	(&table{out: out}).head()
 }
 

@@ -34,7 +34,7 @@ type damage struct {
 const neighbourGoal = 100 * time.Millisecond
 
 func neighbourHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "Windows of %v, medians of %d. The goal for the neighbour's p99 is %v.\n\n", o.window, o.runs, neighbourGoal)
+	fmt.Fprintf(out, "%v windows, median of %d. The goal for the neighbour's p99 is %v.\n\n", o.window, o.runs, neighbourGoal)
 	fmt.Fprintln(out, "| service | engine | one client's attack | connections | its answers/s | its 503s/s | neighbour's p50, p99 alone | beside it | 503s |")
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|--:|--:|--:|")
 }

@@ -40,7 +40,7 @@ func measurePeers(ctx context.Context, o *options, r *report) error {
 }
 
 func comparePeer(ctx context.Context, o *options, name string, ours service, with func(context.Context, func(*side) error) error, out io.Writer) error {
-	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, name)
+	fmt.Fprintf(out, "%v windows, median of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, name)
 	fmt.Fprintf(out, compareHead, name)
 	for _, engine := range o.engines {
 		if engine == "spanner" {

@@ -36,7 +36,7 @@ type line struct {
 }
 
 func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
-	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, records of %d B.\n\n", window, o.runs, o.size.rowsCallers, bytes)
+	fmt.Fprintf(out, "%v windows, median of %d, %d connections, %d B records.\n\n", window, o.runs, o.size.rowsCallers, bytes)
 	fmt.Fprintln(out, "| rows of the server | of an owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
 }
 

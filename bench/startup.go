@@ -14,7 +14,7 @@ const (
 )
 
 func startHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "Medians of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
+	fmt.Fprintf(out, "Median of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
 }
 
 // measureStart restarts a server with every service. The first start, which creates the tables, does not count.
