@@ -390,5 +390,5 @@ func (b *browser) consoleBucketSettings() {
 	b.shows("Versions of bucket photos", "current")
 	b.follow("null")
 	b.shows("Version null", "Legal hold")
-	b.hides("Set legal hold") // the bucket has no object lock
+	b.hides("Set legal hold") // object lock is not enabled for the bucket
 }

@@ -38,7 +38,7 @@ func TestConsoleShowsCopy(t *testing.T) {
 			shows("read-only", "wait until the copy ends")
 		} else {
 			shows("")
-			shows("read-only", "set the database_url that holdfast copy has printed", "holdfast copy extstorage --reopen")
+			shows("read-only", "set the database_url printed by holdfast copy", "holdfast copy extstorage --reopen")
 		}
 		if page := shows("read-only"); strings.Contains(page, "Stop writes: service extstorage") || strings.Contains(page, "Accept writes: service extstorage") {
 			t.Errorf("an operator may end read-only of a copy in\n%s", page)
@@ -50,7 +50,7 @@ func TestConsoleShowsCopy(t *testing.T) {
 	}
 	for state, says := range map[string]string{
 		`{"id":"1","claim":{"id":"2","by":"process 3 on host h"}}`: "in progress, by process 3 on host h",
-		`{"id":"1","target":true}`:                                 "has only a part of a copy",
+		`{"id":"1","target":true}`:                                 "contains only part of a copy",
 	} {
 		if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.Name, state) }); err != nil {
 			t.Fatal(err)

@@ -57,7 +57,7 @@ func consoleAccounts(b *browser, environ []string) {
 	b.try(http.StatusOK, largeAccount, "Search", "prefix", " "+strings.ToUpper(largeAccount[:4]))
 	b.hides(smallAccount)
 	b.open("tokenserver/accounts")
-	b.try(http.StatusBadRequest, "expected 1 to 31 lower-case hexadecimal digits", "Search", "prefix", `x"><b>`)
+	b.try(http.StatusBadRequest, "expected the first 1 to 31 lower-case hexadecimal digits", "Search", "prefix", `x"><b>`)
 	b.open("tokenserver/accounts")
 	b.try(http.StatusOK, "No matching account has storage.", "Search", "prefix", "4321")
 	b.open("tokenserver/accounts")

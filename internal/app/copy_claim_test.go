@@ -192,7 +192,7 @@ func TestCheckOfCopies(t *testing.T) {
 	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	want(target, service.Wrong, "only a part of a copy")
+	want(target, service.Wrong, "only part of a copy")
 	c.BeforeStep = nil
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -403,7 +403,7 @@ func TestHalfACopy(t *testing.T) {
 		t.Errorf("a server on half a copy: %v", err)
 	}
 	third := newCopy(t, "extstorage", target, sqliteURL(t))
-	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "only a part of a copy") {
+	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "only part of a copy") {
 		t.Errorf("a copy of half a copy: %v", err)
 	}
 	if _, err := c.DryRun(t.Context()); err != nil {

@@ -95,7 +95,7 @@ func TestDurations(t *testing.T) {
 				}
 				for _, wrong := range []string{"soon", "60", "1 h", "30d"} {
 					values[in.Name] = wrong
-					want := in.Name + ": expected a duration with a unit, such as 30s, 5m or 2h"
+					want := in.Name + ": expected a duration with a unit, e.g. 30s, 5m or 2h"
 					if err := o.Check(values); err == nil || err.Error() != want {
 						t.Errorf("%s %s with %s %s: %v, want %s", s.Name, o.Path, in.Name, wrong, err, want)
 					}

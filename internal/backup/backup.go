@@ -153,7 +153,7 @@ func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []
 func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err error) {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
-			b.Log.Warn("database not copied, use the tools of its server", "service", d.Service, "database", d.Where)
+			b.Log.Warn("database not copied, use its server's tools", "service", d.Service, "database", d.Where)
 			continue
 		}
 		name := engine.FileName(d.Service)

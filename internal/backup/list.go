@@ -34,7 +34,7 @@ func List(ctx context.Context, address string, most int) (all []Listed, err erro
 	defer func() { err = errors.Join(err, closeIt()) }()
 	points, err := replica.Points(ctx, target, most)
 	if errcode.Is(err, errcode.NotFound) {
-		return nil, errcode.New(errcode.NotFound, location.Name(address)+" has no backup: check the folder, or the bucket and its prefix")
+		return nil, errcode.New(errcode.NotFound, location.Name(address)+" contains no backup: check the folder, or the bucket and its prefix")
 	}
 	for _, p := range points {
 		all = append(all, Listed{p.Time, slices.Concat(slices.Sorted(maps.Keys(p.Files)), slices.Sorted(maps.Keys(p.Also))), p.Backup})
@@ -61,7 +61,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 		return []service.Finding{f}
 	}
 	if len(content.Points) == 0 {
-		f.Says, f.Fix = name+" has no backup", "run holdfast backup, or set backup.schedule"
+		f.Says, f.Fix = name+" contains no backup", "run holdfast backup, or set backup.schedule"
 		return []service.Finding{f}
 	}
 	newest := content.Points[len(content.Points)-1].Time
@@ -69,7 +69,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+service.FormatMoment(newest), "see the log of the server"
 		return []service.Finding{f}
 	}
-	says := fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest))
+	says := fmt.Sprintf("%s: %s, the newest from %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest))
 	return []service.Finding{{State: service.OK, What: "backup", Says: says}}
 }
 
@@ -102,7 +102,7 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 	case err != nil:
 		f.Says = name + ": " + service.Reason(err)
 	case c.Server != own:
-		f.State, f.Says, f.Fix = service.Wrong, name+" has the "+l.Holds+" of another server", replica.OtherServerFix
+		f.State, f.Says, f.Fix = service.Wrong, name+" has the "+l.Holds+" from another server", replica.OtherServerFix
 	default:
 		return c, nil
 	}

@@ -105,7 +105,7 @@ func (b *Server) recordFailure(name string, failed error) {
 		}
 	}
 	if err != nil {
-		b.Log.Warn("could not record the result of a backup for the console", "error", err)
+		b.Log.Warn("could not record a backup's result for the console", "error", err)
 	}
 }
 

@@ -92,7 +92,7 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	}
 	r := replica.New(o)
 	defer func() { err = errors.Join(err, closeIt()) }()
-	s.Progress("sending what has changed to " + location.Name(s.URL))
+	s.Progress("sending changes to " + location.Name(s.URL))
 	if err := b.sync(ctx, r); err != nil {
 		return point, false, errors.Join(err, r.Close(ctx))
 	}
@@ -168,7 +168,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	}
 	for _, d := range b.databases() {
 		if !d.Embedded() {
-			b.Log.Warn("database not in the backup, use the tools of its server", "service", d.Service, "database", d.Where)
+			b.Log.Warn("database not in the backup, use its server's tools", "service", d.Service, "database", d.Where)
 			continue
 		}
 		name := engine.FileName(d.Service)

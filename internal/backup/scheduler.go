@@ -154,7 +154,7 @@ func (s *Scheduler) runDue(ctx context.Context) {
 	settings, now := s.Settings(), server.Clock()
 	next, err := settings.next(server.Data, now)
 	if err != nil {
-		server.Log.Warn("it is not known when the latest backup was made, so one is made now", "error", err)
+		server.Log.Warn("the time of the latest backup is unknown: making a backup now", "error", err)
 		next = now
 	}
 	s.mu.Lock()

@@ -33,7 +33,7 @@ func (b *Server) RecordVerified(address string, backup time.Time, damage string)
 	name := location.Name(address)
 	all, err := readVerified(b.Data)
 	if err != nil {
-		b.Log.Warn("the verifications of backups cannot be read, and begin anew", "error", err)
+		b.Log.Warn("backup verification records cannot be read, starting new records", "error", err)
 	}
 	all = slices.DeleteFunc(all, func(v Verification) bool { return v.URL == name && v.Backup.Equal(backup) })
 	all = append(all, Verification{backup.UTC(), name, b.Clock().UTC(), strings.ToValidUTF8(damage[:min(len(damage), maxDamage)], "")})
@@ -42,7 +42,7 @@ func (b *Server) RecordVerified(address string, backup time.Time, damage string)
 		err = durable.Replace(filepath.Join(b.Data, verifiedFile), durable.Bytes(text))
 	}
 	if err != nil {
-		b.Log.Warn("could not record the verification of a backup for the console", "error", err)
+		b.Log.Warn("could not record a backup verification for the console", "error", err)
 	}
 }
 

@@ -127,7 +127,7 @@ const (
 )
 
 func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, services []string) (found []service.Finding) {
-	v.Progress("reading the files of services")
+	v.Progress("reading service files")
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	var good, bad int64

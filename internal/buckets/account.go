@@ -44,7 +44,7 @@ const MaxKeyName = 100
 // Check validates the terms.
 func (t *KeyTerms) Check() error {
 	if len(t.Name) > MaxKeyName || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unicode.IsControl) {
-		return errcode.Newf(errcode.Invalid, "the name of the key is not valid: expected at most %d bytes of text", MaxKeyName)
+		return errcode.Newf(errcode.Invalid, "the key name is not valid: expected at most %d bytes of text", MaxKeyName)
 	}
 	return t.Limits.Check()
 }

@@ -116,24 +116,24 @@ func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		wrong("listen", "must be host:port, such as 127.0.0.1:9000")
+		wrong("listen", "must be host:port, e.g. 127.0.0.1:9000")
 	}
 	if c.Domain != "" && (strings.ContainsAny(c.Domain, "/:@ ") || strings.HasPrefix(c.Domain, ".")) {
-		wrong("domain", "must be a host name, such as s3.example.org")
+		wrong("domain", "must be a host name, e.g. s3.example.org")
 	}
 	if c.Region == "" || strings.ContainsAny(c.Region, "/ ") {
-		wrong("region", "must be a name, such as us-east-1")
+		wrong("region", "must be a name, e.g. us-east-1")
 	}
 	if n := len(c.KeySecret); n > 0 && n < minKeySecret {
-		wrong("key_secret", "must have at least 32 bytes")
+		wrong("key_secret", "must be at least 32 bytes")
 	}
 	if slices.ContainsFunc(c.OldKeySecrets, func(old string) bool { return len(old) < minKeySecret }) {
-		wrong("old_key_secrets", "must have at least 32 bytes each")
+		wrong("old_key_secrets", "must be at least 32 bytes each")
 	}
 	c.checkAccounts(wrong)
 	for _, id := range slices.Sorted(maps.Keys(c.Nodes)) {
 		if CheckNodeID(id) != nil {
-			wrong("nodes."+id, "must be named DATACENTER:NAME, such as home:disk1")
+			wrong("nodes."+id, "must be named DATACENTER:NAME, e.g. home:disk1")
 		}
 		if CheckNodeURL(c.Nodes[id].URL) != nil {
 			wrong("nodes."+id+".url", "must be file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")
@@ -173,7 +173,7 @@ func (c *Config) checkDestinations(wrong func(key, what string)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d, at := c.Destinations[name], "destinations."+name
 		if !destinationName.MatchString(name) {
-			wrong(at, "must be named with 1 to 64 of A-Z, a-z, 0-9, '_', '.' and '-', and begin with a letter or digit")
+			wrong(at, "the name must be 1 to 64 characters from A-Z, a-z, 0-9, '_', '.' and '-', starting with a letter or digit")
 		}
 		if kind := d.Kind(); settings.CheckSink(d.URL) != nil || kind != "webhook" && !settings.IsBroker(d.URL) {
 			wrong(at+".url", "must be https://…, http://…, nats://HOST:PORT/TOPIC or pubsub://PROJECT/TOPIC")
@@ -196,18 +196,18 @@ func (c *Config) checkAccounts(wrong func(key, what string)) {
 	used := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.Accounts)) {
 		if CheckAccountName(name) != nil {
-			wrong("accounts."+name, `must be named with 1 to 63 of a-z, 0-9 and "-", and neither begin nor end with "-"`)
+			wrong("accounts."+name, `the name must be 1 to 63 characters from a-z, 0-9 and "-", and must not start or end with "-"`)
 		}
 		for _, of := range slices.Sorted(maps.Keys(c.Accounts[name].Keys)) {
 			k, at := c.Accounts[name].Keys[of], "accounts."+name+".keys."+of
 			if !isAccessKey(k.AccessKey) {
-				wrong(at+".access_key", "must have 3 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
+				wrong(at+".access_key", "must be 3 to 128 characters from A-Z, a-z, 0-9, '.', '_' and '-'")
 			} else if used[k.AccessKey] {
-				wrong(at+".access_key", "is the access key of another key of the configuration")
+				wrong(at+".access_key", "is used by another configured key")
 			}
 			used[k.AccessKey] = true
 			if n := len(k.SecretKey); n < 16 || n > 128 || strings.ContainsFunc(k.SecretKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
-				wrong(at+".secret_key", "must have 16 to 128 characters of ASCII without spaces")
+				wrong(at+".secret_key", "must be 16 to 128 ASCII characters without spaces")
 			}
 		}
 	}

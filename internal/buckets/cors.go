@@ -50,7 +50,7 @@ func (r *CORSRule) Check() *CORSError {
 	case slices.ContainsFunc(r.AllowedHeaders, hasWildcards):
 		return &CORSError{"AllowedHeader", wildcards, false}
 	case slices.ContainsFunc(r.ExposeHeaders, func(s string) bool { return !IsHeaderName(s) }):
-		return &CORSError{"ExposeHeader", "must be the name of a header", false}
+		return &CORSError{"ExposeHeader", "must be a header name", false}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (l *KeyLimits) Check() error {
 		name, isPrefix := strings.CutSuffix(b, "*")
 		switch {
 		case isPrefix && !isBucketPrefix(name):
-			return errcode.New(errcode.Invalid, "a pattern of bucket names is not valid: expected the beginning of a name, then *")
+			return errcode.New(errcode.Invalid, "a bucket name pattern is not valid: expected a name prefix, then *")
 		case !isPrefix && CheckBucketName(b) != nil:
 			return ErrBucketName
 		}
@@ -63,15 +63,15 @@ func (l *KeyLimits) Check() error {
 		}
 	}
 	if l.Prefix != "" && slices.Contains(l.Rights, RightManage) {
-		return errcode.New(errcode.Invalid, "a key with a prefix of object names cannot manage buckets: leave out the right manage, or the prefix")
+		return errcode.New(errcode.Invalid, "a key with an object prefix cannot manage buckets: remove the right manage, or the prefix")
 	}
 	for _, n := range l.Networks {
 		if !n.IsValid() {
-			return errcode.New(errcode.Invalid, "a network is not valid: expected an address with a prefix length, such as 10.0.0.0/8")
+			return errcode.New(errcode.Invalid, "a network is not valid: expected an address with a prefix length, e.g. 10.0.0.0/8")
 		}
 	}
 	if len(l.Text()) > MaxKeyLimits {
-		return errcode.Newf(errcode.Invalid, "the limits have more than %d bytes", MaxKeyLimits)
+		return errcode.Newf(errcode.Invalid, "the limits are larger than %d bytes", MaxKeyLimits)
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	if text, ok := k.box.Open(key.Secret, key.ID); ok {
 		return string(text), nil
 	}
-	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
+	return "", errcode.New(errcode.Internal, "a secret key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
 // Revoke revokes a key. This takes effect immediately in this process, and within KeyDelay in others.

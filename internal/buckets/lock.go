@@ -180,7 +180,7 @@ func (l BucketLock) until(now Moment) Moment {
 
 // Object lock errors.
 var (
-	ErrNoLock          = errcode.New(errcode.Invalid, "the bucket has no object lock")
+	ErrNoLock          = errcode.New(errcode.Invalid, "object lock is not enabled for the bucket")
 	ErrUnlock          = errcode.New(errcode.Invalid, "object lock cannot be disabled")
 	ErrLockVersioning  = errcode.New(errcode.Conflict, "object lock needs versioning: enable it first, and do not suspend it")
 	ErrRetention       = errcode.New(errcode.Invalid, "the retention is not valid: expected the mode GOVERNANCE or COMPLIANCE with a date, or as a default with days or years")

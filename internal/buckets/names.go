@@ -64,7 +64,7 @@ func ParseUUID(s string) (string, error) {
 	return id, nil
 }
 
-var errUUID = errcode.New(errcode.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
+var errUUID = errcode.New(errcode.Invalid, "must be a UUID with 36 characters including hyphens, and not all zeros")
 
 // Check accepts only a lower-case UUID.
 func (id AccountID) Check() error {
@@ -120,7 +120,7 @@ func looksLikeIPv4(s string) bool {
 }
 
 // ErrBucketName means that a bucket name is invalid.
-var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
+var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name is 3 to 63 characters from a-z, 0-9, "-" and ".", starts and ends each label with a letter or digit, and is not an IP address`)
 
 // CheckObjectName rejects names that are empty, too long, not UTF-8, or contain U+0000, which PostgreSQL cannot
 // store.
@@ -159,4 +159,4 @@ func CheckAccountName(s string) error {
 }
 
 // ErrAccountName means that an account name is invalid.
-var ErrAccountName = errcode.New(errcode.Invalid, `an account name has 1 to 63 of a-z, 0-9 and "-", and neither begins nor ends with "-"`)
+var ErrAccountName = errcode.New(errcode.Invalid, `an account name is 1 to 63 characters from a-z, 0-9 and "-", and does not start or end with "-"`)

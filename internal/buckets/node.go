@@ -99,13 +99,13 @@ func isNodeName(s string) bool {
 
 // Storage node errors.
 var (
-	ErrNodeID      = errcode.New(errcode.Invalid, `a storage node is named DATACENTER:NAME, such as home:disk1, each of a-z, A-Z, 0-9, ".", "_" and "-"`)
-	ErrNodeRemoved = errcode.New(errcode.Unavailable, "a storage node of the body was removed meanwhile; retry")
-	ErrNodeInUse   = errcode.New(errcode.Conflict, "the storage node has bodies: drain it first")
+	ErrNodeID      = errcode.New(errcode.Invalid, `a storage node is named DATACENTER:NAME, e.g. home:disk1, both from a-z, A-Z, 0-9, ".", "_" and "-"`)
+	ErrNodeRemoved = errcode.New(errcode.Unavailable, "a storage node with the body was removed meanwhile; retry")
+	ErrNodeInUse   = errcode.New(errcode.Conflict, "the storage node holds bodies: drain it first")
 )
 
 // ErrNotEnoughSpace means that no storage node has enough space for a body.
 var ErrNotEnoughSpace = errcode.New(errcode.Unavailable, "no storage node has enough free space")
 
 // ErrNodeURL means that no driver supports the URL.
-var ErrNodeURL = errcode.New(errcode.Invalid, "the URL of a storage node is file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")
+var ErrNodeURL = errcode.New(errcode.Invalid, "a storage node's URL is file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")

@@ -207,9 +207,9 @@ func (r *NotificationRule) checkDestination(all []Destination) *NotificationErro
 	for i, d := range all {
 		names[i] = d.ARN()
 	}
-	exist := "the operator has configured none (buckets.destinations)"
+	exist := "no destinations are configured (buckets.destinations)"
 	if len(names) > 0 {
-		exist = "the server has " + strings.Join(names, ", ")
+		exist = "configured: " + strings.Join(names, ", ")
 	}
 	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
 }

@@ -48,9 +48,9 @@ var (
 	ErrNoUpload     = errcode.New(errcode.NotFound, "the upload does not exist: it was completed or aborted, or never created")
 	ErrPartNumber   = errcode.New(errcode.Invalid, "a part number is 1 to 10,000")
 	ErrNoParts      = errcode.New(errcode.Invalid, "an upload needs at least one part to be completed")
-	ErrPartOrder    = errcode.New(errcode.Invalid, "the parts must be listed in ascending order of their numbers")
-	ErrPart         = errcode.New(errcode.Invalid, "a part of the list was not uploaded, or has another entity tag or checksum")
-	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part but the last must have at least 5 MiB")
+	ErrPartOrder    = errcode.New(errcode.Invalid, "the parts must be listed in ascending order")
+	ErrPart         = errcode.New(errcode.Invalid, "a listed part was not uploaded, or its entity tag or checksum differs")
+	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part except the last must be at least 5 MiB")
 )
 
 // Assembly is an object assembled from parts.

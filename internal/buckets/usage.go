@@ -38,9 +38,9 @@ type QuotaError struct {
 
 func (e *QuotaError) Error() string {
 	if e.Account {
-		return "the quota of the account is used up"
+		return "the account's quota is used up"
 	}
-	return "the quota of the bucket is used up"
+	return "the bucket's quota is used up"
 }
 
 // ErrorCode implements errcode.Coder.

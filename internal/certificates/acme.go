@@ -100,7 +100,7 @@ func (a *ACME) template() (issuer certmagic.ACMEIssuer, err error) {
 		}
 		issuer.TrustedRoots = x509.NewCertPool()
 		if !issuer.TrustedRoots.AppendCertsFromPEM(pem) {
-			return issuer, fmt.Errorf("%s has no certificate in PEM", a.RootFile)
+			return issuer, fmt.Errorf("%s contains no PEM certificate", a.RootFile)
 		}
 	}
 	// certmagic listens on these addresses unless they are in use. By then, our listeners are open and answer.
@@ -191,7 +191,7 @@ func (a *ACME) begin(ctx context.Context) error {
 		a.failed("stored certificate not loaded", err)
 		return err
 	default: // e.g. a power failure between writing key and certificate
-		a.Log.Warn("stored certificate is damaged: obtaining another one", "domain", a.Domain, "error", err)
+		a.Log.Warn("stored certificate is damaged: obtaining a new one", "domain", a.Domain, "error", err)
 		if err := a.store.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(issuerKey(a.Directory), a.Domain)); err != nil {
 			a.failed("stored certificate not replaced", err)
 			return err
@@ -240,7 +240,7 @@ func (a *ACME) save(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil && (a.warned == nil || a.warned.Error() != err.Error()) {
-		a.Log.Warn("certificate is only in memory: the next start obtains another one", "domain", a.Domain, "error", err)
+		a.Log.Warn("certificate is only in memory: the next start obtains a new one", "domain", a.Domain, "error", err)
 	}
 	a.warned = err
 }

@@ -136,7 +136,7 @@ func (f *Files) refuse(content pair, err error) {
 	again := f.failure != nil && f.refused.equal(content) && f.failure.Error() == err.Error()
 	if f.warned = f.warned && again; again && !f.warned {
 		f.warned = true
-		f.Log.Warn("certificate not replaced: the former one stays in use", "file", f.certFile, "error", err,
+		f.Log.Warn("certificate not replaced: the previous certificate stays in use", "file", f.certFile, "error", err,
 			"until", f.current.Leaf.NotAfter.UTC())
 		f.observe(err)
 	}

@@ -40,7 +40,7 @@ func newStorage(folder string) *storage {
 func (s *storage) file(key string) (string, error) {
 	local := filepath.FromSlash(key)
 	if !filepath.IsLocal(local) {
-		return "", fmt.Errorf("%q is not the name of a file in the folder of certificates", key)
+		return "", fmt.Errorf("%q is not a file name in the certificates folder", key)
 	}
 	return filepath.Join(s.folder, local), nil
 }

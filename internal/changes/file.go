@@ -58,7 +58,7 @@ func (l *Log) save(e *Entry) {
 		err = l.append(append(line, '\n'))
 	}
 	if err != nil && !l.unsaved {
-		l.Log.Warn("the list of changes will not survive a restart: its file cannot be written; the log has all changes", "path", l.File, "error", err)
+		l.Log.Warn("the list of changes will not survive a restart: its file cannot be written; the log contains all changes", "path", l.File, "error", err)
 	}
 	l.unsaved = err != nil
 }
@@ -113,7 +113,7 @@ func (l *Log) load() {
 	for _, name := range []string{l.File + formerSuffix, l.File} {
 		text, err := readEnd(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.Log.Warn("the list of changes begins anew: its file cannot be read", "path", name, "error", err)
+			l.Log.Warn("the list of changes starts empty: its file cannot be read", "path", name, "error", err)
 		}
 		for line := range bytes.Lines(text) {
 			if len(bytes.TrimSpace(line)) == 0 {
@@ -132,7 +132,7 @@ func (l *Log) load() {
 		}
 	}
 	if damaged > 0 {
-		l.Log.Warn("lines of the list of changes are damaged, and not shown", "path", filepath.Clean(l.File), "lines", damaged)
+		l.Log.Warn("damaged lines in the list of changes are not shown", "path", filepath.Clean(l.File), "lines", damaged)
 	}
 }
 

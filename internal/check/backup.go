@@ -24,7 +24,7 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	}
 	if backup.IsPartial(dir) {
 		found = append(found, service.Finding{
-			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "delete it, and make another one",
+			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "delete it, and make a new backup",
 		})
 	}
 	databases := 0
@@ -44,11 +44,11 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	path := filepath.Join(dir, secrets.File)
 	values, err := secrets.Read(path)
 	broken, isBroken := errors.AsType[*secrets.FileError](err)
-	f := service.Finding{State: service.OK, What: "secrets", Says: fmt.Sprintf("%s has %s", path, service.Count(int64(len(values)), "secret"))}
+	f := service.Finding{State: service.OK, What: "secrets", Says: fmt.Sprintf("%s: %s", path, service.Count(int64(len(values)), "secret"))}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.State, f.Says = service.Warning, path+" does not exist"
-		f.Fix = "if the configuration does not set all secrets, look for another backup that has the file"
+		f.Fix = "if the configuration does not set all secrets, look for another backup with the file"
 	case isBroken:
 		f.State, f.Says, f.Fix = service.Wrong, path+" "+broken.What, broken.Fix
 	case err != nil:
@@ -56,22 +56,22 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	}
 	if databases == 0 && errors.Is(err, fs.ErrNotExist) {
 		return append(found, service.Finding{
-			State: service.Wrong, What: "backup", Says: dir + " is no backup: it has neither a database nor " + secrets.File,
-			Fix: "name the folder of one backup, not the folder of all",
+			State: service.Wrong, What: "backup", Says: dir + " is not a backup: it contains neither a database nor " + secrets.File,
+			Fix: "name a single backup's folder, not the parent folder",
 		}), nil
 	}
 	found = append(found, f)
 	if databases == 0 {
 		found = append(found, service.Finding{
-			State: service.Warning, What: "databases", Says: dir + " has no SQLite database",
-			Fix: "databases on PostgreSQL and Spanner are in no backup of holdfast",
+			State: service.Warning, What: "databases", Says: dir + " contains no SQLite database",
+			Fix: "holdfast backups do not include PostgreSQL and Spanner databases",
 		})
 	}
 	return found, nil
 }
 
 func verifyFile(ctx context.Context, what, path string) service.Finding {
-	const fix = "use another backup; for a single damaged file, the other files of this one are still good"
+	const fix = "use another backup; if a single file is damaged, the other files are still good"
 	switch problems, err := sqlitedb.VerifyFile(ctx, path); {
 	case err != nil:
 		return service.Finding{State: service.Wrong, What: what, Says: path + ": " + err.Error(), Fix: fix}

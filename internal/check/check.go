@@ -228,7 +228,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		return []service.Finding{{State: service.Wrong, What: invalid.Setting, Says: errors.Unwrap(invalid).Error(), Fix: "correct " + invalid.Setting + ", or unset it to use a SQLite file in the data folder"}}
 	}
 	if err != nil {
-		how := "correct " + s.Name + ".database_url; --data names the folder of the embedded databases"
+		how := "correct " + s.Name + ".database_url; --data names the embedded databases' folder"
 		if errors.Is(err, fs.ErrPermission) {
 			how = "chown the file and its folder to the user that runs holdfast"
 		} else if known, ok := errors.AsType[remediable](err); ok {
@@ -272,9 +272,9 @@ func (c *check) verify(ctx context.Context, what string, all []*engine.Database)
 			f.Fix = d.Advice(err)
 		case len(problems) > 0:
 			f.State, f.Says = service.Wrong, damaged(d.Where, problems)
-			f.Fix = "stop the server, and restore the database from its last backup that is intact (holdfast backup verify DIR); keep the damaged one"
+			f.Fix = "stop the server, and restore the database from its last intact backup (holdfast backup verify DIR); keep the damaged file"
 			if !d.Embedded() {
-				f.Fix = "follow the manual of the database: an index can be built anew (REINDEX), a table is restored from a backup"
+				f.Fix = "follow the database's manual: rebuild an index (REINDEX), restore a table from a backup"
 			}
 		}
 		found = append(found, f)
@@ -367,7 +367,7 @@ func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (f
 		case secrets.Same:
 			f.Says = one.Setting + " is the secret that the data was written with"
 		case secrets.SameAsOld:
-			f.Says = one.Setting + " is new; the data was written with one of the old ones, which are accepted too"
+			f.Says = one.Setting + " is new; the data was written with an old secret, which is still accepted"
 		case secrets.Unrecorded:
 			f.Says = one.Setting + " will be recorded at the next start"
 		case secrets.Different:

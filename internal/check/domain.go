@@ -15,7 +15,7 @@ import (
 const (
 	domainSetting = "server.domain"
 	domainTimeout = 5 * time.Second
-	reachable     = "the name must lead to this machine, and the certificate authority must reach port 443 or 80 of it"
+	reachable     = "the name must point to this machine, and the certificate authority must reach its port 443 or 80"
 )
 
 func (c *check) obtained(ctx context.Context) service.Finding {
@@ -35,16 +35,16 @@ func (c *check) obtained(ctx context.Context) service.Finding {
 	case state.Until.IsZero() && problem != "":
 		f.State, f.Says, f.Fix = service.Wrong, c.Domain+" has no certificate; the last attempt failed: "+problem, reachable
 	case state.Until.IsZero():
-		f.Says = "the certificate of " + c.Domain + " will be obtained by the running server"
+		f.Says = "the certificate for " + c.Domain + " will be obtained by the running server"
 	case time.Now().After(state.Until):
-		f.State, f.Says, f.Fix = service.Wrong, "the certificate of "+c.Domain+" expired on "+date(state.Until), "start the server, which renews it; "+reachable
+		f.State, f.Says, f.Fix = service.Wrong, "the certificate for "+c.Domain+" expired on "+date(state.Until), "start the server, which renews it; "+reachable
 		if problem != "" {
 			f.Says += "; the last attempt to renew it failed: " + problem
 		}
 	case problem != "":
-		f.State, f.Says, f.Fix = service.Warning, "the certificate of "+c.Domain+" is valid until "+date(state.Until)+", but: "+problem, reachable
+		f.State, f.Says, f.Fix = service.Warning, "the certificate for "+c.Domain+" is valid until "+date(state.Until)+", but: "+problem, reachable
 	default:
-		f.Says = "the certificate of " + c.Domain + " is valid until " + date(state.Until)
+		f.Says = "the certificate for " + c.Domain + " is valid until " + date(state.Until)
 	}
 	return f
 }
@@ -53,7 +53,7 @@ func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	if listen.PortOf(c.Listen) != "443" && listen.PortOf(c.HTTPListen) != "80" {
 		found = append(found, service.Finding{
 			State: service.Warning, What: domainSetting, Says: "the server listens neither on port 443 nor on port 80, to which the certificate authority connects",
-			Fix: "set server.listen or server.http_listen, or let a router or a load balancer that does not end TLS forward one of these ports",
+			Fix: "set server.listen or server.http_listen, or forward one of these ports in a router or a load balancer that does not terminate TLS",
 		})
 	}
 	ctx, cancel := context.WithTimeout(ctx, domainTimeout)
@@ -61,7 +61,7 @@ func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	names, err := net.DefaultResolver.LookupHost(ctx, c.Domain)
 	if err != nil {
 		return append(found, service.Finding{
-			State: service.Warning, What: domainSetting, Says: c.Domain + " has no address in the DNS that this machine uses", Fix: "add an A or AAAA record that leads to this machine",
+			State: service.Warning, What: domainSetting, Says: c.Domain + " has no address in this machine's DNS", Fix: "add an A or AAAA record that points to this machine",
 		})
 	}
 	own, err := net.InterfaceAddrs()
@@ -74,8 +74,8 @@ func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	}
 	if err == nil && !slices.ContainsFunc(names, isOwn) {
 		found = append(found, service.Finding{
-			State: service.Warning, What: domainSetting, Says: c.Domain + " leads to " + strings.Join(names, ", ") + ", which this machine does not have",
-			Fix: "correct the DNS record, unless a router forwards the ports 443 and 80 of that address to this machine",
+			State: service.Warning, What: domainSetting, Says: c.Domain + " points to " + strings.Join(names, ", ") + ", which are not this machine's addresses",
+			Fix: "correct the DNS record, unless a router forwards ports 443 and 80 from there to this machine",
 		})
 	}
 	return found

@@ -70,14 +70,14 @@ func (c *check) secrets() (found []service.Finding) {
 	if says := secrets.ShortMaster(cmp.Or(c.Master, values[secrets.Master])); says != "" {
 		found = append(found, service.Finding{
 			State: service.Warning, What: secrets.Master, Says: says,
-			Fix: "make one with: openssl rand -hex 32; keep the former in server.old_master_secrets for a day",
+			Fix: "create a new secret with: openssl rand -hex 32; keep the old secret in server.old_master_secrets for a day",
 		})
 	}
 	if n := utf8.RuneCountInString(c.AdminToken); n > 0 && n < secrets.MinLength {
 		found = append(found, service.Finding{
 			State: service.Warning, What: secrets.Admin,
 			Says: fmt.Sprintf("has %s, fewer than %d: anyone who guesses it controls the server", service.Count(int64(n), "character"), secrets.MinLength),
-			Fix:  "make one with: openssl rand -hex 32",
+			Fix:  "create a new secret with: openssl rand -hex 32",
 		})
 	}
 	return found

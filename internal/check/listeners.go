@@ -35,7 +35,7 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 		}
 		if other := sharedWith(ctx, l.Address, by); other != "" {
 			found = append(found, service.Finding{
-				State: service.Wrong, What: l.Setting, Says: l.Address + " is the address of " + other + " too", Fix: "give each listener a port of its own",
+				State: service.Wrong, What: l.Setting, Says: l.Address + " is also the address of " + other + " too", Fix: "give each listener its own port",
 			})
 			continue
 		}
@@ -57,7 +57,7 @@ func (c *check) holder() []service.Finding {
 	}
 	return []service.Finding{{
 		State: service.Warning, What: "running server", Says: c.held.Error() + " that listens on none of these addresses",
-		Fix: "stop it before you start one with this configuration; for a second server choose another folder with --data",
+		Fix: "stop it before you start a server with this configuration; for a second server choose another folder with --data",
 	}}
 }
 
@@ -103,7 +103,7 @@ func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bo
 	id, err := own.Ask(ctx, l.Address, tls && l.Name != service.Admin)
 	switch {
 	case errors.Is(err, listen.ErrOtherSecrets):
-		f.Says = l.Address + " is in use by a Holdfast server with other secrets (probably another data folder), or by a proxy in front of one"
+		f.Says = l.Address + " is in use by a Holdfast server with different secrets (probably another data folder), or by a proxy in front of it"
 	case err != nil:
 		return f
 	case id.Data != own.Data:
@@ -111,10 +111,10 @@ func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bo
 		f.Fix = "stop it, or choose another port"
 	case id.Listener != l.Name:
 		f.State, f.Fix = service.OK, ""
-		f.Says = fmt.Sprintf("%s is in use by the %s listener of this server, which is running (it has proved its secret and data folder)", l.Address, id.Listener)
+		f.Says = fmt.Sprintf("%s is in use by this server's %s listener, which is running (its secret and data folder match)", l.Address, id.Listener)
 	default:
 		f.State, f.Fix = service.OK, ""
-		f.Says = l.Address + " is in use by this server itself, which is running (it has proved its secret and data folder)"
+		f.Says = l.Address + " is in use by this server itself, which is running (its secret and data folder match)"
 	}
 	return f
 }

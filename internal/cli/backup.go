@@ -21,18 +21,17 @@ func (c *command) backup() *cobra.Command {
 	var identity string
 	cmd := &cobra.Command{
 		Use:   "backup [URL|DIR]",
-		Short: "Back up the SQLite databases, the secrets file and the bodies of objects while the server runs",
-		Long: "Add a backup to those at URL, a folder (file:///mnt/backup) or a bucket (s3://, gs://, azblob://), while the\n" +
-			"server runs. It has the SQLite databases, each consistent in itself, and the secrets file. Only what has\n" +
-			"changed since the former backup is sent, encrypted for backup.recipients. Everything that was sent is read\n" +
-			"back. Without recipients, or with --identity, the databases are also restored for a moment and read. Then\n" +
-			"old backups are deleted, as backup.keep says. Without an argument, URL is backup.url.\n\n" +
-			"With DIR, copy the databases, the secrets file, and the bodies of objects in buckets that are on file nodes\n" +
-			"to the new folder DIR. The folder that DIR is in must exist. DIR is named DIR.partial-… until it is complete,\n" +
-			"and must not be in the data folder. To restore, stop the server, move its data folder away and put a copy of\n" +
-			"the backup in its place.\n\n" +
-			"Databases on PostgreSQL and Spanner are not in a backup: use their own tools, first. Bodies on nodes of cloud\n" +
-			"providers are not in it either.",
+		Short: "Back up the SQLite databases, the secrets file and object bodies while the server runs",
+		Long: "Add a backup at URL, a folder (file:///mnt/backup) or a bucket (s3://, gs://, azblob://), while the server runs.\n" +
+			"It contains the SQLite databases, each consistent in itself, and the secrets file. Only changes since the previous\n" +
+			"backup are sent, encrypted for backup.recipients, and read back. Without recipients, or with --identity, the\n" +
+			"databases are also restored temporarily and read. Then old backups are deleted according to backup.keep. URL\n" +
+			"defaults to backup.url.\n\n" +
+			"With DIR, copy the databases, the secrets file, and object bodies from file nodes to the new folder DIR. Its\n" +
+			"parent folder must exist. DIR is named DIR.partial-… until it is complete, and must not be in the data folder.\n" +
+			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.\n\n" +
+			"PostgreSQL and Spanner databases are not in a backup: use their own tools, first. Bodies on cloud nodes are not\n" +
+			"in it either.",
 		Example: "  holdfast backup\n" +
 			"  holdfast backup file:///mnt/disk/holdfast\n" +
 			"  holdfast backup /var/backups/holdfast/$(date +%F)",
@@ -51,7 +50,7 @@ func (c *command) backup() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(c.verifyBackup(), c.listBackups(), c.backupKey())
-	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "with DIR: leave out the bodies of objects on storage nodes, and print which nodes have them")
+	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "with DIR: leave out object bodies on storage nodes, and print which nodes hold them")
 	cmd.Flags().StringVar(&identity, "identity", "", "with URL: also verify an encrypted backup, with the private key in `FILE`")
 	_ = cmd.MarkFlagFilename("identity")
 	return cmd
@@ -103,11 +102,11 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 		if err != nil {
 			return err
 		}
-		verified := "what was sent was read back"
+		verified := "sent data was read back"
 		if sent.Restored {
 			verified = "it was restored and read"
 		}
-		_, err = c.shell().Printf("%s has the backup of %s: %s\n", sent.Name, sent.Point.Time.UTC().Format(time.RFC3339), verified)
+		_, err = c.shell().Printf("%s: backup from %s: %s\n", sent.Name, sent.Point.Time.UTC().Format(time.RFC3339), verified)
 		return err
 	})
 }
@@ -130,12 +129,11 @@ func (c *command) verifyBackup() *cobra.Command {
 	var identity, at string
 	cmd := &cobra.Command{
 		Use:   "verify [URL|DIR]",
-		Short: "Read the databases and the secrets file of a backup, and report damage",
-		Long: "Read the SQLite databases and the secrets file of a backup completely, and report damage. The backup\n" +
-			"is not changed, and may be on a read-only disk. One at a URL is restored into a temporary folder, one\n" +
-			"database after the other, and the bodies of objects are read: TMPDIR says where. Without an argument, URL is\n" +
-			"backup.url. Bodies in a folder are not read: they have checksums, which every read and buckets audit verify.\n" +
-			"The exit status is 1 when something is wrong.",
+		Short: "Read a backup's databases and secrets file, and report damage",
+		Long: "Read a backup's SQLite databases and secrets file completely, and report damage. The backup is not changed, and\n" +
+			"may be on a read-only disk. A backup at a URL is restored database by database into a temporary folder (TMPDIR),\n" +
+			"and its object bodies are read. URL defaults to backup.url. Bodies in a folder are not read: every read and\n" +
+			"buckets audits run verify their checksums. The exit status is 1 when something is wrong.",
 		Example: "  holdfast backup verify --identity backup.key\n" +
 			"  holdfast backup verify /var/backups/holdfast/2026-11-21",
 		Args: optional("URL"),
@@ -156,8 +154,8 @@ func (c *command) verifyBackup() *cobra.Command {
 			return c.printFindings(found)
 		},
 	}
-	cmd.Flags().StringVar(&identity, "identity", "", "decrypt with the private key in `FILE`, which holdfast backup key has printed")
-	cmd.Flags().StringVar(&at, "time", "", "verify the newest backup at or before this `TIME`, such as 2026-11-21T15:04:05Z")
+	cmd.Flags().StringVar(&identity, "identity", "", "decrypt with the private key in `FILE`, created by holdfast backup key")
+	cmd.Flags().StringVar(&at, "time", "", "verify the newest backup at or before this `TIME`, e.g. 2026-11-21T15:04:05Z")
 	_ = cmd.MarkFlagFilename("identity")
 	return cmd
 }
@@ -202,9 +200,9 @@ func (c *command) listBackups() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list [URL]",
-		Short: "List the backups in a folder or bucket, or the restore points of a replica",
-		Long: "List the backups at URL, the newest first, or the restore points of a replica, with their age and what\n" +
-			"they have. It needs no key. Without an argument, URL is backup.url.",
+		Short: "List the backups in a folder or bucket, or a replica's restore points",
+		Long: "List the backups at URL, newest first, or a replica's restore points, with their age and content. This needs no\n" +
+			"key. URL defaults to backup.url.",
 		Example: "  holdfast backup list",
 		Args:    optional("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -234,7 +232,7 @@ func (c *command) listBackups() *cobra.Command {
 			return errors.Join(err, w.Flush())
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each backup")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON line for each backup")
 	return cmd
 }
 
@@ -250,9 +248,9 @@ func (c *command) backupKey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "key",
 		Short: "Print a new private key for encrypted backups and replicas",
-		Long: "Print a new private key (age), in the format of age-keygen, for encrypted backups and replicas. Keep it where it\n" +
-			"is not lost together with this machine: without it, nothing can be restored. The server needs only the\n" +
-			"public key, in backup.recipients and replica.recipients.",
+		Long: "Print a new private key (age), in age-keygen's format, for encrypted backups and replicas. Keep it away from this\n" +
+			"machine: without it, nothing can be restored. The server needs only the public key, in backup.recipients and\n" +
+			"replica.recipients.",
 		Example: "  holdfast backup key >backup.key",
 		Args:    service.Args(),
 		RunE: func(*cobra.Command, []string) error {

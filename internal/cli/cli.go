@@ -120,10 +120,10 @@ func (c *command) root() *cobra.Command {
 		Use:   "holdfast",
 		Short: "A self-hosted storage server",
 		Long: "Holdfast is a self-hosted storage server in one binary: Firefox Sync, a JSON store for\n" +
-			"browser extensions, S3-compatible buckets, and guest sessions of booking sites. It needs no\n" +
+			"browser extensions, S3-compatible buckets, and guest sessions for booking sites. It needs no\n" +
 			"configuration and no other server.",
 		Example: "  holdfast serve          # serves on http://127.0.0.1:8000, with its data in ./holdfast-data\n" +
-			"  holdfast check          # finds what is wrong with the configuration and says how to fix it\n" +
+			"  holdfast check          # finds configuration mistakes and says how to fix them\n" +
 			"  holdfast help serve     # shows the help of a command",
 		SilenceErrors: true,
 		SilenceUsage:  true,

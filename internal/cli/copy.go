@@ -27,14 +27,13 @@ func (c *command) copyService() *cobra.Command {
 	var dryRun, verify, reopen bool
 	cmd := &cobra.Command{
 		Use:   "copy SERVICE --to URL",
-		Short: "Copy the database of a service to another engine while servers run",
-		Long: "Copy the database of a service, such as syncstorage, to an empty database: any of SQLite, PostgreSQL\n" +
-			"and Citus to any other, and syncstorage also from and to Spanner, with the configured tokenserver.\n" +
-			"Servers go on using the source, which logs what they change. For the last pass the service becomes\n" +
-			"read-only: clients get 503 and repeat their writes. When all owners are compared and equal, copy prints\n" +
-			"the new database_url, and the source stays read-only, so that no server with the old configuration can\n" +
-			"write to it. Run the same command again after an interruption. If clients change rows faster than they are\n" +
-			"copied, --finish-within slows them.",
+		Short: "Copy a service's database to another engine while servers run",
+		Long: "Copy a service's database, e.g. syncstorage, to an empty database: between SQLite, PostgreSQL and Citus, and\n" +
+			"syncstorage also from and to Spanner, with the configured tokenserver. Servers continue to use the source, which\n" +
+			"logs their changes. For the last pass the service becomes read-only: clients get 503 and repeat their writes.\n" +
+			"When all owners are compared and equal, copy prints the new database_url, and the source stays read-only, so\n" +
+			"that no server with the old configuration can write to it. Run the same command again after an interruption. If\n" +
+			"clients change rows faster than they are copied, --finish-within slows them.",
 		Example: "  holdfast copy extstorage --to postgres://holdfast@db/ext --dry-run\n" +
 			"  holdfast copy extstorage --to postgres://holdfast@db/ext\n" +
 			"  holdfast copy extstorage --to postgres://holdfast@db/ext --finish-within 2h\n" +
@@ -80,12 +79,12 @@ func (c *command) copyService() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&to, "to", "", "`URL` of the target, as for database_url")
-	f.DurationVar(&limits.finishWithin, "finish-within", 0, "slow writers so that the copy ends within this `DURATION`, such as 2h")
-	f.Int64Var(&limits.maxChanges, "max-changes", copying.DefaultMaxChanges, "end the copy if a `NUMBER` of changed rows waits, with up to 200 bytes each")
-	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print what would be copied")
+	f.StringVar(&to, "to", "", "target `URL`, as for database_url")
+	f.DurationVar(&limits.finishWithin, "finish-within", 0, "slow writers so that the copy ends within this `DURATION`, e.g. 2h")
+	f.Int64Var(&limits.maxChanges, "max-changes", copying.DefaultMaxChanges, "stop the copy if this `NUMBER` of changed rows waits, up to 200 bytes each")
+	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print the rows to copy")
 	f.BoolVar(&verify, "verify", false, "only compare the databases, owner by owner")
-	f.BoolVar(&reopen, "reopen", false, "end read-only of the source")
+	f.BoolVar(&reopen, "reopen", false, "make the source writable again")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "reopen")
 	cmd.MarkFlagsMutuallyExclusive("to", "reopen")
 	return cmd
@@ -199,8 +198,8 @@ func (c *command) runCopy(ctx context.Context, copied *copying.Copy, url string,
 	}
 	end()
 	name := copied.Service
-	c.shell().Printf("%s is copied to %s. Its source is read-only. Set this in the configuration of every server and restart it:\n\n"+
-		"[%s]\ndatabase_url = %q\n\nTo go on with the source instead: holdfast copy %s --reopen\n", name, copied.Target.Where, name, url, name)
+	c.shell().Printf("%s is copied to %s. Its source is read-only. Set this in every server's configuration and restart it:\n\n"+
+		"[%s]\ndatabase_url = %q\n\nTo continue with the source instead: holdfast copy %s --reopen\n", name, copied.Target.Where, name, url, name)
 	return nil
 }
 

@@ -113,11 +113,11 @@ func TestVerifyOfOtherFolders(t *testing.T) {
 		t.Errorf("no folder: exit status %d, %s", status, errs)
 	}
 	other := t.TempDir()
-	if status, out, _ := run(t, nil, "backup", "verify", other); status != 1 || !strings.Contains(wrongLine(out, "backup"), other+" is no backup") {
+	if status, out, _ := run(t, nil, "backup", "verify", other); status != 1 || !strings.Contains(wrongLine(out, "backup"), other+" is not a backup") {
 		t.Errorf("an empty folder: exit status %d\n%s", status, out)
 	}
 	backup := newBackup(t)
-	if status, out, _ := run(t, nil, "backup", "verify", backup); status != 0 || !strings.Contains(out, backup+" has no SQLite database") {
+	if status, out, _ := run(t, nil, "backup", "verify", backup); status != 0 || !strings.Contains(out, backup+" contains no SQLite database") {
 		t.Errorf("a backup of a server on PostgreSQL: exit status %d\n%s", status, out)
 	}
 	partial := filepath.Join(t.TempDir(), "day.partial-123")
@@ -258,7 +258,7 @@ func TestNodeAddAsks(t *testing.T) {
 	}{
 		{s.URL, s.URL + "/__heartbeat__ answers 404, not 200: correct the URL", 1},
 		{gone.URL, "no answer from " + gone.URL, 1},
-		{s.URL + "/node/1.0/sync/1.5", "expected the server.public_url of the node", 1},
+		{s.URL + "/node/1.0/sync/1.5", "expected the node's server.public_url", 1},
 		{"https://a.example:99999", "expected a host name and a port", 1},
 		{s.URL + "/node", s.URL + "/node", 0},
 		{gone.URL + " --no-check", gone.URL, 0},

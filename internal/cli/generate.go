@@ -19,8 +19,8 @@ func (c *command) completion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a completion script for bash, zsh, fish or powershell",
-		Long: "Print a script that completes holdfast's commands and flags in a shell: bash, zsh, fish or\n" +
-			"powershell. Packages of Holdfast install the scripts for bash, zsh and fish.",
+		Long: "Print a script that completes holdfast's commands and flags in a shell: bash, zsh, fish or powershell.\n" +
+			"Holdfast's packages install the scripts for bash, zsh and fish.",
 		Example: "  source <(holdfast completion bash)\n" +
 			"  holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
 		ValidArgs: shells,
@@ -47,7 +47,7 @@ func (c *command) man() *cobra.Command {
 		Use:   "man DIR",
 		Short: "Write manual pages to a folder",
 		Long: "Write a manual page for each command to a folder: holdfast.1, holdfast-serve.1 and so on. The\n" +
-			"folder is created when it does not exist. SOURCE_DATE_EPOCH sets the date of the pages.",
+			"folder is created when it does not exist. SOURCE_DATE_EPOCH sets the pages' date.",
 		Example: "  holdfast man /usr/local/share/man/man1",
 		Args:    service.Args("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

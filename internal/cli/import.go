@@ -28,12 +28,12 @@ func (c *command) importService() *cobra.Command {
 	in := importFlags{urls: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:   "import SERVICE --from URL",
-		Short: "Import the data of Mozilla's server into the configured databases",
-		Long: "Import the data of Mozilla's server, syncstorage-rs, from MySQL, MariaDB or PostgreSQL into the configured\n" +
-			"databases, which must be empty: SQLite, PostgreSQL or Citus. The other server goes on at first, and its\n" +
-			"databases are only read. When everything is copied and compared, import asks for it to be stopped, and\n" +
-			"copies what has changed. Rows that cannot be imported are counted and named. Times, IDs, expiry and nodes\n" +
-			"keep their values, so that browsers go on where they were. Run the same command again after an interruption.",
+		Short: "Import data from Mozilla's server into the configured databases",
+		Long: "Import data from Mozilla's server, syncstorage-rs, on MySQL, MariaDB or PostgreSQL into the configured databases,\n" +
+			"which must be empty: SQLite, PostgreSQL or Citus. The other server keeps running at first, and its databases are\n" +
+			"only read. When everything is copied and compared, import asks you to stop it, and copies the latest changes. Rows\n" +
+			"that cannot be imported are counted and named. Times, IDs, expiry and nodes keep their values, so browsers continue\n" +
+			"where they were. Run the same command again after an interruption.",
 		Example: "  holdfast import syncstorage --from mysql://sync@db/syncstorage --accounts-from mysql://sync@db/tokenserver --dry-run\n" +
 			"  holdfast import syncstorage --from mysql://sync@db/syncstorage --accounts-from mysql://sync@db/tokenserver",
 		Args: service.Args("SERVICE"),
@@ -45,7 +45,7 @@ func (c *command) importService() *cobra.Command {
 			in.urls[s.Import.Flag] = f.String(s.Import.Flag, "", s.Import.Doc)
 		}
 	}
-	f.BoolVar(&in.dryRun, "dry-run", false, "check the databases and print what would be imported and what would be left out")
+	f.BoolVar(&in.dryRun, "dry-run", false, "check the databases and print the rows to import and to leave out")
 	f.BoolVar(&in.verify, "verify", false, "only compare the databases, owner by owner")
 	f.BoolVar(&in.stopped, "stopped", false, "the other server is stopped: do not ask")
 	f.StringVar(&in.list, "list", "", "write long lists of rows to `FILE` (default: import-SERVICE.txt in the data folder)")
@@ -129,7 +129,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		return err
 	}
 	fmt.Fprint(c.env.Stdout, service.PrintableLines(actions))
-	c.shell().Printf("%s is imported. Start this server, and do not start the other one again.\n", name)
+	c.shell().Printf("%s is imported. Start this server, and do not start the other server again.\n", name)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (c *command) advice(ctx context.Context, m *importing.Import) error {
 // passEvery is how often changes are copied while a question is open.
 const passEvery = 10 * time.Second
 
-var errNotStopped = errors.New("the import is not complete: everything is copied except for what changes from now on. " +
+var errNotStopped = errors.New("the import is not complete: everything is copied except later changes. " +
 	"Stop the other server, then run the same command with --stopped")
 
 func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass func(context.Context) error) error {

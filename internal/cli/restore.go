@@ -31,12 +31,12 @@ func (c *command) restore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FROM",
 		Short: "Restore a backup or a replica into a new data folder, or a dump into an empty PostgreSQL database",
-		Long: "Restore SQLite databases, the secrets file and the bodies of objects into the data folder (--data), which must\n" +
-			"be empty or not exist. FROM is a backup folder, a folder with backup folders, of which the newest is restored, or the\n" +
-			"URL of backups or of a replica. Everything is verified. The restored databases skip the numbers that the lost server may\n" +
-			"have given out, and handoff tokens of guests become void.\n\n" +
-			"FROM can also be a dump of pg_dump --format=custom. It is restored with pg_restore into the empty database that the\n" +
-			"database_url of the services names.",
+		Long: "Restore SQLite databases, the secrets file and object bodies into the data folder (--data), which must be empty or\n" +
+			"not exist. FROM is a backup folder, a folder with backup folders (the newest is restored), or the URL of backups or\n" +
+			"a replica. Everything is verified. The restored databases skip numbers that the lost server may have assigned, and\n" +
+			"guests' handoff tokens become void.\n\n" +
+			"FROM can also be a dump made by pg_dump --format=custom. It is restored with pg_restore into the empty database that\n" +
+			"the services' database_url names.",
 		Example: "  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key --dry-run\n" +
 			"  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key\n" +
 			"  holdfast restore file:///mnt/disk/replica --time 2026-11-21T15:04:05Z\n" +
@@ -64,10 +64,10 @@ func (c *command) restore() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.at, "time", "", "restore the newest moment at or before this `TIME`, such as 2026-11-21T15:04:05Z")
-	flags.StringArrayVar(&f.services, "service", nil, "restore only this `SERVICE`, such as buckets; may be repeated")
-	flags.StringVar(&f.identity, "identity", "", "`FILE` with the private key that decrypts, as holdfast backup key has printed it")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be restored, and change nothing")
+	flags.StringVar(&f.at, "time", "", "restore the newest state at or before this `TIME`, e.g. 2026-11-21T15:04:05Z")
+	flags.StringArrayVar(&f.services, "service", nil, "restore only this `SERVICE`, e.g. buckets; repeatable")
+	flags.StringVar(&f.identity, "identity", "", "`FILE` with the private key from holdfast backup key, to decrypt")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the databases to restore, and change nothing")
 	_ = cmd.MarkFlagFilename("identity")
 	return cmd
 }
@@ -147,14 +147,14 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 		return err
 	}
 	if p.Until.After(p.At) {
-		if _, err := out.Printf("the source had acknowledged writes until %s or later: those after %s are lost\n", service.FormatMoment(p.Until), service.FormatMoment(p.At)); err != nil {
+		if _, err := out.Printf("the source acknowledged writes until %s or later: writes after %s are lost\n", service.FormatMoment(p.Until), service.FormatMoment(p.At)); err != nil {
 			return err
 		}
 	} else if _, err := out.Printf("writes after this moment are not in it\n"); err != nil {
 		return err
 	}
 	if verb == restoredVerb && cfg.Replica.URL+cfg.Backup.URL != "" {
-		fmt.Fprintln(c.env.Stderr, "holdfast: note: before a server starts on this folder, set replica.url and backup.url to new locations: it does not write to those of the lost server")
+		fmt.Fprintln(c.env.Stderr, "holdfast: note: before a server starts on this folder, set replica.url and backup.url to new locations: it does not write to the lost server's locations")
 	}
 	if !p.Secrets {
 		fmt.Fprintln(c.env.Stderr, "holdfast: warning: the secrets file is not there: set the secrets in the configuration, or restore secrets.toml from another backup before the first start")

@@ -25,8 +25,8 @@ func (c *command) serve() *cobra.Command {
 		Short: "Run the server",
 		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync and\n" +
 			"extension storage on 127.0.0.1:8000, buckets (S3) on 127.0.0.1:9000, and metrics on 127.0.0.1:8001,\n" +
-			"and creates its SQLite files in the data folder. SIGHUP reads the configuration again and applies what\n" +
-			"needs no restart.",
+			"and creates its SQLite files in the data folder. SIGHUP reloads the configuration and applies the settings\n" +
+			"that need no restart.",
 		Example: "  holdfast serve\n" +
 			"  holdfast serve --listen :8000\n" +
 			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
@@ -56,7 +56,7 @@ func (c *command) serve() *cobra.Command {
 			}, c.env.Stdout, logged)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, such as :8000 for all networks of this machine (server.listen)")
+	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, e.g. :8000 for all networks (server.listen)")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "migrate databases on PostgreSQL and Spanner first; those on SQLite always are")
 	newSecretsFlag(cmd, &newSecrets)
 	return cmd
@@ -77,17 +77,17 @@ func (c *command) reload(ctx context.Context) app.Reload {
 }
 
 func newSecretsFlag(cmd *cobra.Command, to *bool) {
-	cmd.Flags().BoolVar(to, "new-secrets", false, "accept secrets other than those the data was written with; tokens of the former ones are refused")
+	cmd.Flags().BoolVar(to, "new-secrets", false, "accept secrets that differ from the data's; tokens signed with the old secrets are refused")
 }
 
 func (c *command) migrate() *cobra.Command {
 	var newSecrets bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Create or update the tables of every configured database",
-		Long: "Create or update the tables of every configured database. Servers of the previous release can\n" +
-			"keep running. On Citus the tables are distributed, too. With extstorage.metadata_index that\n" +
-			"index is created while servers write.",
+		Short: "Create or update the tables in every configured database",
+		Long: "Create or update the tables in every configured database. Servers running the previous release can\n" +
+			"continue. On Citus the tables are distributed, too. With extstorage.metadata_index, that index is\n" +
+			"created while servers write.",
 		Example: "  HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync holdfast migrate",
 		Args:    service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -121,14 +121,14 @@ func (c *command) check() *cobra.Command {
 	var o check.Options
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Find what is wrong with configuration and environment, and print how to fix it",
-		Long: "Check the configuration and all that it names (databases, accounts server, files, addresses), and\n" +
-			"print what is wrong and how to fix it. The exit status is 1 when something is wrong.\n\n" +
-			"With --deep every database is read completely, also while a server uses it, and damage is reported:\n" +
-			"SQLite checks pages and indexes; of PostgreSQL every row is read, and indexes are checked where the\n" +
-			"extension amcheck is installed.\n\n" +
-			"With --start it leaves out addresses, database servers and all that is on other machines: a server starts\n" +
-			"without these. The systemd unit runs it before each start.",
+		Short: "Find problems in configuration and environment, and print how to fix them",
+		Long: "Check the configuration and everything it names (databases, accounts server, files, addresses), and print\n" +
+			"problems and how to fix them. The exit status is 1 when something is wrong.\n\n" +
+			"With --deep every database is read completely, also while a server uses it, and damage is reported: SQLite\n" +
+			"checks pages and indexes; on PostgreSQL every row is read, and indexes are checked where the extension\n" +
+			"amcheck is installed.\n\n" +
+			"With --start it skips addresses, database servers and everything on other machines: a server starts without\n" +
+			"these. The systemd unit runs it before each start.",
 		Example: "  holdfast check\n" +
 			"  holdfast check --deep",
 		Args: service.Args(),
@@ -147,7 +147,7 @@ func (c *command) check() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&o.Deep, "deep", false, "read every database completely, and report damage")
-	cmd.Flags().BoolVar(&o.Start, "start", false, "check only what a server needs to start")
+	cmd.Flags().BoolVar(&o.Start, "start", false, "check only the requirements for a start")
 	cmd.MarkFlagsMutuallyExclusive("deep", "start")
 	return cmd
 }
@@ -196,7 +196,7 @@ func (c *command) config() *cobra.Command {
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Example()) },
 		},
 		&cobra.Command{
-			Use: "reference", Short: "Print a reference of all settings in Markdown", Args: service.Args(),
+			Use: "reference", Short: "Print a settings reference in Markdown", Args: service.Args(),
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Reference()) },
 		},
 	)

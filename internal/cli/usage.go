@@ -176,7 +176,7 @@ func expected(f *pflag.Flag) string {
 	case "bool":
 		return "true or false"
 	case "duration":
-		return "a duration with a unit, such as 30s, 5m or 2h"
+		return "a duration with a unit, e.g. 30s, 5m or 2h"
 	}
 	if name, _ := pflag.UnquoteUsage(f); name != "" && name != "string" {
 		return name

@@ -51,7 +51,7 @@ func (l *loader) readEnvironment(env map[string]string) {
 		case n == nil:
 			l.problem(at, "", "unknown variable", l.nearestVariable(name, parts))
 		case !n.isLeaf():
-			l.problem(at, "", "names a section, not a setting", "add the name of a setting: "+name+"__…")
+			l.problem(at, "", "names a section, not a setting", "add a setting name: "+name+"__…")
 		default:
 			value, ok := n.fromText(env[name])
 			l.set(at, path, n, value, ok)

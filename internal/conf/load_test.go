@@ -220,7 +220,7 @@ a = 1
 		"HOLDFAST_=1",
 	}})
 	const wrong = ": invalid value: expected "
-	const aList, aDuration = `a list of strings, such as ["a", "b"]`, `a duration with a unit, such as "30s", "5m" or "2h"`
+	const aList, aDuration = `a list of strings, e.g. ["a", "b"]`, `a duration with a unit, e.g. "30s", "5m" or "2h"`
 	const list = "; holdfast config reference lists the variables"
 	expect(t, got,
 		"holdfast.toml:1: unknown setting listen; did you mean server.listen?",
@@ -240,7 +240,7 @@ a = 1
 		"HOLDFAST_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
 		"HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
 		"HOLDFAST_SERVER__GRACE"+wrong+aDuration,
-		"HOLDFAST_SYNC: names a section, not a setting; add the name of a setting: HOLDFAST_SYNC__…",
+		"HOLDFAST_SYNC: names a section, not a setting; add a setting name: HOLDFAST_SYNC__…",
 		"HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORD: unknown variable; did you mean HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORDS?",
 		"HOLDFAST_SYNC__COLLECTIONS____MAX_RECORDS: unknown variable; did you mean HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_RECORDS?",
 		"HOLDFAST_SYNC__ENABLED"+wrong+"true or false",
@@ -305,7 +305,7 @@ func TestUnreadableFile(t *testing.T) {
 // variables of Mozilla's server, which count seconds.
 func TestDurationsNeedAUnit(t *testing.T) {
 	t.Parallel()
-	const says = `: invalid value: expected a duration with a unit, such as "30s", "5m" or "2h"`
+	const says = `: invalid value: expected a duration with a unit, e.g. "30s", "5m" or "2h"`
 	for _, o := range []Options{
 		{File: tomlFile(t, "server.grace = 90")},
 		{File: tomlFile(t, "server.grace = \"90\"")},

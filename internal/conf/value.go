@@ -20,11 +20,11 @@ func (n *node) expected() string {
 	case number:
 		s = "a number"
 	case duration:
-		s = `a duration with a unit, such as "30s", "5m" or "2h"`
+		s = `a duration with a unit, e.g. "30s", "5m" or "2h"`
 	case list:
-		s = `a list of strings, such as ["a", "b"]`
+		s = `a list of strings, e.g. ["a", "b"]`
 	case secretFile:
-		s = "the name of a file in quotes"
+		s = "a file name in quotes"
 	}
 	if n.unit != "" {
 		s += " of " + n.unit

@@ -66,7 +66,7 @@ type claimed struct {
 }
 
 func (d *claimed) errClaimed(by *Claim) error {
-	return errcode.Newf(errcode.Conflict, "%s: another copy or import (%s) is using %s: wait until it has ended, or end it", d.service, by.By, d.where)
+	return errcode.Newf(errcode.Conflict, "%s: another copy or import (%s) is using %s: wait for its end, or stop it", d.service, by.By, d.where)
 }
 
 func (d *claimed) state(ctx context.Context) (state State, err error) {

@@ -217,7 +217,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	}
 	switch {
 	case source.IsPart():
-		return false, fmt.Errorf("%s: %s has only a part of a copy, which has not finished", c.Service, c.Source.Where)
+		return false, fmt.Errorf("%s: %s contains only part of an unfinished copy", c.Service, c.Source.Where)
 	case c.state.Done:
 		return false, c.endAgain(ctx, source)
 	case c.state.IsPart() && c.state.ID == source.ID:
@@ -273,7 +273,7 @@ func (c *Copy) writable(ctx context.Context) error {
 // unlog ignores errors: a leftover log costs only space.
 func (c *Copy) unlog(ctx context.Context) {
 	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil {
-		c.reportf("the log of changes was not removed: %v", err)
+		c.reportf("the change log was not removed: %v", err)
 	}
 }
 
@@ -305,7 +305,7 @@ func (s State) IsPart() bool { return s.Target && !s.Done }
 func (s State) IsImport() bool { return s.ID == fillID }
 
 // ErrPart means that a database is an incomplete copy, which only the copy may write.
-var ErrPart = errors.New("its database has only a part of a copy or an import: run the same command (holdfast copy or holdfast import) again, or wait until it has finished")
+var ErrPart = errors.New("its database contains only part of a copy or import: run the same command (holdfast copy or holdfast import) again, or wait for its end")
 
 // CheckWhole returns ErrPart for an incomplete copy. It ignores read errors, which others report.
 func CheckWhole(ctx context.Context, db rows.Database, service string) error {
@@ -346,7 +346,7 @@ func (c *Copy) empty(ctx context.Context) error {
 					return err
 				}
 				if n > 0 && !t.Seeded && !t.Process && (n > 1 || !t.First) {
-					return errcode.Newf(errcode.Invalid, "%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
+					return errcode.Newf(errcode.Invalid, "%s: the table %s in %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
 				}
 			}
 		}
@@ -510,7 +510,7 @@ func (c *Copy) finish(ctx context.Context) error {
 	}
 	// Neither --reopen nor another copy ended the log since the copy began.
 	if err := c.source.KeepLog(ctx, c.Service); errors.Is(err, rows.ErrLapsed) {
-		return fmt.Errorf("changes may be missing, because the log of changes was ended, for example by --reopen: run the same command again: %w", err)
+		return fmt.Errorf("changes may be missing, because the change log was ended, e.g. by --reopen: run the same command again: %w", err)
 	} else if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (e Estimate) String() string {
 		text += "the end is not in sight"
 	}
 	if e.Refused > 0 {
-		text += fmt.Sprintf(", %.0f%% of the writes are refused", 100*e.Refused)
+		text += fmt.Sprintf(", %.0f%% of writes are refused", 100*e.Refused)
 	}
 	return text
 }
@@ -194,7 +194,7 @@ var errFull = errors.New("too many rows change")
 // limitLog slows writers when the log is half full, and returns errFull when it is full.
 func (c *Copy) limitLog(ctx context.Context, n int64) error {
 	if n >= c.MaxChanges {
-		return fmt.Errorf("%s: %w: %d wait to be copied, of at most %d: run the command again when fewer rows change, or with a larger --max-changes; the service goes on, and no changes are logged any more",
+		return fmt.Errorf("%s: %w: %d wait to be copied, at most %d are allowed: run the command again when fewer rows change, or with a larger --max-changes; the service continues, and changes are no longer logged",
 			c.Service, errFull, n, c.MaxChanges)
 	}
 	part := mostRefused * max(2*float64(n)/float64(c.MaxChanges)-1, 0)

@@ -156,10 +156,10 @@ func (c *Config) Check() conf.Problems {
 		wrong("audit", "must be empty, log, file:PATH, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC")
 	}
 	if n := len(c.TokenSecret); n > 0 && n < minSecret {
-		wrong("token_secret", "must have at least 32 bytes")
+		wrong("token_secret", "must be at least 32 bytes")
 	}
 	if slices.ContainsFunc(c.OldTokenSecrets, func(old string) bool { return len(old) < minSecret }) {
-		wrong("old_token_secrets", "must have at least 32 bytes each")
+		wrong("old_token_secrets", "must be at least 32 bytes each")
 	}
 	ids := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.TokenKeys)) {
@@ -167,7 +167,7 @@ func (c *Config) Check() conf.Problems {
 		id := k.KeyID(name)
 		switch {
 		case ids[id]:
-			wrong("token_keys."+name, "has the id of another token key")
+			wrong("token_keys."+name, "repeats the id of another token key")
 		case strings.HasPrefix(id, ownTokenKey):
 			wrong("token_keys."+name, "id must not begin with "+ownTokenKey+", which is reserved for the server's own keys")
 		}
@@ -175,7 +175,7 @@ func (c *Config) Check() conf.Problems {
 	}
 	for name, q := range c.Tiers {
 		if name == "" || q.Bytes < 0 || q.Namespaces < 0 || q.Keys < 0 {
-			wrong("tiers."+name, "must have a name and no negative numbers")
+			wrong("tiers."+name, "needs a name and no negative numbers")
 		}
 	}
 	return problems

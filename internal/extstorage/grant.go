@@ -64,7 +64,7 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 }
 
 var claimTypes = map[string]string{
-	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object of access by namespace, such as {"settings":"rw"}`,
+	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object with access by namespace, e.g. {"settings":"rw"}`,
 }
 
 func refused(err error) error {

@@ -46,7 +46,7 @@ const (
 )
 
 // ErrDiverged means that both servers hold the record's revision with different contents.
-var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of the two")
+var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of them")
 
 // Import puts at most a batch of exported records, all or nothing. Values are validated by the active schema, unless
 // that schema was imported too, because values may be older. Without Preserve, existing records continue their own
@@ -177,7 +177,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 	case sc.Status != Draft && sc.Status != Active && sc.Status != Deprecated:
 		return false, &ValidationError{Pointer: "/status", Reason: "must be draft, active or deprecated"}
 	case len(im.activated) == maxActivated:
-		return false, &ValidationError{Pointer: "/namespace", Reason: "is one namespace too many: the import has schemas for too many namespaces"}
+		return false, &ValidationError{Pointer: "/namespace", Reason: "exceeds the namespace limit: the import contains schemas for too many namespaces"}
 	case im.Preserve:
 		err = checkMoments(sc.CreatedAt, sc.UpdatedAt, now)
 	default:

@@ -28,7 +28,7 @@ func ParseInstallID(s string) (InstallID, error) {
 	return InstallID(id), err
 }
 
-var errUUID = refuse("must be a UUID of 36 characters with hyphens, and not all zeros")
+var errUUID = refuse("must be a UUID with 36 characters including hyphens, and not all zeros")
 
 func parseUUID(s string) (string, error) {
 	id, ok := ident.ParseUUID(s)
@@ -79,7 +79,7 @@ func ParseNamespace(s string) (Namespace, error) {
 	return Namespace(s), nil
 }
 
-var errNamespace = refuse("must be 1 to 64 characters of a-z, 0-9 and -, and must not start with -")
+var errNamespace = refuse("must be 1 to 64 characters from a-z, 0-9 and -, and must not start with -")
 
 // Key is 1 to 128 characters without "/" and control characters (U+0000 to U+001F, U+007F to U+009F), compared by
 // bytes. "." and ".." are valid.

@@ -92,7 +92,7 @@ func ParseIfMatch(header string) (Tags, error) { return parseTags(header, false)
 // ParseIfNoneMatch parses If-None-Match. It treats W/"17" like "17".
 func ParseIfNoneMatch(header string) (Tags, error) { return parseTags(header, true) }
 
-var errTags = refuse(`must be * or a list of quoted entity tags such as "17"`)
+var errTags = refuse(`must be * or a list of quoted entity tags, e.g. "17"`)
 
 func parseTags(s string, weak bool) (Tags, error) {
 	t := Tags{Set: true}

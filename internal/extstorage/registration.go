@@ -21,7 +21,7 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 
 func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	if _, known := s.config.Load().Tiers[r.Tier]; !known && r.Tier != "" {
-		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the setting extstorage.tiers, or empty"}
+		return &ValidationError{Pointer: "/tier", Reason: "must be a tier from the setting extstorage.tiers, or empty"}
 	}
 	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
 	switch {
@@ -94,7 +94,7 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 			return s.opts.Installs.Install(ctx, o)
 		}
 	}
-	return Install{}, errcode.New(errcode.Conflict, "others are changing the quota of the install: try again")
+	return Install{}, errcode.New(errcode.Conflict, "others are changing the install's quota: try again")
 }
 
 // ShowInstall returns an install, or ErrNoInstall if it is not registered.

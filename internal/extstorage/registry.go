@@ -95,7 +95,7 @@ type SchemaPosition struct {
 var ErrSchemaConflict error = errcode.New(errcode.Conflict, "this schema version is already registered with a different document")
 
 // ErrSchemaNeeded means that the version cannot be deleted without deleting the whole namespace's schemas.
-var ErrSchemaNeeded error = errcode.New(errcode.Conflict, "the active and the newest version of a namespace cannot be deleted alone: deprecate the active one, register another, or delete all")
+var ErrSchemaNeeded error = errcode.New(errcode.Conflict, "the active and the newest version in a namespace cannot be deleted alone: deprecate the active version, register another, or delete all")
 
 // ErrNoSchema means that the version does not exist or was deleted.
 var ErrNoSchema error = errcode.New(errcode.NotFound, "schema version not found")

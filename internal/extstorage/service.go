@@ -77,7 +77,7 @@ func NewService(o Options) (*Service, error) {
 		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
 	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
-		return nil, errcode.New(errcode.Invalid, "CursorKeys: at least one key is required, each of at least 32 bytes")
+		return nil, errcode.New(errcode.Invalid, "CursorKeys: at least one key is required, each at least 32 bytes")
 	}
 	if o.After == nil {
 		o.After = time.After

@@ -87,7 +87,7 @@ func (s *Service) RevokedTokens(ctx context.Context, o Owner) ([]RevokedToken, e
 
 func checkTokenID(id string) error {
 	if id == "" || len(id) > MaxTokenID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return &ValidationError{Pointer: "/id", Reason: "must be the jti claim of a token: 1 to 256 bytes of UTF-8 without control characters"}
+		return &ValidationError{Pointer: "/id", Reason: "must be a token's jti claim: 1 to 256 bytes of UTF-8 without control characters"}
 	}
 	return nil
 }

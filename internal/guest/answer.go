@@ -65,7 +65,7 @@ func decodeAnswer[R any](m *Mutation, a StoredAnswer) (o Once[R], err error) {
 	case a.Version >= firstStatus:
 		o.Former = &FormerAnswer{a.Version, a.ContentType, a.Location, body}
 	case a.Version != answerVersion:
-		return o, errcode.Newf(errcode.Unavailable, "a later release has done this request: its answer has the unknown version %d", a.Version)
+		return o, errcode.Newf(errcode.Unavailable, "a later release handled this request: its response has the unknown version %d", a.Version)
 	default:
 		if err := json.Unmarshal(body, &o.Result); err != nil {
 			return o, errcode.Wrap(errcode.Internal, "decode the stored result of a mutation", err)

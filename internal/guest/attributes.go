@@ -66,7 +66,7 @@ type ChangedAttributes struct {
 
 // Attribute errors.
 var (
-	ErrAttributesChanged = errcode.New(errcode.Conflict, "the attributes have another version than If-Match: read them again")
+	ErrAttributesChanged = errcode.New(errcode.Conflict, "the attributes' version differs from If-Match: read them again")
 	ErrAttributesPatch   = errcode.Wrap(errcode.Invalid, "expected an object", FieldErrors{{Code: CodeInvalid, Detail: "expected an object"}})
 )
 
@@ -74,7 +74,7 @@ var (
 type AttributesFullError struct{ Size, Most int }
 
 func (e *AttributesFullError) Error() string {
-	return fmt.Sprintf("the attributes would have %d bytes, and may have at most %d", e.Size, e.Most)
+	return fmt.Sprintf("the attributes would be %d bytes: the limit is %d bytes", e.Size, e.Most)
 }
 
 const patchTries = 10

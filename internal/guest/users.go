@@ -27,11 +27,11 @@ func IsUser(s string) bool {
 
 // User errors.
 var (
-	ErrNoUsers   = errcode.New(errcode.NotFound, "users cannot sign in: user_keys of the profile is not set")
+	ErrNoUsers   = errcode.New(errcode.NotFound, "users cannot sign in: the profile's user_keys is not set")
 	ErrUserToken = errcode.New(errcode.Denied, "invalid user token: expected a JWT without kid, signed with one of user_keys, with sub, "+
 		"aud holdfast-guest, iat, and an exp in the future and at most 10 minutes after iat")
-	ErrOtherUser = errcode.New(errcode.Conflict, "another user has signed in: sign out first, with DELETE /bff/consumer/v1/session/link")
-	ErrNotLinked = errcode.New(errcode.Denied, "no user has signed in: POST /bff/consumer/v1/session/link first")
+	ErrOtherUser = errcode.New(errcode.Conflict, "another user is signed in: sign out first, with DELETE /bff/consumer/v1/session/link")
+	ErrNotLinked = errcode.New(errcode.Denied, "no user is signed in: POST /bff/consumer/v1/session/link first")
 )
 
 // User returns the token's user, ErrUserToken or ErrNoUsers.

@@ -33,10 +33,10 @@ const (
 // Wishlist errors.
 var (
 	ErrWishlistFull = errcode.Newf(errcode.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
-	ErrNoWish       = errcode.New(errcode.NotFound, "the wishlist does not have this property")
-	ErrOtherTenant  = errcode.New(errcode.Conflict, "the wishlist has this property under another tenant")
+	ErrNoWish       = errcode.New(errcode.NotFound, "this property is not in the wishlist")
+	ErrOtherTenant  = errcode.New(errcode.Conflict, "this property is in the wishlist under another tenant")
 	ErrSource       = BadMember("expected detail, list, map or recently-viewed", "source")
-	ErrNote         = BadMember(fmt.Sprintf("expected at most %d characters of UTF-8 without NUL", MaxNote), "note")
+	ErrNote         = BadMember(fmt.Sprintf("expected at most %d UTF-8 characters without NUL", MaxNote), "note")
 )
 
 // CheckNote rejects notes that are too long or not text.

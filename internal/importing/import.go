@@ -144,7 +144,7 @@ func (m *Import) Run(ctx context.Context) error {
 		case err != nil:
 			return err
 		case n > 0:
-			m.reportf("the other server has written since: data of %s has changed", service.Count(int64(n), "owner"))
+			m.reportf("the other server has written since: data for %s changed", service.Count(int64(n), "owner"))
 		case len(different) > 0:
 			return fmt.Errorf("the import differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
 		default:
@@ -302,7 +302,7 @@ func (m *Import) Verify(ctx context.Context, report func(copying.Difference)) (t
 			return 0, copying.Unavailable(p.Database.Where, err)
 		}
 		if len(pending) > 0 {
-			return 0, fmt.Errorf("%s: the tables of %s are missing or not up to date: run the command without --verify first", p.Service.Name, p.Database.Where)
+			return 0, fmt.Errorf("%s: the tables in %s are missing or not up to date: run the command without --verify first", p.Service.Name, p.Database.Where)
 		}
 	}
 	for _, p := range m.Parts {

@@ -23,9 +23,9 @@ func (m *Import) catchUp(ctx context.Context) error {
 		if err != nil || n == 0 || took < copying.ShortPass {
 			return err
 		}
-		m.reportf("copied the data of %s that has changed meanwhile, in %s", service.Count(int64(n), "owner"), took.Round(copying.ShortPass))
+		m.reportf("copied changed data for %s, in %s", service.Count(int64(n), "owner"), took.Round(copying.ShortPass))
 		if n > before/2 {
-			m.reportf("the other server writes as fast as changes are copied: stop it now; what is left takes about %s", took.Round(copying.ShortPass))
+			m.reportf("the other server writes as fast as changes are copied: stop it now; the rest takes about %s", took.Round(copying.ShortPass))
 			return nil
 		}
 		before = n

@@ -44,11 +44,11 @@ const maxName = 512
 func (e *Event) Check() error {
 	for _, name := range []struct{ what, text string }{{"source", e.Source}, {"id", e.ID}, {"type", e.Type}} {
 		if name.text == "" || len(name.text) > maxName || !utf8.ValidString(name.text) || strings.IndexByte(name.text, 0) >= 0 {
-			return errcode.Wrap(errcode.Invalid, fmt.Sprintf("%s of the event: expected 1 to %d bytes of text", name.what, maxName), &AttributeError{name.what})
+			return errcode.Wrap(errcode.Invalid, fmt.Sprintf("event %s: expected 1 to %d bytes of text", name.what, maxName), &AttributeError{name.what})
 		}
 	}
 	if year := e.Time.UTC().Year(); year < 1970 || year > 9999 {
-		return errcode.Wrap(errcode.Invalid, "time of the event: expected a time from 1970 to 9999", &AttributeError{"time"})
+		return errcode.Wrap(errcode.Invalid, "event time: expected a time from 1970 to 9999", &AttributeError{"time"})
 	}
 	return nil
 }

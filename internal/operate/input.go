@@ -82,7 +82,7 @@ func (i *Input) Expected() string {
 			return strings.Join(i.Enum[:n-1], ", ") + " or " + i.Enum[n-1]
 		}
 		if i.isDuration {
-			return "a duration with a unit, such as 30s, 5m or 2h"
+			return "a duration with a unit, e.g. 30s, 5m or 2h"
 		}
 	case reflect.Int, reflect.Int64:
 		return "a whole number"

@@ -132,7 +132,7 @@ func (o *Operation) start(values map[string]string) (Run, error) {
 		return Run{}, errcode.New(errcode.Unavailable, "the server is starting or shutting down")
 	}
 	if latest := r.latest(o); latest != nil && !latest.HasEnded() {
-		return Run{}, errcode.New(errcode.Conflict, "such a job runs already: stop it, or wait until it has ended")
+		return Run{}, errcode.New(errcode.Conflict, "the same job is already running: stop it, or wait for its end")
 	}
 	ctx, stop := context.WithCancel(r.life)
 	one := &Run{ID: strings.ToLower(rand.Text()), Operation: o, Inputs: values, State: Running, Began: r.clock(), stop: stop}
@@ -179,7 +179,7 @@ func (r *Runs) run(ctx context.Context, one *Run) {
 func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = errcode.Wrap(errcode.Internal, "internal error: see the log of the server", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			err = errcode.Wrap(errcode.Internal, "internal error: see the server log", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // recorded by Start
@@ -215,7 +215,7 @@ func (o *Operation) Latest() (run Run, ok bool) {
 	return run, false
 }
 
-var errNoRun = errcode.New(errcode.NotFound, "there is no such run: the server has been restarted since, or it was long ago")
+var errNoRun = errcode.New(errcode.NotFound, "no such run: the server was restarted since, or the run is too old")
 
 func (r *Runs) find(id string) (Run, error) {
 	r.mu.Lock()

@@ -14,15 +14,15 @@ import (
 func (r *Runs) operations() []Operation {
 	return []Operation{
 		NewList(About{
-			Path: "runs", Doc: "List the background jobs that run or have ended since the server started", ServerOnly: true,
-			Group: "Manage background jobs", Title: "Background jobs", Empty: "No background job has been started since the server started.",
+			Path: "runs", Doc: "List background jobs since the server started", ServerOnly: true,
+			Group: "Manage background jobs", Title: "Background jobs", Empty: "No background job has run since the server started.",
 		}, func(context.Context, None) (all []runOutput, _ error) {
 			for _, one := range r.list() {
 				all = append(all, one.output())
 			}
 			return all, nil
 		}),
-		NewRead(About{Path: "runs/show", Doc: "Show a background job, with its result when it has ended", Title: "Background job", ServerOnly: true}, func(_ context.Context, in runInput) (RunDetail, error) {
+		NewRead(About{Path: "runs/show", Doc: "Show a background job and its result", Title: "Background job", ServerOnly: true}, func(_ context.Context, in runInput) (RunDetail, error) {
 			one, err := r.find(in.Run)
 			if err != nil {
 				return RunDetail{}, err
@@ -35,7 +35,7 @@ func (r *Runs) operations() []Operation {
 			case err != nil:
 				return runStop{}, err
 			case one.HasEnded():
-				return runStop{}, errcode.New(errcode.Conflict, "the job has ended already")
+				return runStop{}, errcode.New(errcode.Conflict, "the job has already ended")
 			}
 			one.stop()
 			return runStop{one.ID}, nil

@@ -41,7 +41,7 @@ func (f *File) send(to io.Writer) error {
 		return err
 	}
 	if f.Size > 0 && w.n != f.Size {
-		return fmt.Errorf("%s has %d bytes, but %d were sent", f.Name, f.Size, w.n)
+		return fmt.Errorf("%s: %d of %d bytes", f.Name, f.Size, w.n)
 	}
 	return nil
 }

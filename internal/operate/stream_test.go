@@ -47,7 +47,7 @@ func TestDownload(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	for wall, want := range map[string]string{
-		"wall": "", "any size": "", "cut": errCut.Error(), "short wall": "short wall.txt has 4 bytes, but 10 were sent", "w": "w.txt has 4 bytes, but 1 were sent", "none": "there is no such wall", "": "wall: must not be empty",
+		"wall": "", "any size": "", "cut": errCut.Error(), "short wall": "short wall.txt: 4 of 10 bytes", "w": "w.txt: 4 of 1 bytes", "none": "there is no such wall", "": "wall: must not be empty",
 	} {
 		var out strings.Builder
 		r, err := o.Run(t.Context(), map[string]string{"wall": wall}, nil)

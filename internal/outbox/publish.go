@@ -38,7 +38,7 @@ func (e *RefusedError) Error() string {
 	if len(e.Refusals) == 0 {
 		return "the sink refused events without naming them"
 	}
-	return fmt.Sprintf("the sink refused %d of the events: %v", len(e.Refusals), e.Refusals[0].Err)
+	return fmt.Sprintf("the sink refused %d events: %v", len(e.Refusals), e.Refusals[0].Err)
 }
 
 type result struct {

@@ -91,7 +91,7 @@ func (l *Lines) Publish(_ context.Context, events []Event) error {
 	defer l.mu.Unlock()
 	if err := l.append(text.Bytes()); err != nil {
 		// After a failed sync the system may consider lost data written, so the file handle is not reused.
-		return errors.Join(errcode.Wrap(errcode.Unavailable, "the file of events cannot be written", err), l.close())
+		return errors.Join(errcode.Wrap(errcode.Unavailable, "the event file cannot be written", err), l.close())
 	}
 	return nil
 }
@@ -136,10 +136,10 @@ func (l *Lines) current() bool {
 func (l *Lines) open() error {
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return errcode.Wrap(errcode.Unavailable, "the file of events cannot be opened", err)
+		return errcode.Wrap(errcode.Unavailable, "the event file cannot be opened", err)
 	}
 	if err := durable.SyncFolder(filepath.Dir(l.path)); err != nil {
-		return errors.Join(errcode.Wrap(errcode.Unavailable, "the folder of events cannot be written", err), f.Close())
+		return errors.Join(errcode.Wrap(errcode.Unavailable, "the event folder cannot be written", err), f.Close())
 	}
 	l.file = f
 	return nil

@@ -33,9 +33,9 @@ func End(service, holder string) string {
 	case holder == BySetting:
 		return "remove server.read_only from the configuration and reload the server"
 	case IsByCopy(holder):
-		return "set the database_url that holdfast copy has printed, or go on with this database: holdfast copy " + service + " --reopen"
+		return "set the database_url printed by holdfast copy, or continue with this database: holdfast copy " + service + " --reopen"
 	default:
-		return "run holdfast read-only off " + service + ", or end it on the page Read-only of the console"
+		return "run holdfast read-only off " + service + ", or end it on the console page Read-only"
 	}
 }
 

@@ -184,7 +184,7 @@ func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadC
 		}
 		return newOpened(keys{identities: r.Identities}, object, content)
 	}
-	return nil, errcode.New(errcode.NotFound, "the replica does not have the object "+plain)
+	return nil, errcode.New(errcode.NotFound, "the replica lacks the object "+plain)
 }
 
 type openedBody struct {

@@ -147,7 +147,7 @@ func (s *source) checkSpace() error {
 		return nil
 	}
 	err := s.release()
-	return errors.Join(err, errcode.New(errcode.Unavailable, "the disk with the data folder has too little space for a copy of the database that waits to be sent"))
+	return errors.Join(err, errcode.New(errcode.Unavailable, "too little disk space in the data folder for a database copy waiting to be sent"))
 }
 
 func (s *source) size() int64 {

@@ -161,7 +161,7 @@ func TestIdentities(t *testing.T) {
 		t.Error(err)
 	}
 	for want, identities := range map[string][]age.Identity{
-		"is encrypted: expected the identity of a recipient": nil,
+		"is encrypted: expected a recipient's identity": nil,
 		"is encrypted for other recipients":                  {other},
 	} {
 		w.r.keys.identities = identities
@@ -186,14 +186,14 @@ func TestAnotherServer(t *testing.T) {
 	other := newWorld(t, t.TempDir(), func(o *Options) { o.Server, o.Target = "server-2", w.target })
 	t.Cleanup(other.close)
 	other.must(other.capture())
-	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "the data of another server") {
+	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "the data from another server") {
 		t.Errorf("another server: %v", err)
 	}
 	if after := w.objects(); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("objects were %v and are %v", before, after)
 	}
 	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(MarkerName)))
-	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "has objects but no") {
+	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "contains objects but no") {
 		t.Errorf("a target with other objects: %v", err)
 	}
 	if _, err := w.restoreAll(); !errcode.Is(err, errcode.NotFound) || !strings.Contains(err.Error(), "neither a replica nor backups") {

@@ -23,7 +23,7 @@ func ParseKeep(text string) (k Keep, err error) {
 		n, err := strconv.Atoi(strings.TrimSuffix(word, unit))
 		field := fields[unit]
 		if err != nil || n < 1 || n > maxKeep || field == nil || *field != 0 {
-			return Keep{}, errcode.Newf(errcode.Invalid, "invalid rule %q: expected numbers with the units h, d, w, m (months) and y, each unit once, such as 7d 4w 6m", text)
+			return Keep{}, errcode.Newf(errcode.Invalid, "invalid rule %q: expected numbers with the units h, d, w, m (months) and y, each unit once, e.g. 7d 4w 6m", text)
 		}
 		*field = n
 	}

@@ -29,7 +29,7 @@ func CheckLost(ctx context.Context, t Target, spool, location string) error {
 		return err
 	}
 	if _, err = readMarker(ctx, t); errcode.Is(err, errcode.NotFound) {
-		return errcode.Newf(errcode.Unavailable, "it has lost %s: is its disk mounted? To begin a new one there, delete %s", MarkerName, filepath.Join(spool, locationName))
+		return errcode.Newf(errcode.Unavailable, "%s is missing: is its disk mounted? To start a new replica there, delete %s", MarkerName, filepath.Join(spool, locationName))
 	}
 	return err
 }

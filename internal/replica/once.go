@@ -137,7 +137,7 @@ func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 		return damagedError(name, "cannot be read back", err)
 	}
 	if !bytes.Equal(sum.Sum(nil), sent) {
-		return damagedError(name, "has other bytes than were sent", nil)
+		return damagedError(name, "differs from the sent data", nil)
 	}
 	return nil
 }

@@ -256,11 +256,11 @@ func TestBackupsReadBack(t *testing.T) {
 	b := newBackups(w)
 	w.must(b.make())
 	damages := map[string]func(string, []byte, Target) error{
-		"has other bytes than": func(name string, content []byte, t Target) error {
+		"differs from the sent data": func(name string, content []byte, t Target) error {
 			content[len(content)/2] ^= 1
 			return t.Put(context.Background(), name, bytes.NewReader(content))
 		},
-		"has other bytes than were sent": func(name string, content []byte, t Target) error {
+		"differs from the sent data": func(name string, content []byte, t Target) error {
 			return t.Put(context.Background(), name, bytes.NewReader(content[:len(content)-1]))
 		},
 		"is missing": func(string, []byte, Target) error { return nil },

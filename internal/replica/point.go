@@ -187,10 +187,10 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 func claim(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	if err == nil && found.Server != mine.Server {
-		return errcode.New(errcode.Denied, "the target has the data of another server: "+OtherServerFix)
+		return errcode.New(errcode.Denied, "the target holds another server's data: "+OtherServerFix)
 	}
 	if err == nil && found.Kind != mine.Kind {
-		return errcode.New(errcode.Denied, "the target has "+kindName(found)+": the replica and the backups of a server need a URL each")
+		return errcode.New(errcode.Denied, "the target holds "+kindName(found)+": a server's replica and backups need separate URLs")
 	}
 	if errcode.Is(err, errcode.NotFound) {
 		err = checkEmpty(ctx, t)
@@ -209,7 +209,7 @@ func claim(ctx context.Context, t Target, mine marker) error {
 }
 
 // OtherServerFix is advice for a target with another server's data. A restored data folder counts as another server.
-const OtherServerFix = "set another URL, such as with another prefix"
+const OtherServerFix = "set another URL, e.g. with another prefix"
 
 func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
@@ -219,9 +219,9 @@ func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {
 	case errcode.Is(err, errcode.NotFound):
-		return errcode.Wrap(errcode.Unavailable, "the target has lost "+MarkerName, err)
+		return errcode.Wrap(errcode.Unavailable, "missing from the target: "+MarkerName, err)
 	case err == nil && found != mine:
-		return errcode.New(errcode.Denied, "another server writes to the replica, such as one with a copy of this data folder")
+		return errcode.New(errcode.Denied, "another server writes to the replica, perhaps with a copy of this data folder")
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func checkHolder(ctx context.Context, t Target, mine marker) error {
 func checkEmpty(ctx context.Context, t Target) error {
 	names, err := t.List(ctx, "")
 	if err == nil && len(names) > 0 {
-		err = errcode.Newf(errcode.Denied, "the target has objects but no %s: expected an empty one", MarkerName)
+		err = errcode.Newf(errcode.Denied, "the target contains objects but no %s: expected an empty target", MarkerName)
 	}
 	return err
 }
@@ -248,7 +248,7 @@ func readMarker(ctx context.Context, t Target) (m marker, err error) {
 		return m, damagedError(MarkerName, "is damaged", err)
 	}
 	if m.Format != format {
-		return m, errcode.Newf(errcode.Unavailable, "%s has the format %d: expected %d", MarkerName, m.Format, format)
+		return m, errcode.Newf(errcode.Unavailable, "%s: format %d, expected %d", MarkerName, m.Format, format)
 	}
 	return m, nil
 }

@@ -276,7 +276,7 @@ func (r *reconciliation) report() {
 	slices.Sort(s.Names)
 	s.Names = s.Names[:min(len(s.Names), namesInStatus)]
 	if s.Unreadable > before {
-		r.b.r.opts.Log.Error("files cannot be read, so the replica does not have them", "count", s.Unreadable, "first", s.Names[0])
+		r.b.r.opts.Log.Error("files cannot be read, so they are missing in the replica", "count", s.Unreadable, "first", s.Names[0])
 	}
 }
 

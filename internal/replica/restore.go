@@ -138,7 +138,7 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	}
 	for _, name := range r.Only {
 		if !slices.Contains(names, name) {
-			return done, errcode.Newf(errcode.NotFound, "the restore point has no database %q", name)
+			return done, errcode.Newf(errcode.NotFound, "the restore point contains no database %q", name)
 		}
 	}
 	slices.Sort(names)
@@ -167,7 +167,7 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
 	if _, err := readMarker(ctx, r.Target); err != nil {
 		if errcode.Is(err, errcode.NotFound) {
-			err = errcode.New(errcode.NotFound, "neither a replica nor backups are there: it has no "+MarkerName+"; check the folder, or the bucket and its prefix")
+			err = errcode.New(errcode.NotFound, "found neither a replica nor backups: it contains no "+MarkerName+"; check the folder, or the bucket and its prefix")
 		}
 		return newest, chosen, err
 	}
@@ -183,7 +183,7 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 		at--
 	}
 	if at < 0 {
-		return newest, chosen, errcode.Newf(errcode.NotFound, "no restore point is at or before %s: the first is of %s",
+		return newest, chosen, errcode.Newf(errcode.NotFound, "no restore point at or before %s: the first is from %s",
 			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
 	}
 	if newest, err = readPoint(ctx, r.Target, points[len(points)-1].name); err == nil {
@@ -203,7 +203,7 @@ func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 		}
 		err := get(ctx, r.Target, keys{identities: r.Identities}, name, io.Discard)
 		if errcode.Is(err, errcode.Invalid) {
-			return errcode.New(errcode.Invalid, "the private key is not the one of this data: it was encrypted for other recipients")
+			return errcode.New(errcode.Invalid, "the private key does not match: the data was encrypted for other recipients")
 		}
 	}
 	return nil // damage is reported later, with the object's name
@@ -302,7 +302,7 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 		err = mergeErr
 	}
 	if err != nil {
-		return errcode.Wrap(errcode.Unavailable, "the files of the replica do not lead to a valid database", err)
+		return errcode.Wrap(errcode.Unavailable, "the replica's files do not produce a valid database", err)
 	}
 	return nil
 }
@@ -313,7 +313,7 @@ func matches(file io.ReadSeeker, name string) error {
 		return damagedError(name, "is not an LTX file", err)
 	}
 	if want := rangeName(h.MinTXID, h.MaxTXID) + ".ltx"; path.Base(strings.TrimSuffix(name, encrypted)) != want {
-		return damagedError(name, "has other transactions than its name says", nil)
+		return damagedError(name, "contains other transactions than its name says", nil)
 	}
 	_, err = file.Seek(0, io.SeekStart)
 	return err

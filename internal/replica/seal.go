@@ -70,18 +70,18 @@ func (t *tail) Read(p []byte) (int, error) {
 }
 
 func damagedError(name, reason string, cause error) error {
-	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the object %s of the replica %s", name, reason), cause)
+	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)
 }
 
 // open copies an object's content to w and checks it.
 func (k keys) open(name string, object io.Reader, w io.Writer) error {
 	if strings.HasSuffix(name, encrypted) {
 		if len(k.identities) == 0 {
-			return errcode.Newf(errcode.Invalid, "the object %s of the replica is encrypted: expected the identity of a recipient", name)
+			return errcode.Newf(errcode.Invalid, "the replica object %s is encrypted: expected a recipient's identity", name)
 		}
 		opened, err := age.Decrypt(object, k.identities...)
 		if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
-			return errcode.Newf(errcode.Invalid, "the object %s of the replica is encrypted for other recipients", name)
+			return errcode.Newf(errcode.Invalid, "the replica object %s is encrypted for other recipients", name)
 		}
 		if err != nil {
 			return damagedError(name, "cannot be decrypted", err)

@@ -39,7 +39,7 @@ type Folder string
 // Put implements Target. It fails if the marker is missing, because the folder's disk may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
-		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", MarkerName)
+		return errcode.Newf(errcode.Unavailable, "the folder contains no %s: is its disk mounted?", MarkerName)
 	}
 	path := f.path(name)
 	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {
@@ -114,7 +114,7 @@ func (Folder) fail(what string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return errcode.Wrap(errcode.NotFound, "the replica does not have the object", err)
+		return errcode.Wrap(errcode.NotFound, "the replica lacks the object", err)
 	}
 	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
 }

@@ -107,7 +107,7 @@ func (r *Replication) CloseFiles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	if err := r.replica.CloseBodies(ctx); err != nil {
-		r.log.Warn("the replica does not have the last files", "error", err)
+		r.log.Warn("the replica lacks the latest files", "error", err)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (r *Replication) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	if err := r.replica.Close(ctx); err != nil {
-		r.log.Warn("the replica does not have the last changes", "error", err)
+		r.log.Warn("the replica lacks the latest changes", "error", err)
 	}
 	return r.closeIt()
 }
@@ -163,7 +163,7 @@ func (r *Replication) State() *State {
 func (s *State) Finding() service.Finding {
 	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + service.FormatMoment(s.Since)}
 	if s.Since.IsZero() {
-		f.Says = s.URL + " has no restore point of this start yet"
+		f.Says = s.URL + " has no restore point since the start yet"
 	}
 	if s.Lag > Late {
 		f.State, f.Says = service.Warning, f.Says+fmt.Sprintf(": it is %s behind", s.Lag.Round(time.Second))
@@ -174,7 +174,7 @@ func (s *State) Finding() service.Finding {
 	}
 	if s.Unreadable > 0 {
 		f.State = service.Warning
-		f.Says += fmt.Sprintf("; it lacks %s that cannot be read, such as %s", service.Count(s.Unreadable, "file"), s.Examples[0])
+		f.Says += fmt.Sprintf("; it lacks %s that cannot be read, e.g. %s", service.Count(s.Unreadable, "file"), s.Examples[0])
 		f.Fix = cmp.Or(f.Fix, "restore the files on their storage nodes from a backup, or delete their objects")
 	}
 	for _, what := range s.Omitted {
@@ -196,9 +196,9 @@ func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 	f := service.Finding{State: service.OK, What: "replica", Says: name + " has no restore point yet"}
 	switch n := len(content.Points); {
 	case content.Server == "":
-		f.Says = name + " has no replica yet; a server begins one"
+		f.Says = name + " contains no replica yet; a server starts it"
 	case n > 0:
-		f.Says = fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(n), "restore point"), service.FormatMoment(content.Points[n-1].Time))
+		f.Says = fmt.Sprintf("%s: %s, the newest from %s", name, service.Count(int64(n), "restore point"), service.FormatMoment(content.Points[n-1].Time))
 	}
 	return []service.Finding{f}
 }

@@ -61,7 +61,7 @@ func (d *Dump) target() (*engine.Database, error) {
 			case found == nil:
 				found = db
 			case found.Target.URL != db.Target.URL:
-				return nil, errcode.Newf(errcode.Invalid, "the services use several databases, %s and %s: name those of the dump with --service", found.Where, db.Where)
+				return nil, errcode.Newf(errcode.Invalid, "the services use several databases, %s and %s: name the dump's services with --service", found.Where, db.Where)
 			}
 		}
 	}
@@ -82,9 +82,9 @@ func (d *Dump) Check(ctx context.Context) (where string, err error) {
 	case err != nil:
 		return "", err
 	case has.Citus:
-		return "", errcode.Newf(errcode.Invalid, "%s has the Citus extension: restore it with the tools of Citus", t.Where)
+		return "", errcode.Newf(errcode.Invalid, "%s uses the Citus extension: restore it with Citus tools", t.Where)
 	case has.Tables > 0:
-		return "", errcode.Newf(errcode.Conflict, "%s is not empty, it has %s: create a new database, and set database_url to it", t.Where, service.Count(int64(has.Tables), "table"))
+		return "", errcode.Newf(errcode.Conflict, "%s is not empty, it contains %s: create a new database, and set database_url to it", t.Where, service.Count(int64(has.Tables), "table"))
 	}
 	return t.Where, nil
 }
@@ -110,11 +110,11 @@ func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error)
 			if missing, err := db.Unmigrated(ctx); err != nil {
 				return nil, err
 			} else if missing {
-				d.Progress("the dump has no tables of " + s.Name)
+				d.Progress("the dump contains no tables for " + s.Name)
 				continue
 			}
 			restored = append(restored, s)
-			d.Progress("reading the tables of " + s.Name)
+			d.Progress("reading the tables for " + s.Name)
 			problems, _, err := db.Verify(ctx)
 			if err != nil {
 				return nil, err
@@ -125,7 +125,7 @@ func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error)
 		}
 	}
 	if len(restored) == 0 {
-		return nil, errcode.Newf(errcode.NotFound, "%s has no tables of %s", d.File, strings.Join(names(d.Services), ", "))
+		return nil, errcode.Newf(errcode.NotFound, "%s contains no tables for %s", d.File, strings.Join(names(d.Services), ", "))
 	}
 	return restored, nil
 }
@@ -141,7 +141,7 @@ func names(all []*service.Running) (list []string) {
 func pgRestore(ctx context.Context, address, file string) error {
 	program, err := exec.LookPath("pg_restore")
 	if err != nil {
-		return errors.New("pg_restore is not installed: install the client programs of PostgreSQL, of the version that made the dump or a newer one")
+		return errors.New("pg_restore is not installed: install PostgreSQL's client programs, in the version that made the dump or newer")
 	}
 	env := os.Environ()
 	if u, err := url.Parse(address); err == nil && u.User != nil {

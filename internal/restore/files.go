@@ -15,7 +15,7 @@ func (f *Finishing) Files(ctx context.Context, restored []*service.Running, step
 		if s.Files == nil || s.Files.Restore == nil {
 			continue
 		}
-		step("restoring the files of " + s.Name)
+		step("restoring the files for " + s.Name)
 		open := func(ctx context.Context, name string) (io.ReadCloser, error) { return f.Open(ctx, s.Name, name) }
 		copied, err := s.Files.Restore(ctx, f.Folder, open, func(int64, int64) {})
 		if err != nil {

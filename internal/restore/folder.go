@@ -28,7 +28,7 @@ func openFolder(path string) (*folder, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a folder: expected a backup folder, or a URL such as s3://bucket?prefix=holdfast/", path)
+		return nil, fmt.Errorf("%s is not a folder: expected a backup folder, or a URL, e.g. s3://bucket?prefix=holdfast/", path)
 	}
 	return &folder{path}, nil
 }
@@ -76,16 +76,16 @@ func (s *folder) read(path string) (*backupFolder, error) {
 
 func (s *folder) choose(at time.Time) (*backupFolder, error) {
 	if exists(filepath.Join(s.path, replica.MarkerName)) {
-		return nil, fmt.Errorf("%s has a replica or backups: write file://%s", s.path, filepath.ToSlash(service.Absolute(s.path)))
+		return nil, fmt.Errorf("%s contains a replica or backups: write file://%s", s.path, filepath.ToSlash(service.Absolute(s.path)))
 	}
 	b, err := s.read(s.path)
 	switch {
 	case err != nil:
 		return nil, err
 	case b != nil && backup.IsPartial(s.path):
-		return nil, fmt.Errorf("%s is not complete: its backup was interrupted; restore another one", s.path)
+		return nil, fmt.Errorf("%s is not complete: its backup was interrupted; restore another backup", s.path)
 	case b != nil && !at.IsZero() && b.at.After(at):
-		return nil, errcode.Newf(errcode.NotFound, "the backup %s is of %s, after that time", s.path, service.FormatMoment(b.at))
+		return nil, errcode.Newf(errcode.NotFound, "the backup %s is from %s, after that time", s.path, service.FormatMoment(b.at))
 	case b != nil:
 		return b, nil
 	}
@@ -107,7 +107,7 @@ func (s *folder) choose(at time.Time) (*backupFolder, error) {
 		}
 	}
 	if newest == nil {
-		text := s.path + " has no backup"
+		text := s.path + " contains no backup"
 		if !at.IsZero() {
 			text += " of " + service.FormatMoment(at) + " or before"
 		}
@@ -179,5 +179,5 @@ func (s *folder) open(_ context.Context, service, name string) (io.ReadCloser, e
 			return nil, err
 		}
 	}
-	return nil, errcode.Newf(errcode.NotFound, "the backup has no file %s of %s", name, service)
+	return nil, errcode.Newf(errcode.NotFound, "the backup contains no file %s for %s", name, service)
 }

@@ -103,11 +103,11 @@ func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	}
 	for _, name := range r.Services {
 		if !slices.Contains(p.Services, name) {
-			return nil, errcode.Newf(errcode.NotFound, "%s has no database of %s", p.From, name)
+			return nil, errcode.Newf(errcode.NotFound, "%s contains no database for %s", p.From, name)
 		}
 	}
 	if len(p.Services) == 0 && !p.Secrets {
-		return nil, errcode.Newf(errcode.NotFound, "%s has neither a database nor %s", p.From, secrets.File)
+		return nil, errcode.Newf(errcode.NotFound, "%s contains neither a database nor %s", p.From, secrets.File)
 	}
 	return p, nil
 }
@@ -192,7 +192,7 @@ func checkEmpty(data string) error {
 	case len(entries) > 0 && entries[0].Name() == unfinished:
 		return CheckFinished(data)
 	case len(entries) > 0:
-		return fmt.Errorf("the data folder %s is not empty: name a new folder with --data, or move this one away first, such as to %s.old", data, strings.TrimSuffix(data, "/"))
+		return fmt.Errorf("the data folder %s is not empty: name a new folder with --data, or move this one away first, e.g. to %s.old", data, strings.TrimSuffix(data, "/"))
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ type Comparison struct {
 }
 
 // ErrNoTable means that the hash table is missing.
-var ErrNoTable = errcode.New(errcode.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
+var ErrNoTable = errcode.New(errcode.Unavailable, "the table for the secrets' hashes is missing: run holdfast migrate")
 
 // Compare compares a service's secrets with its databases' hashes.
 func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {
@@ -343,17 +343,17 @@ func Describe(all []Comparison, data string) (says, fix string) {
 	section, key, _ := strings.Cut(setting, ".")
 	says = fmt.Sprintf("%s is not the secret that the data was written with: %s", setting, with)
 	if all[0].Made {
-		says = fmt.Sprintf("%s is lost: neither %s nor the configuration has it, and data was written with one: %s", setting, file, with)
+		says = fmt.Sprintf("%s is lost: neither %s nor the configuration contains it, but data was written with it: %s", setting, file, with)
 	}
 	left := Left(data)
 	for _, f := range left {
 		if f.hasSecret(all) {
-			return says, fmt.Sprintf("%s, which an interrupted start left, has this secret: run: mv %s %s", f.path, f.path, file)
+			return says, fmt.Sprintf("%s, left by an interrupted start, contains this secret: run: mv %s %s", f.path, f.path, file)
 		}
 	}
 	var others strings.Builder
 	for _, f := range left {
-		fmt.Fprintf(&others, "; %s, which an interrupted start left, does not have it", f.path)
+		fmt.Fprintf(&others, "; %s, left by an interrupted start, does not contain it", f.path)
 	}
 	return says + others.String(), fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
 		file, setting, section, key)
@@ -384,7 +384,7 @@ func (g *Guard) record(ctx context.Context, patience time.Duration, all []Compar
 		}
 		g.recorded = true
 		if c.Like == Different {
-			g.Log.Warn("accepted a new secret, tokens signed with the former one are refused", "setting", c.Setting, "service", c.database.Service)
+			g.Log.Warn("accepted a new secret, tokens signed with the old secret are refused", "setting", c.Setting, "service", c.database.Service)
 		}
 	}
 	return false, nil

@@ -110,13 +110,13 @@ const justNow = 10 * time.Second
 func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows int)) (rows int, left string, err error) {
 	at := slices.IndexFunc(s.jobs, func(j *job) bool { return j.Name == name && j.By == "" })
 	if at < 0 {
-		return 0, "", errcode.New(errcode.NotFound, "there is no such sweep")
+		return 0, "", errcode.New(errcode.NotFound, "no such sweep")
 	}
 	j := s.jobs[at]
 	select {
 	case j.turn <- struct{}{}:
 	default:
-		return 0, "", errcode.New(errcode.Conflict, "the sweep runs already: wait until it has ended")
+		return 0, "", errcode.New(errcode.Conflict, "the sweep is already running: wait for its end")
 	}
 	defer func() { <-j.turn }()
 	begun, rows, err := s.round(ctx, j, justNow, progress)
@@ -125,7 +125,7 @@ func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows in
 		return rows, "", err
 	case !begun && err == nil:
 		s.ObserveOther(j.Name)
-		return 0, "", errcode.New(errcode.Conflict, "another server on the same database has begun the sweep just now")
+		return 0, "", errcode.New(errcode.Conflict, "another server on the same database has just started the sweep")
 	}
 	s.Observe(j.Name, rows, err)
 	if err != nil || j.Left == nil {

@@ -126,7 +126,7 @@ var errCut error = errcode.New(errcode.Invalid, "the last line was cut off")
 func (im *Import) checkComplete() error {
 	switch {
 	case !im.complete:
-		return errcode.Newf(errcode.Invalid, "the export ends early: %d of %d records came, and the line with complete is missing", im.done.Records, im.Header.Records)
+		return errcode.Newf(errcode.Invalid, "the export ends early: %d of %d records received, and the line with complete is missing", im.done.Records, im.Header.Records)
 	case im.counted != [2]int64{im.done.Collections, im.done.Records}:
 		return errcode.Newf(errcode.Invalid, "the export is damaged: %d collections and %d records came, and its last line counts %d and %d",
 			im.done.Collections, im.done.Records, im.counted[0], im.counted[1])
@@ -146,7 +146,7 @@ func (im *Import) line() ([]byte, error) {
 		part, err := im.lines.ReadSlice('\n')
 		switch {
 		case int64(len(whole)+len(part)) > most:
-			return nil, im.wrong("has more than %d bytes", most)
+			return nil, im.wrong("is longer than %d bytes", most)
 		case errors.Is(err, bufio.ErrBufferFull):
 			whole = append(whole, part...)
 			continue
@@ -201,7 +201,7 @@ func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) er
 		im.complete, im.counted = true, [2]int64{*l.Collections, *l.Records}
 		return nil
 	case !ValidCollection(l.Collection):
-		return im.wrong("collection must be 1 to %d of A-Z a-z 0-9 . _ -", MaxCollectionName)
+		return im.wrong("collection must be 1 to %d characters from A-Z a-z 0-9 . _ -", MaxCollectionName)
 	case l.ID != nil:
 		return im.record(ctx, &l)
 	case seen[l.Collection]:
@@ -231,17 +231,17 @@ func (im *Import) record(ctx context.Context, l *exportLine) error {
 	most := im.service.Limits(l.Collection).MaxRecordPayloadBytes
 	switch err := b.CheckExported(now); {
 	case l.Collection != im.collection.Name:
-		return im.wrong("a record of %s must follow the line of that collection", l.Collection)
+		return im.wrong("a record in %s must follow its collection's line", l.Collection)
 	case err != nil:
 		return im.wrong("%s", errcode.Message(err))
 	case b.ID <= im.id:
 		return im.wrong("records must be in the order of their ids, each once")
 	case b.Modified > im.collection.Modified:
-		return im.wrong("modified is later than that of the collection")
+		return im.wrong("modified is later than the collection's")
 	case (l.Payload == nil) == (l.Binary == nil):
 		return im.wrong("expected either payload or payloadBase64")
 	case int64(len(b.Payload)) > most:
-		return im.wrong("the payload has %d bytes; this server takes %d (syncstorage.limits.max_record_payload_bytes)", len(b.Payload), most)
+		return im.wrong("the payload is %d bytes; this server accepts %d (syncstorage.limits.max_record_payload_bytes)", len(b.Payload), most)
 	}
 	im.id = b.ID
 	im.done.Records++

@@ -160,7 +160,7 @@ func (o Offset) Token() string {
 
 // ParseOffset parses a Token.
 func ParseOffset(s string) (Offset, error) {
-	bad := errcode.New(errcode.Invalid, "offset is not valid: expected X-Weave-Next-Offset of an earlier response")
+	bad := errcode.New(errcode.Invalid, "offset is not valid: expected X-Weave-Next-Offset from an earlier response")
 	if s == "" || len(s) > 128 {
 		return Offset{}, bad
 	}
@@ -217,7 +217,7 @@ func (o Offset) check(q *Query) error {
 		return nil
 	}
 	if q.Newer.Set && o.Modified < q.Newer.Value || q.Older.Set && o.Modified > q.Older.Value {
-		return errcode.New(errcode.Invalid, "offset is outside the range of newer and older")
+		return errcode.New(errcode.Invalid, "offset is outside the range given by newer and older")
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (r *Restore) Check(now Timestamp) error {
 			return err
 		}
 		if r.Records[i].Modified > r.Modified {
-			return errcode.New(errcode.Invalid, "modified is later than that of the collection")
+			return errcode.New(errcode.Invalid, "modified is later than the collection's")
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func (a Account) Check() error {
 // so the range is correct in every collation.
 func PrefixRange(prefix string) (first, end string, err error) {
 	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
-		return "", "", errcode.Newf(errcode.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)
+		return "", "", errcode.Newf(errcode.Invalid, "expected the first 1 to %d lower-case hexadecimal digits of an account ID", accountIDLength-1)
 	}
 	return prefix, prefix + "g", nil
 }

@@ -109,7 +109,7 @@ func NewNode(url string, capacity int64) (Node, error) {
 		return Node{}, err
 	}
 	if capacity < 1 || capacity > maxCount {
-		return Node{}, errcode.Newf(errcode.Invalid, "the capacity of a node must be from 1 to %d accounts", maxCount)
+		return Node{}, errcode.Newf(errcode.Invalid, "a node's capacity must be from 1 to %d accounts", maxCount)
 	}
 	return Node{URL: url, Capacity: capacity, Available: capacity}, nil
 }
@@ -123,7 +123,7 @@ func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, 
 	}
 	for _, n := range []*int64{c.Available, c.Capacity} {
 		if n != nil && (*n < 0 || *n > maxCount) {
-			return Node{}, errcode.Newf(errcode.Invalid, "the counters of a node must be from 0 to %d accounts", maxCount)
+			return Node{}, errcode.Newf(errcode.Invalid, "a node's counters must be from 0 to %d accounts", maxCount)
 		}
 	}
 	return s.store.SetNode(ctx, url, c)

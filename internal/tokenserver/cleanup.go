@@ -84,7 +84,7 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 		return nil
 	}
 	if err := p.Purge(ctx, u); err != nil {
-		return fmt.Errorf("delete the storage of user %d on node %s: %w", u.UID, u.Node, err)
+		return fmt.Errorf("delete user %d's storage on node %s: %w", u.UID, u.Node, err)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (c *Config) Check() conf.Problems {
 	}
 	must(c.DatabaseRequestTimeout >= 0, "database_request_timeout", "must not be negative")
 	must(c.FxAEmailDomain != "" && printable(c.FxAEmailDomain) && !strings.Contains(c.FxAEmailDomain, "@") && len(c.FxAEmailDomain) <= 200,
-		"fxa_email_domain", "must be a domain such as api.accounts.firefox.com")
+		"fxa_email_domain", "must be a domain, e.g. api.accounts.firefox.com")
 	must(isWebURL(c.FxAOAuthServerURL), "fxa_oauth_server_url", "must be an http or https URL")
 	must(c.FxAProfileServerURL == "" || isWebURL(c.FxAProfileServerURL), "fxa_profile_server_url", "must be an http or https URL")
 	must(c.FxAOAuthTimeout > 0, "fxa_oauth_request_timeout", "must be more than 0")
@@ -98,7 +98,7 @@ func (c *Config) Check() conf.Problems {
 	must(!c.FxAWebhookEnabled || c.FxAWebhookIssuer != "", "fxa_webhook_set_issuer", "must be set when fxa_webhook_enabled is true")
 	if c.InitNodeURL != "" {
 		_, err := CheckNodeURL(c.InitNodeURL)
-		must(err == nil, "init_node_url", fmt.Sprintf("must be an http or https URL of at most %d characters", maxNodeURL))
+		must(err == nil, "init_node_url", fmt.Sprintf("must be an http or https URL with at most %d characters", maxNodeURL))
 	}
 	must(c.InitNodeCapacity > 0 && c.InitNodeCapacity <= maxCount, "init_node_capacity", fmt.Sprintf("must be from 1 to %d", maxCount))
 	must(c.NodeCapacityReleaseRate > 0 && c.NodeCapacityReleaseRate <= 1, "node_capacity_release_rate", "must be above 0 and at most 1")

@@ -40,11 +40,11 @@ func CheckNodeURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !printable(s):
-		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected an http or https URL such as https://sync.example.org, or %s", s, Self)
+		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected an http or https URL, e.g. https://sync.example.org, or %s", s, Self)
 	case u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()):
 		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected a host name and a port from 1 to 65535", s)
 	case strings.HasSuffix(u.Path, "/1.0/sync/1.5") || strings.HasSuffix(u.Path, "/1.5"):
-		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected the server.public_url of the node, without the path of a protocol", s)
+		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected the node's server.public_url, without a protocol path", s)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, "?#"):
 		return "", errcode.New(errcode.Invalid, "a node URL must not have a user, query or fragment")
 	case len(s) > maxNodeURL:

@@ -150,7 +150,7 @@ const MaxRefused = 1000
 // Check returns errcode.Invalid for a note that the table cannot store.
 func (r Rule) Check() error {
 	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
-		return errcode.Newf(errcode.Invalid, "a note must be text of at most %d bytes", MaxNote)
+		return errcode.Newf(errcode.Invalid, "a note must be text with at most %d bytes", MaxNote)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ var (
 	ErrTransferEncoding = errcode.New(errcode.Invalid, "unsupported Transfer-Encoding: use chunked")
 	errMalformed        = errcode.New(errcode.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
 	errExpectation      = errcode.New(errcode.Invalid, "unsupported Expect: use 100-continue")
-	errVersion          = errcode.New(errcode.Invalid, "unsupported version of HTTP: use HTTP/1.1")
+	errVersion          = errcode.New(errcode.Invalid, "unsupported HTTP version: use HTTP/1.1")
 )
 
 var refusals = map[int]error{

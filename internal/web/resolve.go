@@ -119,7 +119,7 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	}
 	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil && r.Trusts(peer.Addr()) {
 		if err := r.follow(&seen, req.Header); err != nil {
-			return Origin{}, errcode.Wrap(errcode.Invalid, "a forwarding header of a proxy is malformed", err)
+			return Origin{}, errcode.Wrap(errcode.Invalid, "a proxy's forwarding header is malformed", err)
 		}
 	}
 	return seen.origin()

@@ -117,7 +117,7 @@ func (r *release) thirdParty(a arch) error {
 		}
 	}
 	var b bytes.Buffer
-	b.WriteString("The licences of the software of others in the binary of Holdfast. Holdfast itself is under\nthe Mozilla Public License 2.0, in LICENSE.\n")
+	b.WriteString("Licences of third-party software in the Holdfast binary. Holdfast itself is under the\nMozilla Public License 2.0, in LICENSE.\n")
 	for _, text := range n.texts {
 		fmt.Fprintf(&b, "\n%s\n%s\n\n%s", strings.Repeat("=", 80), strings.Join(n.names[string(text)], "\n"), text)
 	}

@@ -89,7 +89,7 @@ func testBackups(t *testing.T, p backupPlace) {
 	}
 	earlier := all[1].At.UTC().Format(time.RFC3339Nano)
 	s.Verb("backup", "verify", "--identity", key, "--time", earlier)
-	if out := s.Verb("check"); !strings.Contains(out, "has 3 backups, the newest of") {
+	if out := s.Verb("check"); !strings.Contains(out, "3 backups, the newest from") {
 		t.Errorf("check:\n%s", out)
 	}
 	restored := filepath.Join(t.TempDir(), "restored")
@@ -102,14 +102,14 @@ func testBackups(t *testing.T, p backupPlace) {
 	}
 	// A restored server, which has another ID, is refused.
 	r := binary.Run(t, append(slices.Clone(again.Env), vars...), "backup")
-	if r.Status != 1 || !strings.Contains(r.Stderr, "the target has the data of another server") {
+	if r.Status != 1 || !strings.Contains(r.Stderr, "the target holds the data from another server") {
 		t.Errorf("another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	// Neither does the backup go where the replica is.
 	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_REPLICA__URL="+p.url), "backup"); r.Status != 2 || !strings.Contains(r.Stderr, "must differ from replica.url") {
 		t.Errorf("at the URL of the replica: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_BACKUP__KEEP=1d"), "backup"); r.Status != 0 || !strings.Contains(r.Stdout, "what was sent was read back") {
+	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_BACKUP__KEEP=1d"), "backup"); r.Status != 0 || !strings.Contains(r.Stdout, "sent data was read back") {
 		t.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if all := listedBackups(t, s, "backup", "list", p.url, "--json"); len(all) > 2 { // two around midnight
@@ -205,7 +205,7 @@ func TestBackupSchedule(t *testing.T) {
 	}
 	s = binary.Start(t, data, url, "HOLDFAST_BACKUP__SCHEDULE=6h")
 	s.AwaitOutput(`msg="(made a backup)"`)
-	if out := s.Verb("check"); !strings.Contains(out, "has 1 backup, the newest of") {
+	if out := s.Verb("check"); !strings.Contains(out, "1 backup, the newest from") {
 		t.Errorf("check:\n%s", out)
 	}
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\nholdfast_backup_age_seconds ") })

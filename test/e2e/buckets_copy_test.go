@@ -59,6 +59,6 @@ func TestBucketsCopy(t *testing.T) {
 		t.Errorf("audit: %+v", r)
 	}
 	testdb.Script(t, url, `UPDATE copy_state SET state = '{"id":"x","target":true}'`)
-	refused(target, "only a part of a copy", "buckets", "audits", "run", "--repair")
-	refused(target, "only a part of a copy", "sweep")
+	refused(target, "only part of a copy", "buckets", "audits", "run", "--repair")
+	refused(target, "only part of a copy", "sweep")
 }

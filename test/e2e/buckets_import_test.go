@@ -335,7 +335,7 @@ func (i *importTest) refuses() {
 	for n := range 20 {
 		i.source.want(http.StatusOK, http.MethodPut, fmt.Sprintf("/photos/over/%02d", n), nil)
 	}
-	i.run(1, "the quota of the account is used up: raise it with holdfast buckets quotas set", "s3://photos")
+	i.run(1, "the account's quota is used up: raise it with holdfast buckets quotas set", "s3://photos")
 	i.run(2, `unexpected argument "x"`, "s3://photos", "x")
 	i.run(2, "SOURCE: expected s3://BUCKET", "photos")
 	i.vars = append(i.vars, "AWS_SECRET_ACCESS_KEY=wrong")

@@ -291,7 +291,7 @@ func (i *importTest) laterVersions() {
 	i.run(0, "1 older version", "s3://photos")
 	i.target.want(http.StatusNoContent, http.MethodDelete, "/photos/before?versionId="+newest.VersionID, nil)
 	i.run(0, "imported 2 objects", "s3://photos")
-	i.run(0, "only the current one", "s3://old", "--current-only", "--to", "current")
+	i.run(0, "only each object's current version", "s3://old", "--current-only", "--to", "current")
 	if n, want := len(i.target.list("current")), len(i.source.list("old")); n != want {
 		i.Errorf("%d current objects, want %d", n, want)
 	}

@@ -174,7 +174,7 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	testdb.Script(t, url, `INSERT INTO manta_bucket_hold VALUES ('test', now() + interval '1 hour')`)
 	drain := []string{"buckets", "nodes", "drain", "west:1"}
 	cmd, out, ended := background(t, one, drain...)
-	if out.Await(regexp.MustCompile(`waiting until a backup has ended`), ended) == nil {
+	if out.Await(regexp.MustCompile(`waiting for a backup to end`), ended) == nil {
 		t.Fatalf("the drain does not wait:\n%s", out)
 	}
 	if r := binary.Run(t, two.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, fmt.Sprintf("another audit or drain is running (process %d on ", cmd.Process.Pid)) {
@@ -263,7 +263,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	inCloud := len(cloudKey.objects("bodies")) - 1
 	r := binary.Run(t, s.Env, "backup", backup)
 	for _, message := range []string{
-		"database not copied, use the tools of its server", fmt.Sprintf("%d bodies only on storage node cloud:1, s3://bodies", inCloud),
+		"database not copied, use its server's tools", fmt.Sprintf("%d bodies only on storage node cloud:1, s3://bodies", inCloud),
 	} {
 		if r.Status != 0 || !strings.Contains(r.Stderr, message) {
 			t.Errorf("backup: status %d, want %q:\n%s", r.Status, message, r.Stderr)

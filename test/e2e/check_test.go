@@ -140,7 +140,7 @@ func TestCheckListeners(t *testing.T) {
 	t.Run("shared", func(t *testing.T) {
 		t.Parallel()
 		env := append(checked(t, t.TempDir()), "HOLDFAST_SERVER__ADMIN_LISTEN="+free, "HOLDFAST_SERVER__INTERNAL_LISTEN="+free)
-		wrong(t, binary.Run(t, env, "check"), "server.internal_listen", "is the address of server.admin_listen too", "a port of its own")
+		wrong(t, binary.Run(t, env, "check"), "server.internal_listen", "is also the address of server.admin_listen too", "its own port")
 		refused(t, env, "server.internal_listen")
 	})
 }
@@ -350,7 +350,7 @@ func TestCheckWhileServing(t *testing.T) {
 			if name == "all" {
 				wrong(t, binary.Run(t, other, "check"), "server.listen", "another Holdfast server with the same master secret and the data folder "+s.Data)
 			} else {
-				wrong(t, binary.Run(t, other, "check"), "server.listen", "in use by a Holdfast server with other secrets")
+				wrong(t, binary.Run(t, other, "check"), "server.listen", "in use by a Holdfast server with different secrets")
 			}
 			refused(t, other, "server.listen", "in use by another program")
 

@@ -341,7 +341,7 @@ func (c *consolePages) makeChanges() {
 		case drainLocal:
 			c.awaitNode()
 		case stopDrain:
-			chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting until a backup has ended'))`)
+			chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting for a backup to end'))`)
 		}
 		text := c.submit(s)
 		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // a trial of a schema is limited in time

@@ -88,7 +88,7 @@ func TestDomain(t *testing.T) {
 	if r := binary.Run(t, s.Env, "health"); r.Status != 0 {
 		t.Errorf("health: %s%s", r.Stdout, r.Stderr)
 	}
-	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "the certificate of "+domain+" is valid until") ||
+	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "the certificate for "+domain+" is valid until") ||
 		!strings.Contains(r.Stdout, plain+" is in use by this server itself") {
 		t.Errorf("check:\n%s", r.Stdout)
 	}

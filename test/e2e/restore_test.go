@@ -35,7 +35,7 @@ func TestRestoreReplica(t *testing.T) {
 	between := time.Now().UTC().Add(time.Millisecond)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"second"}`)
 	s.AwaitReplica()
-	if out := s.Verb("check"); !strings.Contains(out, "restore points, the newest of") {
+	if out := s.Verb("check"); !strings.Contains(out, "restore points, the newest from") {
 		t.Errorf("check does not know the replica:\n%s", out)
 	}
 	s.Kill()
@@ -49,7 +49,7 @@ func TestRestoreReplica(t *testing.T) {
 	}{
 		{nil, "is encrypted"},
 		{[]string{"--identity", "/nowhere"}, "/nowhere"},
-		{[]string{"--identity", identity, "--time", "2020-01-01T00:00:00Z"}, "no restore point is at or before"},
+		{[]string{"--identity", identity, "--time", "2020-01-01T00:00:00Z"}, "no restore point at or before"},
 		{[]string{"--identity", identity, "--service", "tokens"}, "unknown service"},
 	} {
 		r := binary.Run(t, s.Env, append([]string{"restore", url}, refused.args...)...)
@@ -65,7 +65,7 @@ func TestRestoreReplica(t *testing.T) {
 	for _, command := range [][]string{{"backup", "verify", url}, {"restore", url, "--dry-run"}, {"restore", url}} {
 		for _, key := range [][]string{nil, {"--identity", other}} {
 			r := binary.Run(t, s.Env, append(slices.Clone(command), key...)...)
-			if want := []string{"is encrypted: name the file", "not the one of this data"}[len(key)/2]; r.Status != 1 || !strings.Contains(r.Stderr, want) || r.Stdout != "" {
+			if want := []string{"is encrypted: name the file", "the private key does not match"}[len(key)/2]; r.Status != 1 || !strings.Contains(r.Stderr, want) || r.Stdout != "" {
 				t.Errorf("%v %v: status %d\n%s%s", command, key, r.Status, r.Stdout, r.Stderr)
 			}
 		}
@@ -97,7 +97,7 @@ func TestRestoreReplica(t *testing.T) {
 	again := restored("second")
 	// The lost server's replica is never overwritten.
 	r := binary.Run(t, again.Env, "check")
-	if r.Status != 1 || !strings.Contains(r.Stdout, "has the replica of another server") {
+	if r.Status != 1 || !strings.Contains(r.Stdout, "has the replica from another server") {
 		t.Errorf("check of a restored server: status %d\n%s", r.Status, r.Stdout)
 	}
 	restored("second")

@@ -132,10 +132,10 @@ func (w *written) left(t *testing.T) {
 	whole, empty, other := filepath.Join(w.data, ".secrets-1234"), filepath.Join(w.data, ".secrets-0"), filepath.Join(w.data, ".secrets-1")
 	write(t, empty, "")
 	write(t, other, "[server]\nmaster_secret = '"+strings.Repeat("o", 64)+"'\n")
-	refused(t, w.env, lostMaster, empty+", which an interrupted start left, does not have it", other+", which an interrupted start left, does not have it", remedy)
+	refused(t, w.env, lostMaster, empty+", left by an interrupted start, does not contain it", other+", left by an interrupted start, does not contain it", remedy)
 	write(t, whole, w.file)
 	move := "mv " + whole + " " + w.path
-	refused(t, w.env, lostMaster, whole+", which an interrupted start left, has this secret: run: "+move)
+	refused(t, w.env, lostMaster, whole+", left by an interrupted start, contains this secret: run: "+move)
 	r := w.check(t)
 	wrong(t, r, "syncstorage secrets", lostMaster, move)
 	wrong(t, r, "secrets ", w.path+" does not exist", empty+", which an interrupted start left, cannot be used: it is empty", move)
@@ -196,7 +196,7 @@ func (w *written) replaced(t *testing.T) {
 	t.Helper()
 	next := strings.Repeat("n", 40)
 	withOld := []string{"HOLDFAST_SERVER__MASTER_SECRET=" + next, "HOLDFAST_SERVER__OLD_MASTER_SECRETS=" + w.master}
-	right(t, w.check(t, withOld...), "written with one of the old ones")
+	right(t, w.check(t, withOld...), "written with an old secret")
 	w.start(t, withOld...).Kill()
 	w.start(t, withOld[0]).Kill()
 	wrong(t, w.check(t), "syncstorage secrets", otherMaster)

@@ -63,7 +63,7 @@ func TestMoveUser(t *testing.T) {
 	if err := os.WriteFile(cut, []byte(whole[:len(whole)/2]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(1, "of 3002 records came, and the line with complete is missing", account, cut, "--preserve", "--merge")
+	run(1, "of 3002 records received, and the line with complete is missing", account, cut, "--preserve", "--merge")
 	run(0, "records: 3002 of 3002, written: 3002, expired: 0, later here: 0; collections: 3", account, file, "--preserve", "--merge")
 
 	moved, a := fxa.signIn(t, to, account, 2)

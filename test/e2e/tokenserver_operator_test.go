@@ -134,7 +134,7 @@ func TestNonsenseNumbers(t *testing.T) {
 	}{
 		{"--capacity: must be at least 1", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
 		{"--capacity: must be at least 1", []string{"node", "add", "https://a.example", "--capacity", "0"}},
-		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
+		{"a node's capacity must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
 		{"account " + strings.Repeat("0", 32) + " has no storage here", []string{"user", "delete", strings.Repeat("0", 32), "--yes"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},

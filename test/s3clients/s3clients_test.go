@@ -110,7 +110,7 @@ func work(t *testing.T, copies int, soak []string, config string, environ ...str
 		t.Errorf("%d copies of a body on the nodes, want %d", n, copies)
 	}
 	sdk.purge(ctx, t, "last")
-	if bad := server.Output.String(); strings.Contains(bad, "level=ERROR") || strings.Contains(bad, "bad copy") {
+	if bad := server.Output.String(); strings.Contains(bad, "level=ERROR") || strings.Contains(bad, "bad body copy") {
 		t.Errorf("the log has errors:\n%s", bad)
 	}
 }

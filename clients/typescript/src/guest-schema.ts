@@ -4430,7 +4430,7 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
-                    /** @description The name of the file. */
+                    /** @description File name. */
                     "Content-Disposition"?: string;
                     /** @description A browser runs nothing in the file. */
                     "Content-Security-Policy"?: string;
@@ -4484,7 +4484,7 @@ export interface operations {
                             /** Format: date-time */
                             retiredAt?: string;
                         }[];
-                        /** @description The value of after for the next page; null: this is the last one. */
+                        /** @description Pass as after to get the next page; null: this is the last page. */
                         next: string | null;
                     };
                 };
@@ -4712,7 +4712,7 @@ export interface operations {
                             /** @description ID of the suspending event. */
                             event: string;
                         }[];
-                        /** @description The value of after for the next page; null: this is the last one. */
+                        /** @description Pass as after to get the next page; null: this is the last page. */
                         next: string | null;
                     };
                 };
@@ -4874,7 +4874,7 @@ export interface operations {
                              */
                             error?: string;
                         }[];
-                        /** @description The value of after for the next page; null: this is the last one. */
+                        /** @description Pass as after to get the next page; null: this is the last page. */
                         next: number | null;
                     };
                 };
@@ -4992,7 +4992,7 @@ export interface operations {
                                 [key: string]: unknown;
                             };
                         }[];
-                        /** @description The value of after for the next page; null: this is the last one. */
+                        /** @description Pass as after to get the next page; null: this is the last page. */
                         next: string | null;
                     };
                 };
@@ -5186,7 +5186,7 @@ export interface operations {
                              */
                             error: string;
                         }[];
-                        /** @description The value of after for the next page; null: this is the last one. */
+                        /** @description Pass as after to get the next page; null: this is the last page. */
                         next: number | null;
                     };
                 };
@@ -5713,7 +5713,7 @@ export interface operations {
                              */
                             lastSeenAt: string;
                         }[];
-                        /** @description The value of after for the next page; null: this is the last one. */
+                        /** @description Pass as after to get the next page; null: this is the last page. */
                         next: string | null;
                     };
                 };

@@ -225,7 +225,7 @@ func TestBackgroundJobs(t *testing.T) {
 	}
 	o.send(201, `{"node":"local:1"}`, "POST", "/buckets/nodes/local:1", "") // as it is
 	o.send(200, `{"runs":[{"id":`, "GET", "/buckets/runs", "")
-	o.send(404, "there is no such run", "GET", "/buckets/runs/none", "")
+	o.send(404, "no such run", "GET", "/buckets/runs/none", "")
 }
 
 // TestNotificationsAPI: operators show, set and delete the notifications of a bucket.

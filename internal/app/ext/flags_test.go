@@ -31,7 +31,7 @@ func TestFlagsRefused(t *testing.T) {
 			{[]string{"ext", "install", "set", "--until", "2020-01-01T00:00:00Z"}, 2, "--until: must be in the future"},
 			{[]string{"ext", "installs", "set", "--until", "2099-01-01T00:00:00Z", "--bytes", "1"}, 2, "--until: must be at most 14 days in the future"},
 			{[]string{"ext", "installs", "set", "--until", "soon"}, 2, "--until: expected a time, e.g."},
-			{[]string{"ext", "installs", "set", "--tier", "none"}, 2, "--tier: must be a tier of the setting extstorage.tiers, or empty"},
+			{[]string{"ext", "installs", "set", "--tier", "none"}, 2, "--tier: must be a tier from the setting extstorage.tiers, or empty"},
 			{[]string{"ext", "installs", "set", "--tier", ""}, 2, "--tier: must not be empty"},
 		} {
 			if status, out, errs := p.types(append(tc.args, o...)...); status != tc.status || out != "" || !strings.Contains(errs, tc.says) {

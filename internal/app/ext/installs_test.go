@@ -98,7 +98,7 @@ func TestInstallOperations(t *testing.T) {
 	for _, c := range []struct{ body, field, says string }{
 		{`{"tiers":""}`, "/tiers", "unknown member"},
 		{`{"tier":1}`, "/tier", "expected a text"},
-		{`{"tier":"gold"}`, "/tier", "must be a tier of the setting extstorage.tiers, or empty"},
+		{`{"tier":"gold"}`, "/tier", "must be a tier from the setting extstorage.tiers, or empty"},
 		{`{"bytes":-1}`, "/bytes", "must be at least 1"},
 		{`{"bytes":0}`, "/bytes", "must be at least 1"},
 		{`{"bytes":1,"namespaces":0}`, "/namespaces", "must be at least 1"},
@@ -166,7 +166,7 @@ func TestQuotaOperation(t *testing.T) {
 		t.Errorf("after changes of %v together: %+v", fields, d)
 	}
 	for body, says := range map[string]string{
-		"": "give a tier, a quota", `{"tier":"gold"}`: "must be a tier of the setting", `{"bytes":0}`: "must be at least 1",
+		"": "give a tier, a quota", `{"tier":"gold"}`: "must be a tier from the setting", `{"bytes":0}`: "must be at least 1",
 		`{"until":"2999-01-01T00:00:00Z"}`: "at most 14 days", `{"reset":true,"until":"` + until.Format(time.RFC3339) + `"}`: "must contain bytes",
 	} {
 		if text := a.send(422, http.MethodPost, install+"/quota", body); !strings.Contains(text, says) {

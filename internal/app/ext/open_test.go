@@ -166,8 +166,8 @@ func TestExtProblems(t *testing.T) {
 		{[]string{key + "ALG=HS256", key + "KEY=hunter2"}, "token_keys.k"},
 		{[]string{key + "ALG=none", key + "KEY=" + secret}, "alg must be"},
 		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own-2"}, "must not begin with own-"},
-		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "TOKEN_SECRET: must have at least 32 bytes"},
-		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=hunter2"}, "OLD_TOKEN_SECRETS: must have at least 32 bytes"},
+		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "TOKEN_SECRET: must be at least 32 bytes"},
+		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=hunter2"}, "OLD_TOKEN_SECRETS: must be at least 32 bytes"},
 		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=somewhere"}, "AUDIT: must be empty, log, file:PATH, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC"},
 		{[]string{"HOLDFAST_EXTSTORAGE__RATES__READ_BURST=0"}, "READ_BURST: must be more than 0"},
 	} {

@@ -37,7 +37,7 @@ type alertOutput struct {
 	Severity severity  `json:"severity" title:"Severity" enum:"warning,critical"`
 	Since    time.Time `json:"since" title:"Since" doc:"time sent"`
 	Says     string    `json:"says" title:"Finding"`
-	Fix      string    `json:"fix,omitempty" title:"What to do" zero:"-"`
+	Fix      string    `json:"fix,omitempty" title:"Fix" zero:"-"`
 }
 
 type severity string

@@ -243,7 +243,7 @@ func (c *Copies) canVerify() error {
 type backupDamage struct {
 	What string `json:"what" title:"What"`
 	Says string `json:"says" title:"Finding"`
-	Fix  string `json:"fix,omitempty" title:"What to do" zero:"-"`
+	Fix  string `json:"fix,omitempty" title:"Fix" zero:"-"`
 }
 
 type backupVerified struct {

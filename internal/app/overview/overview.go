@@ -289,7 +289,7 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 }
 
 func findingTable(found []service.Finding, states ...service.State) *service.Table {
-	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "Solution"}}}
+	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "Fix"}}}
 	for _, f := range withStates(found, states...) {
 		t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
 	}

@@ -76,7 +76,7 @@ type readOnlyOutput struct {
 	Until    time.Time     `json:"until,omitzero" doc:"end, unless a running copy extends it"`
 	Copy     copyBy        `json:"copy,omitempty" title:"Copy" zero:"-" doc:"process copying the database"`
 	Problem  string        `json:"problem,omitempty" doc:"other reason for refusing writes, or for an unknown state"`
-	Fix      string        `json:"fix,omitempty" title:"What to do" zero:"-" doc:"how to end read-only if read-only/off does not"`
+	Fix      string        `json:"fix,omitempty" title:"Fix" zero:"-" doc:"how to end read-only if read-only/off does not"`
 
 	offers string // the available change's verb, or ""
 }

@@ -152,6 +152,6 @@ func (x *exchange) nothing() error {
 	return nil
 }
 
-var errGone = web.Refuse(http.StatusUnauthorized, codeCredentials, "the account of the token was deleted")
+var errGone = web.Refuse(http.StatusUnauthorized, codeCredentials, "the token's account was deleted")
 
 func isGone(err error) bool { return errors.Is(err, buckets.ErrNoAccount) }

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
-var errPolicy = web.Refuse(http.StatusForbidden, codeForbidden, "the policy of the bucket denies this")
+var errPolicy = web.Refuse(http.StatusForbidden, codeForbidden, "the bucket policy denies this")
 
 // checkPolicy refuses an action if the bucket policy denies it to the owner. A token is only for the account's own
 // buckets, so the rest of the policy does not apply.

@@ -87,7 +87,7 @@ func date(h http.Header, name string) (buckets.Moment, error) {
 		t, err = time.Parse(time.RFC3339, values[0])
 	}
 	if err != nil || len(values) > 1 || t.Year() < 1970 {
-		return 0, invalid(name + " must be one date, such as Sun, 22 Nov 2026 20:15:00 GMT")
+		return 0, invalid(name + " must be a date, e.g. Sun, 22 Nov 2026 20:15:00 GMT")
 	}
 	return max(buckets.At(t), 1), nil // 0 means that there is no date
 }

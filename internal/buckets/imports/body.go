@@ -21,7 +21,7 @@ import (
 
 var (
 	errChanged = errcode.New(errcode.Conflict, "the object changed while it was read")
-	errDamaged = errcode.New(errcode.Unavailable, "the body does not match the entity tag or the checksum of the source")
+	errDamaged = errcode.New(errcode.Unavailable, "the body does not match the source's entity tag or checksum")
 	errRange   = errcode.New(errcode.Unavailable, "the source ignores ranges, so a read that was interrupted cannot continue")
 	errLong    = errcode.New(errcode.Unavailable, "the source sent more bytes than it announced")
 )

@@ -233,7 +233,7 @@ func (i *imports) settle(ctx context.Context, bucket, key string, err error) err
 		return err
 	case code == errcode.Unavailable, code == errcode.Internal:
 		if i.inARow++; i.inARow >= mostFailures {
-			return fmt.Errorf("%d objects in a row failed, the last one so: %w", mostFailures, err)
+			return fmt.Errorf("%d objects in a row failed, the last with: %w", mostFailures, err)
 		}
 	}
 	i.result.Failed++

@@ -27,9 +27,9 @@ const (
 
 var (
 	errMetadata = errcode.New(errcode.Invalid, "the object has more than 8 KiB of metadata")
-	errTags     = errcode.New(errcode.Invalid, "the object has more than 10 tags, or one of more than 1 KiB")
+	errTags     = errcode.New(errcode.Invalid, "the object has more than 10 tags, or a tag over 1 KiB")
 	errLock     = errcode.New(errcode.Invalid, "the object has a retention that this server cannot keep")
-	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or one of more than 256 bytes")
+	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or a tag over 256 bytes")
 )
 
 // objectOf returns the object without body and tags.

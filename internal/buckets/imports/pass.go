@@ -144,7 +144,7 @@ func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 
 func (i *imports) keep(p *pair, key string) {
 	i.change(func(r *Result) { r.Kept++ })
-	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
+	i.problem(Problem{Bucket: p.from, Key: key, Reason: "kept: a client changed it here after the source"})
 }
 
 // unchanged returns the condition that the object here is still o, or is still missing if o is nil.
@@ -160,7 +160,7 @@ func unchanged(o *buckets.Object) (c buckets.Condition) {
 func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	out, err := i.Source.get(ctx, p.from, &t.from, "", "")
 	if isGone(err) {
-		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the source lists the object, but does not have it: it was deleted meanwhile"})
+		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the source lists the object but does not return it: it was deleted meanwhile"})
 		return nil
 	} else if err != nil {
 		return readable("read the object", err)

@@ -26,9 +26,9 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case codeOf(err) == "NoSuchBucket":
-			return readable("read the settings of bucket "+p.from, err)
+			return readable("read the settings for bucket "+p.from, err)
 		case err != nil:
-			i.problem(Problem{Bucket: p.from, Reason: reason(readable("read a setting of the bucket", err))})
+			i.problem(Problem{Bucket: p.from, Reason: reason(readable("read a bucket setting", err))})
 		case note != "":
 			i.problem(Problem{Bucket: p.from, Reason: note})
 		}
@@ -101,7 +101,7 @@ func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange
 	}
 	// An object that is already here may be private.
 	if o, err := i.objectsHere(p).head(ctx); err != nil || o != nil {
-		return fmt.Sprintf("its policy is not imported, because it allows something to everybody, and bucket %s has objects already", p.to), err
+		return fmt.Sprintf("its policy is not imported, because it grants public access, and bucket %s already contains objects", p.to), err
 	}
 	c.Policy = &stored
 	return fmt.Sprintf("bucket %s is public, as its policy at the source says", p.to), nil
@@ -113,7 +113,7 @@ func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChan
 		return "", err
 	}
 	if i.CurrentOnly {
-		return "it keeps versions: only the current one of each object is imported", nil
+		return "it has versioning: only each object's current version is imported", nil
 	}
 	p.versioning = out.Status
 	return "", nil
@@ -125,7 +125,7 @@ func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) 
 		return "", err
 	}
 	if p.versioning == "" {
-		return "it has object lock, which is imported with all versions only", nil
+		return "it has object lock, which is only imported with all versions", nil
 	}
 	l := buckets.BucketLock{Enabled: true}
 	if r := out.ObjectLockConfiguration.Rule; r != nil && r.DefaultRetention != nil {
@@ -177,7 +177,7 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 	l := buckets.Lifecycle{MinimumSize: string(out.TransitionDefaultMinimumObjectSize), Changed: i.Target.Now(), Bucket: p.to}
 	for _, r := range out.Rules {
 		if len(r.Transitions)+len(r.NoncurrentVersionTransitions) > 0 {
-			return "its lifecycle rules are not imported, because one moves objects to another storage class", nil
+			return "its lifecycle rules are not imported, because a rule moves objects to another storage class", nil
 		}
 		l.Rules = append(l.Rules, ruleOf(&r))
 	}

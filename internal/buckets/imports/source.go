@@ -107,7 +107,7 @@ func CheckEndpoint(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return errcode.New(errcode.Invalid, "the endpoint is not valid: expected a URL such as https://s3.example.org:9000")
+		return errcode.New(errcode.Invalid, "the endpoint is not valid: expected a URL, e.g. https://s3.example.org:9000")
 	}
 	return nil
 }
@@ -255,9 +255,9 @@ var hints = map[string]string{
 	"InvalidAccessKeyId":           "check the access key",
 	"SignatureDoesNotMatch":        "check the secret key, and whether the endpoint needs --virtual-host",
 	"RequestTimeTooSkewed":         "the clocks differ by more than 15 minutes",
-	"NoSuchBucket":                 "check the name of the bucket",
+	"NoSuchBucket":                 "check the bucket name",
 	"PermanentRedirect":            "the bucket is in another region: set --region",
-	"AuthorizationHeaderMalformed": "the source has another region: set --region",
+	"AuthorizationHeaderMalformed": "the source is in another region: set --region",
 	"InvalidObjectState":           "the object is archived: restore it first",
 }
 

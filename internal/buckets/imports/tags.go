@@ -33,7 +33,7 @@ func (i *imports) retag(ctx context.Context, p *pair, t task) error {
 		return err
 	case buckets.TagsSum(now.Tags) != now.ImportedTags:
 		i.change(func(r *Result) { r.Kept++; r.Skipped-- })
-		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the tags differ, and a client has changed them here: they stay"})
+		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the tags differ; kept: a client changed them here"})
 		return nil
 	case !i.DryRun:
 		_, err = i.Target.UpdateObject(ctx, i.Account.ID, p.bucket.BucketRef, buckets.Update{

@@ -133,7 +133,7 @@ func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput
 		}), middleware.After)
 	}))
 	if err != nil {
-		return nil, nil, readable("list the versions of the bucket "+aws.ToString(in.Bucket), err)
+		return nil, nil, readable("list the versions in bucket "+aws.ToString(in.Bucket), err)
 	}
 	s.sawClock(out.ResultMetadata)
 	page, err = parseVersions(document, out.EncodingType)
@@ -149,7 +149,7 @@ type listedVersion struct {
 	Size         int64     `xml:"Size"`
 }
 
-var errVersionList = errcode.New(errcode.Unavailable, "the source sent a list of versions that is not valid")
+var errVersionList = errcode.New(errcode.Unavailable, "the source sent an invalid version list")
 
 func parseVersions(document []byte, encoding types.EncodingType) (page []Listed, err error) {
 	d := xml.NewDecoder(bytes.NewReader(document))

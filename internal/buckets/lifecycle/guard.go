@@ -20,7 +20,7 @@ type guard struct {
 }
 
 var errJumped = errcode.New(errcode.Unavailable,
-	"the clock of the database has jumped ahead by more than an hour: lifecycle rules wait for a day, or until the server is restarted; set the clock if it is wrong")
+	"the database clock jumped ahead by more than an hour: lifecycle rules wait for a day, or until the server is restarted; set the clock if it is wrong")
 
 // check returns errJumped for a day after a jump, unless the clock was set back.
 func (g *guard) check(now buckets.Moment, at time.Time) error {

@@ -72,7 +72,7 @@ func (s *step) end(ctx context.Context, err error) error {
 		s.report()
 		return errors.Join(err, s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)) // the database failed, not the bucket
 	case err != nil:
-		s.o.Log.Error("could not apply the lifecycle rules of a bucket", "account", s.bucket.Owner, "bucket", s.bucket.Name, "error", err, "retry_in", retryAfter)
+		s.o.Log.Error("could not apply a bucket's lifecycle rules", "account", s.bucket.Owner, "bucket", s.bucket.Name, "error", err, "retry_in", retryAfter)
 		s.run.Error, s.run.Due = errcode.Message(err), s.at.Add(retryAfter)
 	case s.run.Ended != 0:
 		s.run.Previous = nil

@@ -247,7 +247,7 @@ func (a *audit) findInRow(b *body) error {
 	}
 	for _, id := range b.ref.Sharks {
 		if _, ok := a.nodes[id]; !ok {
-			if err := a.state.find(Finding{Problem: Missing, Node: id, Detail: "there is no such storage node"}.of(b)); err != nil {
+			if err := a.state.find(Finding{Problem: Missing, Node: id, Detail: "no such storage node"}.of(b)); err != nil {
 				return err
 			}
 		}

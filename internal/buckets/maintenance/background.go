@@ -223,9 +223,9 @@ func (s *Service) repaired(d buckets.Damage, o Outcome) {
 	switch {
 	case o == WasRepaired:
 		s.o.Repaired(d.Node)
-		log(slog.LevelInfo, "repaired a copy of a body")
+		log(slog.LevelInfo, "repaired a body copy")
 	case o == IsLost && d.State != buckets.Lost:
-		log(slog.LevelError, "no good copy of a body is left: holdfast check names the object")
+		log(slog.LevelError, "a body has no good copy left: holdfast check names the object")
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	restorePasses = 4
 )
 
-var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
+var errHoldLost = errors.New("the garbage collection hold could not be extended, so bodies may be missing: retry")
 
 // Hold stops garbage collection in all processes. The hold expires if this process dies.
 func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.Context, release func(), err error) {
@@ -114,7 +114,7 @@ func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[str
 		return copied, err
 	}
 	for path, reason := range c.lost {
-		return copied, errcode.Newf(errcode.Unavailable, "%d bodies cannot be read now, such as %s: %s", len(c.lost), path, reason)
+		return copied, errcode.Newf(errcode.Unavailable, "%d bodies cannot be read now, e.g. %s: %s", len(c.lost), path, reason)
 	}
 	return c.copied(), nil
 }

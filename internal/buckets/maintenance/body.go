@@ -27,7 +27,7 @@ func encodeLine(path string, v any) ([]byte, error) {
 	return append(append([]byte(path), '\t'), text...), nil
 }
 
-var errLine = errors.New("the file of an audit or a drain is damaged: run the command with --restart")
+var errLine = errors.New("the progress file of an audit or drain is damaged: run the command with --restart")
 
 func decodeLine(line []byte, v any) (path string, err error) {
 	before, text, ok := bytes.Cut(line, []byte{'\t'})

@@ -227,7 +227,7 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 		}
 		f := Finding{Problem: Unreferenced, Node: c.node, Path: i.file.Path, Size: i.file.Size, Modified: i.file.Modified}
 		if i.file.Temporary {
-			f.Detail = "of a write that did not end"
+			f.Detail = "from an unfinished write"
 		}
 		return &f, nil
 	case i.body.ref.Garbage:

@@ -286,7 +286,7 @@ func (a *audit) mayRemove(ctx context.Context, path string) error {
 	return nil
 }
 
-var errNoAccount = errors.New("the database has no such account; if it is not the body of another database, use --unknown-accounts")
+var errNoAccount = errors.New("the account is not in the database; if the file belongs to no other database, use --unknown-accounts")
 
 // elsewhere returns nodes that the row does not name. They may hold a good copy after a restore or a killed drain.
 func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {

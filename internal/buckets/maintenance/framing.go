@@ -51,7 +51,7 @@ func (s *Service) addFrames(ctx context.Context, queue <-chan buckets.Reference)
 		case ref := <-queue:
 			err := AddFrames(ctx, s.o.Store, s.o.Cluster, ref, nil)
 			if err != nil && ctx.Err() == nil {
-				s.o.Log.Warn("checksums could not be added to a body of an earlier release", "body", ref.ID, "error", err)
+				s.o.Log.Warn("checksums could not be added to a body from an earlier release", "body", ref.ID, "error", err)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 var errLeaseLost = errcode.New(errcode.Unavailable,
-	"the lease of maintenance could not be extended, so another audit or drain may have begun: run the command again to continue")
+	"the maintenance lease could not be extended, so another audit or drain may have started: run the command again to continue")
 
 // leased runs fn under the maintenance lease. The caller has locked the folder.
 func (s *Service) leased(ctx context.Context, wait func(string), fn func(context.Context) error) error {
@@ -93,7 +93,7 @@ func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 		before := has
 		has, err = s.o.Store.Lease(ctx, l)
 		if err == nil && has.Holder != l.Holder && has.Left > before.Left && !isBackground(has) {
-			return errcode.Newf(errcode.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
+			return errcode.Newf(errcode.Conflict, "another audit or drain is running (%s): wait for its end", has.Process)
 		}
 	}
 	return err

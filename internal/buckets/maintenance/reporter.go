@@ -58,7 +58,7 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
 			defer cancel()
 			if err := r.flush(ending); err != nil {
-				r.log.Warn("could not store which copies of bodies are damaged", "error", err)
+				r.log.Warn("could not record damaged body copies", "error", err)
 			}
 			return
 		}
@@ -70,7 +70,7 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 		case err == nil:
 			stored()
 		case ctx.Err() == nil:
-			r.log.Warn("could not store which copies of bodies are damaged", "error", err, "retry_in", reportEvery)
+			r.log.Warn("could not record damaged body copies", "error", err, "retry_in", reportEvery)
 			signal(r.wake)
 		}
 	}

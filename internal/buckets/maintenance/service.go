@@ -87,7 +87,7 @@ func (s *Service) options(folder string, p Progress) Options {
 	o.Waiting = func(expires buckets.Moment) {
 		mu.Lock()
 		defer mu.Unlock()
-		p.Wait("waiting until a backup has ended; one that was killed is waited for until " + expires.Time().Format("15:04:05 MST"))
+		p.Wait("waiting for a backup to end; if it was killed, until " + expires.Time().Format("15:04:05 MST"))
 	}
 	return o
 }
@@ -102,7 +102,7 @@ func (s *Service) Report(f blobs.Finding) {
 		s.framing.add(f.Reference)
 		return
 	}
-	s.o.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
+	s.o.Log.Warn("bad body copy", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
 	d := buckets.NewDamage(buckets.Copy{Node: f.Node, Path: f.Path}, string(f.Problem), buckets.At(s.o.Clock()))
 	if f.Reference.Owner != "" {
 		d = d.Of(&f.Reference)

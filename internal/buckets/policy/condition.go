@@ -217,13 +217,13 @@ func (o *baseOperator) parse(s string, vars bool) (v value, reason string) {
 		reason = "expected a number"
 	case date:
 		v.number, ok = parseDate(s)
-		reason = "expected a date such as 2026-01-31T00:00:00Z"
+		reason = "expected a date, e.g. 2026-01-31T00:00:00Z"
 	case boolean:
 		v.flag, ok = strings.EqualFold(s, "true"), strings.EqualFold(s, "true") || strings.EqualFold(s, "false")
 		reason = "expected true or false"
 	case network:
 		v.network, ok = parseNetwork(s)
-		reason = "expected an address or a network such as 192.0.2.0/24"
+		reason = "expected an address or network, e.g. 192.0.2.0/24"
 	default:
 		v.text, reason = parseGlob(s, o.wild, vars)
 		v.broad = !v.text.isFixed()

@@ -188,7 +188,7 @@ func (s *statement) parsePrincipal(v any) (reason string) {
 				reason = s.addAccount(name)
 			case "CanonicalUser":
 				if _, err := buckets.ParseUUID(name); err != nil {
-					reason = "the canonical user " + strconv.Quote(name) + " is not the ID of an account"
+					reason = "the canonical user " + strconv.Quote(name) + " is not an account ID"
 				}
 				s.accounts = append(s.accounts, name)
 			default:

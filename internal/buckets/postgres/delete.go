@@ -59,7 +59,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 
 func resultOf(columns []*string) error {
 	if len(columns) == 0 || columns[0] == nil {
-		return errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
+		return errcode.New(errcode.Internal, "the buckets database returned no result for a deletion")
 	}
 	result, err := strconv.ParseInt(*columns[0], 10, 64)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 			done[i].Err = buckets.ErrNoBucket
 		}
 	case len(results) != len(all):
-		return nil, errcode.Newf(errcode.Internal, "the database of buckets returned %d results for %d deletions", len(results), len(all))
+		return nil, errcode.Newf(errcode.Internal, "the buckets database returned %d results for %d deletions", len(results), len(all))
 	default:
 		for n, i := range order {
 			done[i].Err = failed(results[n])

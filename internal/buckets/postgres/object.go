@@ -92,7 +92,7 @@ func (p put) write(a *pgdb.Args) {
 
 func written(w *buckets.Written, result []int64) error {
 	if len(result) != 1 && len(result) != 3 {
-		return errcode.Newf(errcode.Internal, "the database of buckets returned %v for an object that was stored", result)
+		return errcode.Newf(errcode.Internal, "the buckets database returned %v for an object that was stored", result)
 	}
 	w.Replaced, w.Version, w.Object.Version = result[0] == 1, "", ""
 	if len(result) == 3 {

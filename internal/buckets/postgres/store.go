@@ -62,7 +62,7 @@ func New(db *pgdb.DB) *Store {
 // Ping implements buckets.Store. It always reads the migrations, because a newer release may migrate the database at
 // any time.
 func (s *Store) Ping(ctx context.Context) error {
-	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations: run holdfast migrate")
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the buckets database needs %d migrations: run holdfast migrate")
 }
 
 // Results of functions. 0 and above mean success.
@@ -117,7 +117,7 @@ func failed(result int64) error {
 		return buckets.ErrNoLock
 	}
 	if result < 0 {
-		return errcode.Newf(errcode.Internal, "unknown result %d of a function of the database of buckets", result)
+		return errcode.Newf(errcode.Internal, "unknown result %d from a function in the buckets database", result)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ type row struct {
 
 func (r *row) fail(err error) {
 	if r.err == nil && err != nil {
-		r.err = errcode.Wrap(errcode.Internal, "decode a row of the database of buckets", err)
+		r.err = errcode.Wrap(errcode.Internal, "decode a row of the buckets database", err)
 	}
 }
 

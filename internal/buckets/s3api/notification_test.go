@@ -257,7 +257,7 @@ func TestRefusedNotifications(t *testing.T) {
 	s.do("PUT", "/photos?notification", fmt.Sprintf(configuration, valid)).want(200)
 	before := s.do("GET", "/photos?notification", "").want(200).body
 	for name, c := range map[string]struct{ body, code, message string }{
-		"no destination":      {queue("q", "arn:aws:sqs:us-east-1:1:x", "s3:ObjectCreated:*", ""), "InvalidArgument", "the server has arn:holdfast:webhook:::hook, arn:holdfast:nats:::mq"},
+		"no destination":      {queue("q", "arn:aws:sqs:us-east-1:1:x", "s3:ObjectCreated:*", ""), "InvalidArgument", "configured: arn:holdfast:webhook:::hook, arn:holdfast:nats:::mq"},
 		"a URL":               {queue("q", "http://127.0.0.1:1/", "s3:ObjectCreated:*", ""), "InvalidArgument", "unknown destination"},
 		"another kind":        {queue("q", "arn:holdfast:nats:::hook", "s3:ObjectCreated:*", ""), "InvalidArgument", "unknown destination"},
 		"an unknown event":    {queue("q", hookARN, "s3:ObjectRestore:Post", ""), "InvalidArgument", "s3:ObjectRestore:Post"},

@@ -59,7 +59,7 @@ func New(db *sqlitedb.DB) *Store {
 // Ping implements buckets.Store. It always reads the migrations, because a newer release may migrate the tables at
 // any time.
 func (s *Store) Ping(ctx context.Context) error {
-	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations")
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the buckets database needs %d migrations")
 }
 
 var errStop = errcode.New(errcode.Internal, "the reader stopped")
@@ -92,7 +92,7 @@ func column(r *sqlite.Stmt, i int, v any) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(r.ColumnText(i)), v); err != nil {
-		return errcode.Wrap(errcode.Internal, "decode a column of the database of buckets", err)
+		return errcode.Wrap(errcode.Internal, "decode a column of the buckets database", err)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func claimError(raw json.RawMessage, err error) error {
 		Service any `json:"service"`
 	}
 	if json.Unmarshal(raw, &service) == nil && service.Service != nil {
-		return fmt.Errorf("%w: this is a token of a service, which the internal listener accepts", errClaims)
+		return fmt.Errorf("%w: this is a service token, which only the internal listener accepts", errClaims)
 	}
 	pointer, _ := ext.PointerOf(err)
 	switch claim, inside, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/"); {
@@ -98,10 +98,10 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 	}
 	var name string
 	if _, client := members["install_id"]; client {
-		return "", "", fmt.Errorf("%w: this is a token of an install, services need a token with tenant_id and service", errClaims)
+		return "", "", fmt.Errorf("%w: this is an install token, services need a token with tenant_id and service", errClaims)
 	}
 	if json.Unmarshal(members["service"], &service) != nil || !ValidService(service) {
-		return "", "", fmt.Errorf("%w: service must be 1 to 64 characters of a-z, 0-9 and -", errClaims)
+		return "", "", fmt.Errorf("%w: service must be 1 to 64 characters from a-z, 0-9 and -", errClaims)
 	}
 	if json.Unmarshal(members["tenant_id"], &name) != nil {
 		return "", "", fmt.Errorf("%w: tenant_id is required: a UUID", errClaims)

@@ -33,7 +33,7 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	}
 	i, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil || len(values) > 1 || i < 0 || strconv.FormatInt(i, 10) != values[0] {
-		return n, invalid("/if-revision-match", "must be one revision in digits, such as 3")
+		return n, invalid("/if-revision-match", "must be a single revision in digits, e.g. 3")
 	}
 	return ext.Some(i), nil
 }
@@ -56,7 +56,7 @@ func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	}
 	outside := func(r rune) bool { return r < 0x21 || r > 0x7e }
 	if key := values[0]; len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, outside) {
-		return nil, invalid("/idempotency-key", "must be one key of 1 to 255 printable ASCII characters without spaces")
+		return nil, invalid("/idempotency-key", "must be a single key with 1 to 255 printable ASCII characters without spaces")
 	}
 	hash := sha256.New()
 	for _, part := range []string{

@@ -77,7 +77,7 @@ var operations = map[string]operation{
 	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).setSchemaOf},
 }
 
-var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext service-tokens create --schemas makes it", errcode.Denied}
+var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writing schemas: it needs the claim schemas, set by ext service-tokens create --schemas", errcode.Denied}
 
 var anyOperation = func() []string {
 	names := []string{"operation", "namespace", "key"}

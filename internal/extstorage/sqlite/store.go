@@ -67,7 +67,7 @@ func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, n
 // Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may have
 // migrated the database.
 func (s *Store) Ping(ctx context.Context) error {
-	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of extension storage needs %d migrations")
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage database needs %d migrations")
 }
 
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")

@@ -34,8 +34,8 @@ const (
 
 // Errors for scored requests.
 var (
-	ErrChallenge = errcode.New(errcode.Denied, "the request looks like that of a bot: solve the challenge")
-	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like that of a bot")
+	ErrChallenge = errcode.New(errcode.Denied, "the request looks like a bot's: solve the challenge")
+	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like a bot's")
 )
 
 // Signal is a component of a score.

@@ -53,7 +53,7 @@ func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.C
 }
 
 // ErrPrice means that an upstream sent a malformed price.
-var ErrPrice = errcode.New(errcode.Unavailable, "the catalogue has sent a price that is not a whole number as text")
+var ErrPrice = errcode.New(errcode.Unavailable, "the catalogue sent a price that is not a whole number as text")
 
 // CheckArrival returns errcode.Invalid if the arrival date is past everywhere.
 func (s *Service) CheckArrival(q *SearchQuery) error {

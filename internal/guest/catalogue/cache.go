@@ -146,7 +146,7 @@ const (
 )
 
 // ErrMissing means that the object is not in the catalogue.
-var ErrMissing = errcode.New(errcode.NotFound, "the catalogue does not have it")
+var ErrMissing = errcode.New(errcode.NotFound, "not in the catalogue")
 
 func (v *View) missing() error {
 	if v.Body == nil {

@@ -132,13 +132,13 @@ func (q *SearchQuery) Normalize() error {
 	bad := func(member, expected string) error { return guest.BadMember("expected "+expected, member) }
 	switch {
 	case q.Country != "" && !countryForm.MatchString(q.Country):
-		return bad("country", "two letters such as AT")
+		return bad("country", "two letters, e.g. AT")
 	case q.Region != "" && !isName(q.Region):
-		return bad("region", "letters, digits and hyphens, such as vienna")
+		return bad("region", "letters, digits and hyphens, e.g. vienna")
 	case utf8.RuneCountInString(q.Text) > maxText:
 		return bad("text", "at most 100 characters")
 	case len(q.Amenities) > maxAmenities || slices.ContainsFunc(q.Amenities, func(a string) bool { return !isName(a) }):
-		return bad("amenities", "at most 20 names such as pool")
+		return bad("amenities", "at most 20 names, e.g. pool")
 	case q.MinStars < 0 || q.MinStars > 5:
 		return bad("minStars", "0 to 5")
 	case q.MaxNightlyMinor != "" && !minorForm.MatchString(q.MaxNightlyMinor):
@@ -192,7 +192,7 @@ func CheckPage(page int) error {
 }
 
 // ExpectedDate is the error detail for dates.
-const ExpectedDate = "expected a date such as 2027-01-31"
+const ExpectedDate = "expected a date, e.g. 2027-01-31"
 
 // CheckArrival returns errcode.Invalid if a date is past in a time zone; in an unknown zone, if past everywhere.
 func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {

@@ -95,7 +95,7 @@ func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, 
 		}
 		r := Items{Total: -1}
 		if json.Unmarshal(text, &r) != nil || r.Items == nil || r.Total < 0 {
-			return nil, errcode.New(errcode.Unavailable, "the answer of the search upstream has no items and total")
+			return nil, errcode.New(errcode.Unavailable, "the search upstream's response lacks items and total")
 		}
 		return json.Marshal(r)
 	})
@@ -173,7 +173,7 @@ func (s *Service) owners(body []byte) (o owners, err error) {
 	return o, nil
 }
 
-var errTenant = errcode.New(errcode.Unavailable, "an answer of an upstream has an item that is not an object, or a tenantId that is not a UUID")
+var errTenant = errcode.New(errcode.Unavailable, "an upstream response contains an item that is not an object, or a tenantId that is not a UUID")
 
 // An answer without a tenant belongs to the profile's tenant.
 func (s *Service) owner(text string) (string, error) {

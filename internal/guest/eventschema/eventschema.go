@@ -70,39 +70,39 @@ func (b builder) kinds() map[string]kind {
 		"sessionId": id(guest.SessionPrefix), "wishId": id(guest.WishPrefix), "tenantId": uuid(), b.item(): b.itemID(), "source": text("Where the guest added it."),
 	}))
 	kinds := map[string]kind{
-		"session.started.v1": {"A guest has got the cookie of a new session.", guest.Operational, record(object{
+		"session.started.v1": {"A guest received a new session's cookie.", guest.Operational, record(object{
 			"sessionId": id(guest.SessionPrefix), "createdAt": moment(), "campaign": campaign(),
 		}, "campaign")},
-		"session.attributes_changed.v1": {"Attributes of a session have changed. Their values are not published.", guest.Operational, record(object{
-			"sessionId": id(guest.SessionPrefix), "changed": list(text("")), "version": text("The ETag of the attributes."), "bytes": count(0),
+		"session.attributes_changed.v1": {"Session attributes changed. Their values are not published.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "changed": list(text("")), "version": text("The attributes' ETag."), "bytes": count(0),
 		})},
-		"session.linked.v1": {"A session was joined to a signed-in user of the site. sessionId is the session that has the merged list.", guest.Operational, record(object{
+		"session.linked.v1": {"A session was linked to a signed-in user. sessionId is the session with the merged list.", guest.Operational, record(object{
 			"sessionId": id(guest.SessionPrefix), "formerSessionId": id(guest.SessionPrefix), "added": count(0), "changed": count(0), "dropped": count(0),
 		})},
 		"wishlist.added.v1":     {"An item was added to a wishlist.", guest.Operational, wish},
 		"wishlist.removed.v1":   {"An item was removed from a wishlist.", guest.Operational, wish},
 		"handoff.initiated.v1":  {"A handoff was minted.", guest.Audit, b.initiated()},
 		"bot_suspected.v1":      {"A handoff was consumed again (signal handoff-replay), or a request is suspect (signal score).", guest.Audit, b.suspected()},
-		"page_view.recorded.v1": {"A front end has reported a page view.", guest.Operational, b.pageView()},
-		"funnel.recorded.v1":    {"A front end has reported a step towards a handoff.", guest.Operational, b.funnelEvent()},
+		"page_view.recorded.v1": {"A front end reported a page view.", guest.Operational, b.pageView()},
+		"funnel.recorded.v1":    {"A front end reported a step towards a handoff.", guest.Operational, b.funnelEvent()},
 	}
 	if b.profile.IsHotel() {
-		kinds["search.executed.v1"] = kind{"A guest has searched.", guest.Operational, searched()}
-		kinds["detail.viewed.v1"] = kind{"A guest with a session has got the page of a property from this server.", guest.Operational, record(object{
+		kinds["search.executed.v1"] = kind{"A guest searched.", guest.Operational, searched()}
+		kinds["detail.viewed.v1"] = kind{"A guest with a session viewed a property.", guest.Operational, record(object{
 			"sessionId": id(guest.SessionPrefix), "tenantId": uuid(), "propertyId": uuid(), "locale": locale(), "currency": currency(), "cache": cacheState(),
 		})}
 		return kinds
 	}
-	kinds["wishlist.changed.v1"] = kind{"The quantity of an entry of a wishlist has changed.", guest.Operational, wish}
+	kinds["wishlist.changed.v1"] = kind{"A wishlist entry's quantity changed.", guest.Operational, wish}
 	if b.profile.Criteria != nil {
-		kinds["search.executed.v1"] = kind{"A guest has searched.", guest.Operational, searchedFor(record(object{
+		kinds["search.executed.v1"] = kind{"A guest searched.", guest.Operational, searchedFor(record(object{
 			"criteria": object{"type": "object", "additionalProperties": true, "description": "Without the member text."},
 			"page":     count(1), "pageSize": count(1), "locale": locale(), "currency": currency(),
 		}))}
 	}
 	if slices.ContainsFunc(b.profile.Upstreams, func(u guest.Upstream) bool { return slices.Contains(u.Path, "itemId") }) {
-		kinds["detail.viewed.v1"] = kind{"A guest with a session has got an answer about an item from this server.", guest.Operational, record(object{
-			"sessionId": id(guest.SessionPrefix), "itemId": b.itemID(), "upstream": text("The upstream that has answered."), "cache": cacheState(),
+		kinds["detail.viewed.v1"] = kind{"A guest with a session viewed an item.", guest.Operational, record(object{
+			"sessionId": id(guest.SessionPrefix), "itemId": b.itemID(), "upstream": text("The upstream that answered."), "cache": cacheState(),
 		})}
 	}
 	return kinds
@@ -158,7 +158,7 @@ func (b builder) suspected() object {
 		}),
 		record(object{
 			"signal": object{"const": "score"}, "sessionId": object{"anyOf": []object{id(guest.SessionPrefix), {"type": "null"}}}, "score": fraction(),
-			"verdict": one(bots.Suspect, bots.Bot), "action": one(bots.NoAction, bots.Challenge, bots.HardBlock), "signals": list(signal), "route": text("Method and path, such as POST /session."),
+			"verdict": one(bots.Suspect, bots.Bot), "action": one(bots.NoAction, bots.Challenge, bots.HardBlock), "signals": list(signal), "route": text("Method and path, e.g. POST /session."),
 		}),
 	}}
 }
@@ -225,7 +225,7 @@ func moment() object {
 
 func date() object { return object{"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"} }
 
-func locale() object { return text("BCP 47, such as de-AT.") }
+func locale() object { return text("BCP 47, e.g. de-AT.") }
 
 func currency() object { return object{"type": "string", "pattern": "^[A-Z]{3}$"} }
 
@@ -236,7 +236,7 @@ func fraction() object { return object{"type": "number", "minimum": 0, "maximum"
 func list(of object) object { return object{"type": "array", "items": of} }
 
 func campaign() object {
-	return object{"type": "object", "additionalProperties": true, "description": "What has brought the guest here."}
+	return object{"type": "object", "additionalProperties": true, "description": "What brought the guest here."}
 }
 
 func cacheState() object {

@@ -45,16 +45,16 @@ func DefaultConfig() Config {
 // Check reports every invalid setting.
 func (c *Config) Check() (problems conf.Problems) {
 	if c.HandoffSecret != "" && len(c.HandoffSecret) < guest.MinSecret {
-		problems.Addf("handoff_secret", "must have at least %d bytes", guest.MinSecret)
+		problems.Addf("handoff_secret", "must be at least %d bytes", guest.MinSecret)
 	}
 	if slices.ContainsFunc(c.OldHandoffSecrets, func(s string) bool { return len(s) < guest.MinSecret }) {
-		problems.Addf("old_handoff_secrets", "each must have at least %d bytes", guest.MinSecret)
+		problems.Addf("old_handoff_secrets", "each must be at least %d bytes", guest.MinSecret)
 	}
 	if c.HandoffLife < time.Second || c.HandoffLife > handoff.MaxLife {
 		problems.Addf("handoff_life", "must be from 1s to 30m")
 	}
 	if !handoff.IsIssuer(c.HandoffIssuer) {
-		problems.Addf("handoff_issuer", "must have 1 to 128 printable ASCII characters without spaces")
+		problems.Addf("handoff_issuer", "must be 1 to 128 printable ASCII characters without spaces")
 	}
 	algorithm := func(at string, a Algorithm) {
 		if a != "" && a != HMAC && a != Ed25519 {

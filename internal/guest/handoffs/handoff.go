@@ -46,13 +46,13 @@ const Life = 24 * time.Hour
 
 // Handoff errors.
 var (
-	ErrNoHandoff = errcode.New(errcode.NotFound, "there is no such handoff")
+	ErrNoHandoff = errcode.New(errcode.NotFound, "no such handoff")
 	ErrConsumed  = errcode.New(errcode.Conflict, "the handoff was consumed before")
 	ErrExpired   = errcode.New(errcode.NotFound, "the handoff has expired")
 	ErrToken     = errcode.New(errcode.Denied, "the token is not valid for this handoff")
 	ErrBinding   = errcode.New(errcode.Denied, "the token was minted for another browser")
 	ErrNoKey     = errcode.New(errcode.Unavailable, "no key is active, so no handoff can be signed")
-	ErrRestored  = errcode.New(errcode.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
+	ErrRestored  = errcode.New(errcode.Unavailable, "the database was restored, and its handoff keys are not replaced yet")
 )
 
 // Consumption is an attempt to consume a verified handoff.

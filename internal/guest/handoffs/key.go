@@ -41,11 +41,11 @@ const verifierSkew = time.Minute
 
 // Key errors.
 var (
-	ErrNoSuchKey    = errcode.New(errcode.NotFound, "there is no such key: holdfast guest keys list shows all")
+	ErrNoSuchKey    = errcode.New(errcode.NotFound, "no such key: holdfast guest keys list shows all")
 	ErrKeyRetired   = errcode.New(errcode.Conflict, "the key is retired")
-	ErrKeyActive    = errcode.New(errcode.Conflict, "the key is active: activate another one first, or revoke it")
+	ErrKeyActive    = errcode.New(errcode.Conflict, "the key is active: activate another key first, or revoke it")
 	ErrKeyHasTokens = errcode.New(errcode.Conflict, "the key has signed tokens that are still valid: retire it when they have expired, after 31 minutes at most, or revoke it")
-	errKeySecret    = errcode.New(errcode.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
+	errKeySecret    = errcode.New(errcode.Internal, "a handoff key was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 )
 
 // Keys is the key ring, shared by all processes through the database. It reads keys when needed, so changes take

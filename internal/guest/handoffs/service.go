@@ -236,7 +236,7 @@ func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 	return err == nil
 }
 
-var errNoTenant = errcode.New(errcode.NotFound, "there is no such tenant: expected a UUID, or tnt_ and a ULID")
+var errNoTenant = errcode.New(errcode.NotFound, "no such tenant: expected a UUID, or tnt_ and a ULID")
 
 // KeySet returns a tenant's public JWK Set and how long it may be cached.
 func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life time.Duration, err error) {

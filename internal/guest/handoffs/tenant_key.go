@@ -20,7 +20,7 @@ const (
 
 // Ed25519 key errors.
 var (
-	ErrNoTenantKeys = errcode.New(errcode.NotFound, "the tenant has no Ed25519 keys: holdfast guest tenant-keys create makes them")
+	ErrNoTenantKeys = errcode.New(errcode.NotFound, "the tenant has no Ed25519 keys: create them with holdfast guest tenant-keys create")
 	ErrNextKeyNew   = errcode.New(errcode.Conflict, "the next key was published less than 20 minutes ago, so sites may not know it: retry later, or revoke the active key")
 )
 

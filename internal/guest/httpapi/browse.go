@@ -223,18 +223,18 @@ func (x *exchange) executed(q catalogue.SearchQuery, e telemetry.Executed) {
 func (x *exchange) parameters(names ...string) (url.Values, error) {
 	values, err := url.ParseQuery(x.in.URL.RawQuery)
 	if err != nil {
-		return nil, web.Refuse(http.StatusBadRequest, "invalid", "the query of the URL is malformed")
+		return nil, web.Refuse(http.StatusBadRequest, "invalid", "the URL query is malformed")
 	}
 	known := 0
 	for _, name := range names {
 		if n := len(values[name]); n > 1 {
-			return nil, web.Refuse(http.StatusBadRequest, "invalid", name+": expected once in the query of the URL")
+			return nil, web.Refuse(http.StatusBadRequest, "invalid", name+": expected once in the URL query")
 		} else if n == 1 {
 			known++
 		}
 	}
 	if known < len(values) {
-		return nil, web.Refuse(http.StatusBadRequest, "invalid", "the query of the URL may have "+strings.Join(names, ", ")+" only")
+		return nil, web.Refuse(http.StatusBadRequest, "invalid", "the URL query may contain "+strings.Join(names, ", ")+" only")
 	}
 	return values, nil
 }

@@ -24,7 +24,7 @@ const Audience = "holdfast guest"
 func ServiceClaims(service, tenant string) (map[string]any, error) {
 	c := map[string]any{"service": service}
 	if !serviceName.MatchString(service) {
-		return nil, errcode.New(errcode.Invalid, "must be 1 to 64 characters of a-z, 0-9 and -")
+		return nil, errcode.New(errcode.Invalid, "must be 1 to 64 characters from a-z, 0-9 and -")
 	}
 	if tenant != "" {
 		id, ok := guest.ParseTenant(tenant)
@@ -229,7 +229,7 @@ func readReceiver(w http.ResponseWriter, r *http.Request, into *handoffs.Consume
 		return err
 	}
 	if in.Token == "" {
-		return refuseMember("token", "expected the token of the handoff")
+		return refuseMember("token", "expected the handoff token")
 	}
 	into.Token = in.Token
 	if in.Guest != nil {

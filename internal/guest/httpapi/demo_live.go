@@ -147,7 +147,7 @@ func (d *Demo) tenant(x *exchange) (id string, err error) {
 	if id, ok := guest.ParseTenant(in.TenantID); ok && d.Suspends(id) {
 		return id, nil
 	}
-	return "", refuseMember("tenantId", "expected a tenant of the built-in catalogue")
+	return "", refuseMember("tenantId", "expected a tenant from the built-in catalogue")
 }
 
 func (d *Demo) suspend(x *exchange) error {

@@ -82,7 +82,7 @@ func (d *describer) require(name string, members ...string) {
 func (d *describer) items() {
 	form := object{"type": "string", "description": "A UUID.", "pattern": uuidPattern}
 	if d.profile.Texts {
-		form = object{"type": "string", "description": "The ID of an item, such as sku-4711.", "pattern": guest.ItemPattern}
+		form = object{"type": "string", "description": "Item ID, e.g. sku-4711.", "pattern": guest.ItemPattern}
 	}
 	d.schemas["PropertyID"] = form
 	for _, name := range slices.Sorted(maps.Keys(d.schemas)) {
@@ -118,7 +118,7 @@ func (d *describer) wishes() {
 	d.require("Wish", "id", "tenantId", "itemId", "quantity", "source", "addedAt")
 	note := d.members("NoteRequest")
 	note["quantity"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity}
-	note["note"] = object{"type": []string{"string", "null"}, "maxLength": guest.MaxNote, "description": "An empty one removes the note."}
+	note["note"] = object{"type": []string{"string", "null"}, "maxLength": guest.MaxNote, "description": "An empty note removes it."}
 	d.schemas["NoteRequest"] = object{"type": "object", "additionalProperties": false, "properties": note, "minProperties": 1}
 }
 
@@ -163,8 +163,8 @@ func (d *describer) catalogue(paths object) {
 			"criteria": object{"$ref": "#/components/schemas/Criteria"},
 			"page":     object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 1000, "description": "1 if absent"},
 			"pageSize": object{"type": []string{"integer", "null"}, "minimum": 0, "maximum": 100, "description": "20 if absent"},
-			"locale":   object{"type": []string{"string", "null"}, "description": "if absent, that of the session, or of Accept-Language"},
-			"currency": object{"type": []string{"string", "null"}, "description": "if absent, that of the session, or of X-Currency"},
+			"locale":   object{"type": []string{"string", "null"}, "description": "default: the session's, or from Accept-Language"},
+			"currency": object{"type": []string{"string", "null"}, "description": "default: the session's, or from X-Currency"},
 		}}
 	}
 	for _, u := range d.profile.Upstreams {
@@ -196,7 +196,7 @@ func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	}
 	get, responses := maps.Clone(like), maps.Clone(like["responses"].(object))
 	found := maps.Clone(responses["200"].(object))
-	found["description"] = "The answer of the catalogue."
+	found["description"] = "The catalogue's response."
 	found["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
 	responses["200"] = found
 	get["operationId"], get["summary"] = "get-"+u.Name, "Read "+u.Name

@@ -54,7 +54,7 @@ const maxEvent = inbox.MaxBody
 const structuredType = "application/cloudevents+json"
 
 var (
-	errEventToken = web.Refuse(http.StatusForbidden, "denied", "the token does not allow to push events: make one with holdfast guest tokens create --events")
+	errEventToken = web.Refuse(http.StatusForbidden, "denied", "the token does not allow pushing events: create a token with holdfast guest tokens create --events")
 	errEventType  = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "expected Content-Type "+structuredType+", or the header ce-specversion")
 )
 

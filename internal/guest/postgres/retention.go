@@ -162,9 +162,9 @@ var (
 
 // remains lists where PostgreSQL still holds deleted content.
 var remains = []string{
-	"dead rows of the tables in the schema bff_consumer, until VACUUM: autovacuum runs it, or run VACUUM now",
+	"dead rows in the tables of schema bff_consumer, until VACUUM: autovacuum runs it, or run VACUUM now",
 	"the WAL, its archives and replicas, until they are recycled",
-	"backups made with the tools of PostgreSQL",
+	"backups made with PostgreSQL's tools",
 }
 
 // Erase implements backend.Store.

@@ -48,7 +48,7 @@ func (s *Store) Outbox() outbox.Retaining {
 // Ping implements backend.Store. It checks the migrations each time, because a newer release may migrate the database
 // meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
-	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations: run holdfast migrate")
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations: run holdfast migrate")
 }
 
 // mostWait is how long a mutation waits for others in its session.

@@ -51,7 +51,7 @@ func (s *Store) Outbox() outbox.Retaining {
 // Ping implements backend.Store. It checks the migrations each time, because a newer release may migrate the file
 // meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
-	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations")
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations")
 }
 
 // The column response_status holds guest.StoredAnswer.Version.

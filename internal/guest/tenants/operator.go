@@ -42,7 +42,7 @@ func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, re
 	}
 	is, err := s.opts.Store.Suspended(ctx, id)
 	if err == nil && is != suspended {
-		err = errcode.New(errcode.Conflict, "an event with a later time says otherwise: check the clocks of the senders of events")
+		err = errcode.New(errcode.Conflict, "an event with a later time says otherwise: check the event senders' clocks")
 	}
 	return err
 }

@@ -100,11 +100,11 @@ func DefaultTypes() Types {
 func (t *Types) Check() (problems conf.Problems) {
 	for name, types := range map[string][]string{"suspended_types": t.Suspended, "reinstated_types": t.Reinstated} {
 		if len(types) == 0 || slices.Contains(types, "") {
-			problems.Addf(name, "must have at least one type, and none that is empty")
+			problems.Addf(name, "needs at least one type, and no empty type")
 		}
 	}
 	if slices.ContainsFunc(t.Suspended, func(s string) bool { return slices.Contains(t.Reinstated, s) }) {
-		problems.Addf("reinstated_types", "must not have a type of suspended_types")
+		problems.Addf("reinstated_types", "must not repeat a type from suspended_types")
 	}
 	return problems
 }
@@ -119,18 +119,18 @@ func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	case slices.Contains(t.Suspended, e.Type):
 		s.Suspended = true
 	case !slices.Contains(t.Reinstated, e.Type):
-		return s, errcode.New(errcode.Invalid, "type of the event: expected one of guest.suspended_types and guest.reinstated_types")
+		return s, errcode.New(errcode.Invalid, "event type: expected one of guest.suspended_types and guest.reinstated_types")
 	}
 	var body struct {
 		TenantID string `json:"tenantId"`
 		Reason   string `json:"reason"`
 	}
 	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return s, errcode.New(errcode.Invalid, "data of the event: expected a JSON object with tenantId and reason")
+		return s, errcode.New(errcode.Invalid, "event data: expected a JSON object with tenantId and reason")
 	}
 	var ok bool
 	if s.Tenant, ok = guest.ParseTenant(body.TenantID); !ok {
-		return s, errcode.New(errcode.Invalid, "tenantId in the data of the event: expected a UUID or tnt_ and a ULID")
+		return s, errcode.New(errcode.Invalid, "tenantId in the event data: expected a UUID or tnt_ and a ULID")
 	}
 	s.Reason = plain(body.Reason, maxSuspensionReason)
 	return s, nil

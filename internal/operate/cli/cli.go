@@ -186,11 +186,11 @@ func (c *command) addFlags() {
 func (c *command) jsonDoc() string {
 	switch {
 	case c.Found != nil:
-		return "print a line of JSON for each finding, and one for the result"
+		return "print a JSON line for each finding and for the result"
 	case c.Kind != operate.List:
 		return "print the result as JSON"
 	}
-	return "print one line of JSON for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
+	return "print a JSON line for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
 func (c *command) arguments() (all []string) {

@@ -307,7 +307,7 @@ func TestHelp(t *testing.T) {
 	for typed, parts := range map[string][]string{
 		"house walls paint --help": {"Paint a wall.\nIt takes a day.", "Examples:\n  holdfast house walls paint north --color red\n  holdfast house walls paint south    # white\n\nFlags:", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"},
 		"house --help":             {"Manage walls"},
-		"house bricks list --help": {"print at most so many bricks (default 3)", "print all bricks", "print one line of JSON for each row"},
+		"house bricks list --help": {"print at most so many bricks (default 3)", "print all bricks", "print a JSON line for each row"},
 		"house stones list --help": {"print at most so many stones (default: all)"},
 		"house walls raze --help":  {"--yes", "do not ask"},
 		"house nails pull --help":  {"house nails pull --wall NAME --brick BRICK NAIL [flags]", "--wall NAME ", "NAME of the wall"},

@@ -410,7 +410,7 @@ func action(o, list *operate.Operation) service.Action {
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		if o.Background {
 			_, err := o.Start(ctx, values(o, r))
-			return service.Outcome{Notice: cmp.Or(o.Begun, "the job has begun")}, err
+			return service.Outcome{Notice: cmp.Or(o.Begun, "job started")}, err
 		}
 		done, err := run(ctx, o, r)
 		if err != nil {

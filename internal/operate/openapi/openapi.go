@@ -129,15 +129,15 @@ func file(media string) object {
 func responses(o *operate.Operation, hasBody bool) object {
 	headers, says := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
 	if o.Background {
-		says = "The job has begun."
-		headers = append(headers, member{"Location", object{{"description", "What the job does, and its result when it has ended."}, {"schema", object{{"type", "string"}, {"format", "uri-reference"}}}}})
+		says = "Job started."
+		headers = append(headers, member{"Location", object{{"description", "The job's progress, and its result once it has ended."}, {"schema", object{{"type", "string"}, {"format", "uri-reference"}}}}})
 	}
 	result := content(inJSON, resultSchema(o))
 	if o.Kind == operate.Download {
 		says, result = "The file.", file(o.Media)
 		text := member{"schema", object{{"type", "string"}}}
 		headers = append(
-			headers, member{"Content-Disposition", object{{"description", "The name of the file."}, text}},
+			headers, member{"Content-Disposition", object{{"description", "File name."}, text}},
 			member{"Content-Security-Policy", object{{"description", "A browser runs nothing in the file."}, text}},
 			member{"X-Content-Type-Options", object{{"description", "A browser takes the content type as it is."}, text}},
 		)

@@ -93,7 +93,7 @@ func resultSchema(o *operate.Operation) object {
 		if o.Input("after").IsNumber() {
 			kind = "integer"
 		}
-		add("next", object{{"type", []any{kind, "null"}}, {"description", "The value of after for the next page; null: this is the last one."}})
+		add("next", object{{"type", []any{kind, "null"}}, {"description", "Pass as after to get the next page; null: this is the last page."}})
 	}
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }

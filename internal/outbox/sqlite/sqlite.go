@@ -113,7 +113,7 @@ func (o *Outbox) DDL() string { return o.ddl }
 // is not JSON or the number exists.
 func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
-		return errcode.New(errcode.Internal, "the payload of an event is not JSON")
+		return errcode.New(errcode.Internal, "an event's payload is not JSON")
 	}
 	return sqlitedb.Exec(c, o.add, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro(),
 		outbox.Partition(e.Owner, e.Stream))

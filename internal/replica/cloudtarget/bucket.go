@@ -119,7 +119,7 @@ func (*Bucket) fail(what string, err error) error {
 	case err == nil:
 		return nil
 	case what == "read" && gcerrors.Code(err) == gcerrors.NotFound:
-		return errcode.Wrap(errcode.NotFound, "the replica does not have the object", err)
+		return errcode.Wrap(errcode.NotFound, "the replica lacks the object", err)
 	}
 	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
 }

@@ -51,7 +51,7 @@ func (s *Settings) Keys() (keys []age.Recipient, err error) {
 	for _, text := range s.Recipients {
 		one, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil || len(one) != 1 {
-			return nil, errcode.New(errcode.Invalid, "has a text that is no public key: expected keys such as age1…")
+			return nil, errcode.New(errcode.Invalid, "contains a text that is not a public key: expected keys, e.g. age1…")
 		}
 		keys = append(keys, one...)
 	}
@@ -66,7 +66,7 @@ func Identities(file string) ([]age.Identity, error) {
 	}
 	all, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s has no private key: expected a line that begins with AGE-SECRET-KEY-1: %w", file, err)
+		return nil, fmt.Errorf("%s contains no private key: expected a line starting with AGE-SECRET-KEY-1: %w", file, err)
 	}
 	return all, nil
 }
@@ -144,11 +144,11 @@ func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Scheme != "file" && !cloudbucket.IsScheme(u.Scheme):
-		return nil, errcode.New(errcode.Invalid, "must be a URL such as s3://bucket?prefix=holdfast/, gs://…, azblob://… or file:///folder")
+		return nil, errcode.New(errcode.Invalid, "must be a URL, e.g. s3://bucket?prefix=holdfast/, gs://…, azblob://… or file:///folder")
 	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.RawQuery != ""):
-		return nil, errcode.New(errcode.Invalid, "must be file:// and the path of a folder, such as file:///mnt/backup")
+		return nil, errcode.New(errcode.Invalid, "must be file:// and a folder path, e.g. file:///mnt/backup")
 	case u.Scheme != "file" && u.Host == "":
-		return nil, errcode.Newf(errcode.Invalid, "must name a bucket, such as %s://bucket?prefix=holdfast/", u.Scheme)
+		return nil, errcode.Newf(errcode.Invalid, "must name a bucket, e.g. %s://bucket?prefix=holdfast/", u.Scheme)
 	}
 	return u, nil
 }

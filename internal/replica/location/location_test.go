@@ -29,10 +29,10 @@ func TestCheck(t *testing.T) {
 		{Settings{URL: "s3://bucket"}, "holdfast backup key"},
 		{Settings{URL: "s3://", Recipients: recipients}, "must name a bucket"},
 		{Settings{URL: "/mnt/backup"}, "must be a URL"},
-		{Settings{URL: "file://mnt/backup"}, "must be file:// and the path"},
+		{Settings{URL: "file://mnt/backup"}, "must be file:// and a folder path"},
 		{Settings{URL: "ftp://host/backup", Recipients: recipients}, "must be a URL"},
-		{Settings{Recipients: []string{key.String()}}, "is no public key"},
-		{Settings{Recipients: []string{""}}, "is no public key"},
+		{Settings{Recipients: []string{key.String()}}, "is not a public key"},
+		{Settings{Recipients: []string{""}}, "is not a public key"},
 	} {
 		problems := c.s.Check()
 		switch {

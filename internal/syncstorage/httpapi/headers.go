@@ -29,7 +29,7 @@ func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error
 	}
 	v, ok := ss.ParseTimestamp(strings.TrimSpace(values[0]))
 	if !ok || len(values) > 1 {
-		return ts, errcode.Newf(errcode.Invalid, "%s must be one decimal number of seconds", name)
+		return ts, errcode.Newf(errcode.Invalid, "%s must be a single decimal number of seconds", name)
 	}
 	return ss.Some(v), nil
 }
@@ -50,7 +50,7 @@ func declared(h http.Header) (d ss.Declared, err error) {
 		}
 		n, err := strconv.ParseUint(strings.TrimSpace(values[0]), 10, 32)
 		if err != nil || len(values) > 1 {
-			return d, errcode.Newf(errcode.Invalid, "%s must be one whole number", f.name)
+			return d, errcode.Newf(errcode.Invalid, "%s must be a single whole number", f.name)
 		}
 		*f.into = ss.Some(int64(n))
 	}

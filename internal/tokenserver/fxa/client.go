@@ -172,7 +172,7 @@ func (c *Client) call(ctx context.Context, method, url string, body []byte, bear
 		return 0, nil, unavailable(err)
 	}
 	if len(answer) > maxResponse {
-		return 0, nil, unavailable(fmt.Errorf("the response of %s has more than %d bytes", url, maxResponse))
+		return 0, nil, unavailable(fmt.Errorf("the response from %s is larger than %d bytes", url, maxResponse))
 	}
 	return res.StatusCode, answer, nil
 }

@@ -409,7 +409,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 		switch {
 		case left == "":
 			b.compareLists(h, all)
-			if log := h.Server.Output.String(); strings.Contains(log, "could not apply the lifecycle rules") {
+			if log := h.Server.Output.String(); strings.Contains(log, "could not apply a bucket's lifecycle rules") {
 				h.T.Error("a run of lifecycle rules has failed")
 			}
 			return bodies

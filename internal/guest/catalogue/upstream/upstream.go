@@ -125,7 +125,7 @@ func identify(property, tenant *string) error {
 	p, ok1 := ident.ParseUUID(*property)
 	t, ok2 := guest.ParseTenant(*tenant)
 	if !ok1 || !ok2 {
-		return errcode.New(errcode.Unavailable, "an answer of the catalogue has an ID that is not a UUID")
+		return errcode.New(errcode.Unavailable, "a catalogue response contains an ID that is not a UUID")
 	}
 	*property, *tenant = p, t
 	return nil
@@ -142,7 +142,7 @@ func missing(err, instead error) error {
 // sameProperty rejects answers about another property.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
-		return errcode.New(errcode.Unavailable, "an answer of the catalogue is about another property")
+		return errcode.New(errcode.Unavailable, "a catalogue response is about another property")
 	}
 	return err
 }
@@ -194,7 +194,7 @@ func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values,
 	case res.StatusCode != http.StatusOK:
 		return nil, errcode.Newf(errcode.Unavailable, "the %s upstream answered with status %d", u.Name, res.StatusCode)
 	case int64(len(text)) > c.cfg.MaxBody:
-		return nil, errcode.Newf(errcode.Unavailable, "the answer of the %s upstream has more than %d bytes", u.Name, c.cfg.MaxBody)
+		return nil, errcode.Newf(errcode.Unavailable, "the %s upstream's response is larger than %d bytes", u.Name, c.cfg.MaxBody)
 	}
 	return text, nil
 }
