@@ -52,7 +52,7 @@ func consoleBuckets(b *browser) {
 	b.follow("Audit and repair copies")
 	b.shows("Start")
 	b.open("buckets/nodes")
-	b.shows("local:1", "active", "Used", "Pass of the scrubber")
+	b.shows("local:1", "active", "Used", "Scrubber pass")
 	b.open("buckets/accounts")
 	b.try(http.StatusBadRequest, "name", "Create account", "account", hostile)
 	b.submit("Create account", "account", "tester")

@@ -127,7 +127,7 @@ func (a *App) refuseReload(err error) error {
 			a.log.Error("configuration", "problem", p.String())
 		}
 	}
-	a.log.Error("reload refused: the former settings stay in use", "problem", says)
+	a.log.Error("reload refused: the old settings stay in use", "problem", says)
 	a.reloads.refused.Store(&service.Finding{
 		State: service.Wrong, What: "reload", Says: "refused: " + says, Fix: "correct the configuration, and reload it again",
 	})

@@ -24,7 +24,7 @@ func (a *App) observe() {
 		set(float64(active), d.Service, "active")
 		set(float64(idle), d.Service, "idle")
 	}), "service", "state")
-	m.Gauge("Maximum number of active database connections.", "Maximum number of active database connections.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_db_connections_max", "Maximum number of active database connections.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		_, _, most := d.Connections()
 		set(float64(most), d.Service)
 	}), "service")
@@ -43,7 +43,7 @@ func (a *App) observe() {
 			}
 		}
 	}, "service")
-	m.Gauge("Age of the latest backup, in a folder or at a URL.", "Age of the latest backup, in a folder or at a URL.", func(set obs.Set) {
+	m.Gauge("holdfast_backup_age_seconds", "Age of the latest backup, in a folder or at a URL.", func(set obs.Set) {
 		if b, err := backup.Read(a.data); err == nil && b != nil {
 			set(max(0, a.now().Sub(b.At)).Seconds())
 		}
@@ -59,19 +59,19 @@ func (a *App) observeFiles() {
 	m.Gauge("holdfast_db_queued_writes", "Writes that are waiting for the writer.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		set(float64(d.Queued()), d.Service)
 	}), "service")
-	m.Gauge("Size of the database file and its write-ahead log.", "Size of the database file and its write-ahead log.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_db_file_bytes", "Size of the database file and its write-ahead log.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		for name, path := range map[string]string{"data": d.Target.Path, "wal": d.Target.Path + "-wal"} {
 			if info, err := os.Stat(path); err == nil {
 				set(float64(info.Size()), d.Service, name)
 			}
 		}
 	}), "service", "file")
-	m.Gauge("Free space on the database file's disk.", "Free space on the disk of the database file.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_disk_free_bytes", "Free space on the database file's disk.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		if free, _, err := d.Disk(); err == nil {
 			set(free, d.Service)
 		}
 	}), "service")
-	m.Gauge("Size of the database file's disk.", "Size of the disk of the database file.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_disk_size_bytes", "Size of the database file's disk.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		if _, size, err := d.Disk(); err == nil {
 			set(size, d.Service)
 		}
@@ -115,7 +115,7 @@ func (a *App) observeGate(g *web.Gate) {
 		set(float64(c.Idle), "idle")
 	}, "state")
 	m.Gauge("holdfast_http_requests_max", "Maximum number of active requests (server.max_requests).", func(set obs.Set) { set(float64(g.Stats().Slots)) })
-	m.Total("Requests rejected with 503 because of overload.", "Requests rejected with 503 because of overload.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
+	m.Total("holdfast_http_requests_shed_total", "Requests rejected with 503 because of overload.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
 }
 
 func (a *App) observeMemory(b *web.Memory) {
@@ -127,7 +127,7 @@ func (a *App) observeMemory(b *web.Memory) {
 
 // certificateOptions also registers the certificate metrics.
 func (a *App) certificateOptions() certificates.Options {
-	a.metrics.Gauge("Unix time when the main listener's certificate expires.", "Unix time at which the certificate of the main listener expires.",
+	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time when the main listener's certificate expires.",
 		func(set obs.Set) {
 			if until := a.certificates.State().Until; until.IsZero() {
 				set(0) // no certificate yet
@@ -153,11 +153,11 @@ func (a *App) observeReplica() {
 		return
 	}
 	m := a.metrics
-	m.Gauge("Longest time acknowledged writes may be missing from the newest restore point in the replica.", "For how long acknowledged writes may be missing in the newest restore point of the replica.",
+	m.Gauge("holdfast_replica_lag_seconds", "Longest time acknowledged writes may be missing from the newest restore point in the replica.",
 		func(set obs.Set) { set(a.replication.State().Lag.Seconds()) })
 	m.Gauge("holdfast_replica_waiting_bytes", "Changes and files that wait to be sent to the replica.",
 		func(set obs.Set) { set(float64(a.replication.State().Waiting)) })
-	m.Gauge("Service files that cannot be read and are missing from the replica.", "Files of services that cannot be read and are not in the replica.",
+	m.Gauge("holdfast_replica_unreadable_files", "Service files that cannot be read and are missing from the replica.",
 		func(set obs.Set) { set(float64(a.replication.State().Unreadable)) })
 }
 

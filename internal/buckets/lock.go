@@ -101,7 +101,7 @@ func (e *LockedError) Error() string {
 	case e.Lock.Hold == HoldOn:
 		return "the version has a legal hold: turn the hold off first"
 	case e.Lock.Mode == Compliance:
-		return "the version is in compliance mode until " + e.until() + ": nobody can delete it or shorten that before"
+		return "the version is in compliance mode until " + e.until() + ": it cannot be deleted or shortened before"
 	case e.Lock.Mode == Governance:
 		return "the version is in governance mode until " + e.until() + ": only the right to bypass governance can delete it or shorten that before"
 	}

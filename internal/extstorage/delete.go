@@ -105,7 +105,7 @@ type Deletions interface {
 }
 
 // ErrNotClosed means that the deletion was not started.
-var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not begun, or was undone meanwhile")
+var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not started, or was undone meanwhile")
 
 // Limits per deletion step. On SQLite a step blocks other writes for some milliseconds.
 const (

@@ -56,7 +56,7 @@ func NewMetrics(version, commit string) *Metrics {
 			Name: "holdfast_sweep_rounds_total", Help: "Sweep rounds.",
 		}, []string{"sweep", "outcome"}),
 		sweptAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "Unix time of the last successful round of a sweep, in this or another process, or of the server start.",
+			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "Unix time of a sweep's last successful round, in this or another process, or of the server start.",
 		}, []string{"sweep"}),
 		sweepEvery: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "holdfast_sweep_interval_seconds", Help: "Interval between the rounds of a sweep.",

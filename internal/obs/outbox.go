@@ -22,7 +22,7 @@ func (o *outboxes) register(r *prometheus.Registry) {
 	o.events = counter("holdfast_outbox_events_total", "Events published.")
 	o.failures = counter("holdfast_outbox_failures_total", "Failed attempts to publish events.")
 	o.delay = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "holdfast_outbox_delay_seconds", Help: "Age of the oldest event of each published batch.", Buckets: requestBuckets,
+		Name: "holdfast_outbox_delay_seconds", Help: "Age of the oldest event in each published batch.", Buckets: requestBuckets,
 	}, []string{"service"})
 	o.dead = gauge("holdfast_outbox_dead_events", "Events set aside because the sink rejects them.")
 	o.backlog = gauge("holdfast_outbox_waiting_events", "Events that are not published yet, at most a million.")

@@ -163,7 +163,7 @@ func (p position) check(r io.ReaderAt, to int) error {
 	case err != nil:
 		return err
 	case h != p.header:
-		return gapError{"it was begun again"}
+		return gapError{"it was restarted"}
 	case to < p.frames:
 		return gapError{"it has lost frames"}
 	case p.frames == 0:

@@ -56,8 +56,8 @@ func TestRetained(t *testing.T) {
 	here := service.Retained{Kind: service.InBackup, Where: "s3://here", Until: halfYear}
 	there := service.Retained{Kind: service.InReplica, Where: "azblob://replica", Until: month}
 	all := retained("rules", here, inFolder, former, there)
-	want := "the backups at s3://here until 2027-05-28; the backup " + folder + " of 2026-11-26 11:00:00 UTC until somebody deletes it; " +
-		"the backups at gs://former until somebody deletes it; the replica azblob://replica until 2026-12-25"
+	want := "the backups at s3://here until 2027-05-28; the backup " + folder + " of 2026-11-26 11:00:00 UTC until you delete it; " +
+		"the backups at gs://former until you delete it; the replica azblob://replica until 2026-12-25"
 	if text := all.String(); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}

@@ -355,7 +355,7 @@ func Describe(all []Comparison, data string) (says, fix string) {
 	for _, f := range left {
 		fmt.Fprintf(&others, "; %s, left by an interrupted start, does not contain it", f.path)
 	}
-	return says + others.String(), fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
+	return says + others.String(), fmt.Sprintf("restore %s from a backup, or set the old secret as %s or in %s.old_%ss; to continue without it: holdfast serve --new-secrets",
 		file, setting, section, key)
 }
 

@@ -74,7 +74,7 @@ func isLabelText(s string) bool {
 // Range returns the search range: labels after first with keys before end.
 func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.Prefix == "" || !isLabelText(f.Prefix) {
-		return first, "", errcode.Newf(errcode.Invalid, "expected 1 to %d printable characters, with which a label begins", MaxLabel)
+		return first, "", errcode.Newf(errcode.Invalid, "expected 1 to %d printable characters, the beginning of a label", MaxLabel)
 	}
 	first = Label{Text: strings.ToLower(f.Prefix)}
 	if f.After.Key() >= first.Text {

@@ -36,7 +36,7 @@ func ParseOrigin(text string) (Origin, error) {
 	}
 	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	if !plainPath(prefix) {
-		return Origin{}, errcode.New(errcode.Invalid, "the path of the public URL must consist of non-empty segments of letters, digits and . _ ~ -")
+		return Origin{}, errcode.New(errcode.Invalid, "the public URL's path must consist of non-empty segments of letters, digits and . _ ~ -")
 	}
 	if port == 0 {
 		port = defaultPort(u.Scheme)

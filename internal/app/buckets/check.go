@@ -219,7 +219,7 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 	if wrong > 0 {
 		f.State = service.Wrong
 		f.Says += fmt.Sprintf(", %d encrypted with another buckets.key_secret", wrong)
-		f.Fix = "set buckets.key_secret to the former secret, or add that to buckets.old_key_secrets; only if it is lost for good, create new keys"
+		f.Fix = "set buckets.key_secret to the old secret, or add the old secret to buckets.old_key_secrets; only if it is lost for good, create new keys"
 	}
 	return f, nil
 }

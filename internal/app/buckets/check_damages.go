@@ -114,7 +114,7 @@ func (s *Buckets) scrubSummary(all []buckets.Scrub) string {
 		}
 	}
 	if oldest == 0 {
-		return "no pass over all copies has begun yet"
+		return "no pass over all copies has started yet"
 	}
 	return "all copies were read since " + oldest.Time().Format(time.DateOnly)
 }

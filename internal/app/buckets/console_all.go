@@ -21,7 +21,7 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 			{Title: "Bucket"}, {Title: "Account"}, {Title: "Objects", Number: true}, {Title: "Size", Number: true}, {Title: "Access"}, {Title: "Created"}, {Title: "Settings"},
 		},
 		Empty:  "There are no buckets. Create one below.",
-		Search: []service.Field{{Name: "account", Label: "Account", Kind: "account"}, {Name: "prefix", Label: "Names that begin with"}},
+		Search: []service.Field{{Name: "account", Label: "Account", Kind: "account"}, {Name: "prefix", Label: "Name prefix"}},
 	}
 	view := &service.View{Blocks: []service.Block{t, &service.Form{
 		Title: "Create bucket", Action: "create", Submit: "Create bucket",

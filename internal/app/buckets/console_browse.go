@@ -25,7 +25,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	view := r.Value("view")
 	t := &service.Table{
 		Empty:  "There are no objects here.",
-		Search: []service.Field{{Name: "name", Label: "Names that begin with", Value: name}}, Keep: []string{"account", "bucket", "prefix", "view"}, Grid: view == viewGrid,
+		Search: []service.Field{{Name: "name", Label: "Name prefix", Value: name}}, Keep: []string{"account", "bucket", "prefix", "view"}, Grid: view == viewGrid,
 	}
 	list := s.listObjects
 	if view == viewVersions {

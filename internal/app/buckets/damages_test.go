@@ -61,7 +61,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 			t.Errorf("%s\nwant %s", got, text)
 		}
 	}
-	want(says(), "ok 1 damaged copy; servers repair them from good copies; no pass over all copies has begun yet")
+	want(says(), "ok 1 damaged copy; servers repair them from good copies; no pass over all copies has started yet")
 	repair := func(after time.Duration) {
 		t.Helper()
 		later.Store(int64(after))

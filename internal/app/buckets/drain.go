@@ -37,7 +37,7 @@ type drainOutput struct {
 	Dropped int64    `json:"dropped" title:"Copies that were not needed"`
 	Stray   int64    `json:"stray" title:"Files that could not be removed from the node"`
 	Failed  int64    `json:"failed" title:"Bodies that are still on the node"`
-	NoSpace int64    `json:"noSpace" title:"Bodies for which no other active node has space"`
+	NoSpace int64    `json:"noSpace" title:"Bodies without space on another active node"`
 	Reasons []string `json:"reasons"`
 	Removed bool     `json:"removed"`
 

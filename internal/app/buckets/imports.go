@@ -182,7 +182,7 @@ func (o importOutput) Note() string {
 		lines = append(lines, fmt.Sprintf("not imported: %s. Run the import again when the reasons are gone", service.Count(o.Failed, "object")))
 	}
 	if o.Left > 0 {
-		lines = append(lines, fmt.Sprintf("still different: %s. If no import failed, somebody still writes to the source: stop the writers and run it again", service.Count(o.Left, "object")))
+		lines = append(lines, fmt.Sprintf("still different: %s. If no import failed, the source is still being written to: stop the writers and run it again", service.Count(o.Left, "object")))
 	}
 	return strings.Join(lines, "\n")
 }

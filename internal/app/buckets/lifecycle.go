@@ -56,7 +56,7 @@ func (s *Buckets) lifecycleOperations() []operate.Operation {
 			Stop: "Stop the run", Stays: true,
 			Text: "Lifecycle rules delete objects that are old, and abort old uploads. Servers apply them each day.",
 			Ask:  "Deletes expired objects and aborts old uploads. This cannot be undone.",
-			More: "Servers apply the rules each day after midnight UTC, and after they were changed. Objects that are changed meanwhile\n" +
+			More: "Servers apply the rules each day after midnight UTC, and after changes. Objects changed during a run\n" +
 				"stay. A run that is interrupted is continued by a server, or by the next command.",
 		}, func(ctx context.Context, in bucketInput, progress operate.Progress) (lifecycleChange, error) {
 			return on(s, func(ctx context.Context, in bucketInput) (lifecycleChange, error) {

@@ -48,10 +48,10 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 		health:  cached[maintenance.Health]{read: s.maintenance.Health, now: d.Clock},
 		backlog: cached[buckets.Backlog]{read: s.opened.Backlog, now: d.Clock},
 
-		ops:     m.Counter("S3 operations, by result.", "Operations of S3, by result.", "operation", "result"),
-		latency: m.Histogram("Duration of S3 operations, including body transfers.", "Duration of operations of S3, including the transfer of bodies.", "operation"),
+		ops:     m.Counter("holdfast_buckets_operations_total", "S3 operations, by result.", "operation", "result"),
+		latency: m.Histogram("holdfast_buckets_operation_duration_seconds", "Duration of S3 operations, including body transfers.", "operation"),
 		dropped: m.Counter("holdfast_buckets_events_dropped_total", "Events that a destination did not accept in time.", "destination"),
-		bodies:  m.Counter("Body copies written to and read from a storage node, and failures.", "Copies of bodies that were written to and read from a storage node, and what failed.", "node", "event"),
+		bodies:  m.Counter("holdfast_buckets_node_bodies_total", "Body copies written to and read from a storage node, and failures.", "node", "event"),
 	}
 	for name := range s.cfg.Destinations {
 		r.dropped.WithLabelValues(name)
@@ -63,14 +63,14 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	total := func(name, help string, n *atomic.Int64) {
 		m.Total(name, help, func(set obs.Set) { set(float64(n.Load())) })
 	}
-	total("Bytes in S3 request bodies.", "Bytes of request bodies of S3.", &s3.Received)
-	total("Object bytes sent to clients.", "Bytes of objects that were sent to clients.", &s3.Sent)
-	total("Incomplete uploads aborted because of their age.", "Incomplete uploads that were aborted because of their age.", &r.aborted)
+	total("holdfast_buckets_received_bytes_total", "Bytes in S3 request bodies.", &s3.Received)
+	total("holdfast_buckets_sent_bytes_total", "Object bytes sent to clients.", &s3.Sent)
+	total("holdfast_buckets_uploads_aborted_total", "Incomplete uploads aborted because of their age.", &r.aborted)
 	total("holdfast_buckets_lifecycle_read_total", "Objects and uploads that lifecycle rules were applied to.", &r.lifecycleRead)
 	total("holdfast_buckets_lifecycle_deleted_objects_total", "Objects that lifecycle rules deleted.", &r.lifecycleObjects)
-	total("Object bytes deleted by lifecycle rules.", "Bytes of objects that lifecycle rules deleted.", &r.lifecycleBytes)
+	total("holdfast_buckets_lifecycle_deleted_bytes_total", "Object bytes deleted by lifecycle rules.", &r.lifecycleBytes)
 	total("holdfast_buckets_lifecycle_aborted_uploads_total", "Incomplete uploads that lifecycle rules aborted.", &r.lifecycleUploads)
-	m.Total("Version deletions and changes refused by object lock.", "Deletions and changes of versions that object lock refused.", func(set obs.Set) { set(float64(s.opened.Locked())) })
+	m.Total("holdfast_buckets_locked_total", "Version deletions and changes refused by object lock.", func(set obs.Set) { set(float64(s.opened.Locked())) })
 	nodes := func(name, help string, value func(*blobs.Status) (float64, bool)) {
 		m.Gauge(name, help, func(set obs.Set) {
 			for _, n := range cluster.Nodes() {
@@ -95,10 +95,10 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 		}
 		return 0, true
 	})
-	nodes("Free space on the storage node.", "Free space of the storage node.", func(n *blobs.Status) (float64, bool) {
+	nodes("holdfast_buckets_node_free_bytes", "Free space on the storage node.", func(n *blobs.Status) (float64, bool) {
 		return float64(n.Space.Free), n.HasSpace && n.Space.Free >= 0
 	})
-	nodes("Total space on the storage node.", "Size of the storage node.", func(n *blobs.Status) (float64, bool) {
+	nodes("holdfast_buckets_node_size_bytes", "Total space on the storage node.", func(n *blobs.Status) (float64, bool) {
 		return float64(n.Space.Total), n.HasSpace && n.Space.Total >= 0
 	})
 	garbage := func(name, help string, value func(buckets.Backlog) float64) {
@@ -108,9 +108,9 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 			}
 		})
 	}
-	garbage("Deleted objects whose bodies are not removed yet.", "Deleted objects whose bodies are not removed yet.", func(b buckets.Backlog) float64 { return float64(b.Rows) })
-	garbage("Bytes of deleted objects not removed yet.", "Bytes of deleted objects that are not removed yet.", func(b buckets.Backlog) float64 { return float64(b.Bytes) })
-	garbage("Time since the oldest deleted object not removed yet was deleted, or 0.", "Time since the deletion of the oldest object that is not removed yet, or 0.", func(b buckets.Backlog) float64 {
+	garbage("holdfast_buckets_garbage_objects", "Deleted objects whose bodies are not removed yet.", func(b buckets.Backlog) float64 { return float64(b.Rows) })
+	garbage("holdfast_buckets_garbage_bytes", "Bytes of deleted objects not removed yet.", func(b buckets.Backlog) float64 { return float64(b.Bytes) })
+	garbage("holdfast_buckets_garbage_oldest_age_seconds", "Time since the oldest deleted object not removed yet was deleted, or 0.", func(b buckets.Backlog) float64 {
 		if b.Oldest == 0 {
 			return 0
 		}

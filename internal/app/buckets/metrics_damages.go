@@ -53,10 +53,10 @@ func (m *metrics) know(nodes []blobs.Status) {
 }
 
 func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubEvery time.Duration) {
-	m.repaired = to.Counter("Damaged body copies rewritten from good copies.", "Damaged copies of bodies that were rewritten from good ones.", "node")
-	m.scrubbedCopies = to.Counter("Body copies read by the scrubber.", "Copies of bodies that the scrubber has read.", "node")
-	m.scrubbedBytes = to.Counter("Body bytes read by the scrubber.", "Bytes of bodies that the scrubber has read.", "node")
-	to.Gauge("Missing or wrong body copies: damaged (to be repaired) or lost (no good copy elsewhere).", "Copies of bodies that are missing or wrong: damaged, to be repaired; or lost, without a good copy elsewhere.", func(set obs.Set) {
+	m.repaired = to.Counter("holdfast_buckets_repaired_copies_total", "Damaged body copies rewritten from good copies.", "node")
+	m.scrubbedCopies = to.Counter("holdfast_buckets_scrubbed_copies_total", "Body copies read by the scrubber.", "node")
+	m.scrubbedBytes = to.Counter("holdfast_buckets_scrubbed_bytes_total", "Body bytes read by the scrubber.", "node")
+	to.Gauge("holdfast_buckets_damaged_copies", "Missing or wrong body copies: damaged (to be repaired) or lost (no good copy elsewhere).", func(set obs.Set) {
 		m.know(cluster.Nodes())
 		h, known := m.health.get()
 		if !known {
@@ -88,15 +88,15 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 			}
 		}, "node")
 	}
-	scrubs("Share of the storage node's bytes read in the current scrubber pass.", "Part of the bytes on the storage node that the pass of the scrubber has read.", scrubShare)
-	scrubs("Time since the last complete scrubber pass over the storage node, or since the start of the first pass.", "Time since the scrubber completed a pass over the storage node, or since the first one began.", func(s buckets.Scrub) float64 {
+	scrubs("holdfast_buckets_scrub_progress_ratio", "Share of the storage node's bytes read in the current scrubber pass.", scrubShare)
+	scrubs("holdfast_buckets_scrub_age_seconds", "Time since the last complete scrubber pass over the storage node, or since the start of the first pass.", func(s buckets.Scrub) float64 {
 		since := s.Ended
 		if since == 0 {
 			since = s.Began
 		}
 		return m.now().Sub(since.Time()).Seconds()
 	})
-	to.Gauge("Scrubber interval (buckets.scrub_interval); 0: disabled.", "Interval of the passes of the scrubber (buckets.scrub_interval); 0: it is off.", func(set obs.Set) {
+	to.Gauge("holdfast_buckets_scrub_interval_seconds", "Scrubber interval (buckets.scrub_interval); 0: disabled.", func(set obs.Set) {
 		set(scrubEvery.Seconds())
 	})
 }

@@ -168,7 +168,7 @@ type nodeOutput struct {
 	Bodies   *int64         `json:"bodies,omitempty" title:"Bodies" with:"bodies" doc:"with bodies: on this node"`
 	Bytes    *service.Bytes `json:"bytes,omitempty" title:"Bytes" with:"bodies" doc:"with bodies: bytes used by the bodies on this node"`
 	URL      string         `json:"url" title:"URL" example:"file:///srv/disk1/holdfast"`
-	Scrub    scrubPass      `json:"-" title:"Pass of the scrubber" zero:"-"`
+	Scrub    scrubPass      `json:"-" title:"Scrubber pass" zero:"-"`
 	Scrubbed time.Time      `json:"-" title:"Last complete pass"`
 	Problem  nodeProblem    `json:"problem,omitempty" title:"Problem"`
 }

@@ -22,7 +22,7 @@ func (s *Buckets) versionOperations() []operate.Operation {
 		operate.NewRead(operate.About{Path: "versions/show", Doc: "Show an object version and its lock", Title: "Version"}, on(s, s.showVersion)),
 		operate.NewChange(operate.About{
 			Path: "versions/retain", Doc: "Set or extend a version's retention", Title: "Retention", Button: "Set retention", Stays: true,
-			Text: "governance: until then, only the right to bypass governance deletes the version or shortens this. compliance: until then, nobody does.",
+			Text: "governance: until then, only keys with the right bypass can delete the version or shorten the retention. compliance: until then, nobody can.",
 		}, on(s, s.retainVersion)),
 		operate.NewChange(operate.About{
 			Path: "versions/hold", Doc: "Turn a version's legal hold on or off", Title: "Legal hold", Button: "Set legal hold", Stays: true,

@@ -37,7 +37,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 		return view, nil
 	}
 	view.Title = "Search: " + query
-	t := &service.Table{Search: []service.Field{{Name: "q", Label: "Search"}}, Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing found. Names are found by how they begin."}
+	t := &service.Table{Search: []service.Field{{Name: "q", Label: "Search"}}, Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing found. The search matches the beginning of names."}
 	for i, found := range c.search(ctx, query) {
 		s := &c.Sections[i]
 		if found.err != nil {

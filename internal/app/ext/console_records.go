@@ -125,7 +125,7 @@ func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (
 		Columns: []service.Column{{Title: "Key"}}, Empty: "There are no records.", Keep: parseNamespace,
 		Bulk:  p.bulk(),
 		First: &service.Link{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
-		Search: []service.Field{{Name: "prefix", Label: "Keys that begin with"}, {Name: "property", Label: "Property", Help: "A name, or a JSON pointer."},
+		Search: []service.Field{{Name: "prefix", Label: "Key prefix"}, {Name: "property", Label: "Property", Help: "A name, or a JSON pointer."},
 			{Name: "equals", Label: "Its value", Help: "A text or JSON. Empty: records without the property."}, {Name: "columns", Label: "Columns", Help: "Names, separated by commas."}},
 	}
 	if scalars {

@@ -46,9 +46,9 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 	r := &metrics{
 		installs: installs, now: now,
 
-		ops:     m.Counter("Extension storage operations, by result.", "Operations of extension storage, by result.", "operation", "result"),
-		latency: m.Histogram("Duration of extension storage operations.", "Duration of operations of extension storage.", "operation"),
-		errors:  m.Counter("Extension storage error responses, by code.", "Error responses of extension storage, by code.", "code"),
+		ops:     m.Counter("storage_host_ops_total", "Extension storage operations, by result.", "operation", "result"),
+		latency: m.Histogram("storage_host_latency_seconds", "Duration of extension storage operations.", "operation"),
+		errors:  m.Counter("storage_host_errors_total", "Extension storage error responses, by code.", "code"),
 		invalid: m.Counter("storage_validation_failures_total", "Error responses with VALIDATION_FAILED."),
 	}
 	for _, operation := range operations {
@@ -62,17 +62,17 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 		r.errors.WithLabelValues(code)
 	}
 	m.Gauge("storage_host_inflight_requests", "Requests to extension storage in progress.", func(set obs.Set) { set(float64(r.inflight.Load())) })
-	m.Total("Rows removed by the extension storage sweep.", "Rows removed by the sweep of extension storage.", func(set obs.Set) { set(float64(r.swept.Load())) })
+	m.Total("ttl_cleanup_deletes_total", "Rows removed by the extension storage sweep.", func(set obs.Set) { set(float64(r.swept.Load())) })
 	for _, g := range []struct {
 		name, help string
 		of         func(*inspection.Totals) int64
 	}{
-		{"Bytes stored in all installs, as counted for quotas.", "Bytes of all installs, as counted for quotas.", func(t *inspection.Totals) int64 { return t.Bytes }},
+		{"storage_quota_usage_bytes", "Bytes stored in all installs, as counted for quotas.", func(t *inspection.Totals) int64 { return t.Bytes }},
 		{"storage_namespace_keys", "Keys in all namespaces.", func(t *inspection.Totals) int64 { return t.Keys }},
 		{"storage_namespaces", "Namespaces with at least one key.", func(t *inspection.Totals) int64 { return t.Namespaces }},
-		{"Installs that ever stored a record.", "Installs that have or had a record.", func(t *inspection.Totals) int64 { return t.Installs }},
-		{"Tenants whose installs store more than 2 GiB together.", "Tenants whose installs have more than 2 GiB together.", func(t *inspection.Totals) int64 { return t.TenantsOverSoft }},
-		{"Expired records not removed yet, counted up to 10000.", "Expired records that have not been removed yet, counted up to 10000.", func(t *inspection.Totals) int64 { return t.ExpiredPending }},
+		{"storage_installs", "Installs that ever stored a record.", func(t *inspection.Totals) int64 { return t.Installs }},
+		{"storage_tenants_over_soft_limit", "Tenants whose installs store more than 2 GiB together.", func(t *inspection.Totals) int64 { return t.TenantsOverSoft }},
+		{"ttl_expired_rows_pending", "Expired records not removed yet, counted up to 10000.", func(t *inspection.Totals) int64 { return t.ExpiredPending }},
 	} {
 		m.Gauge(g.name, g.help, func(set obs.Set) {
 			if t, known := r.total(); known {
@@ -80,7 +80,7 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 			}
 		})
 	}
-	m.Gauge("Installs that use at least this percentage of a quota.", "Installs that use at least this percentage of a quota.", func(set obs.Set) {
+	m.Gauge("storage_installs_near_quota", "Installs that use at least this percentage of a quota.", func(set obs.Set) {
 		near, known := r.nearQuota()
 		if !known {
 			return

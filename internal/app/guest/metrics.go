@@ -26,8 +26,8 @@ func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
 }
 
 func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.Options) {
-	requests := m.Counter("Catalogue cache requests, by result.", "Requests to caches of the catalogue, by result.", "cache", "result")
-	calls := m.Histogram("Durations of upstream catalogue calls, by result.", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
+	requests := m.Counter("holdfast_guest_cache_requests_total", "Catalogue cache requests, by result.", "cache", "result")
+	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of upstream catalogue calls, by result.", "upstream", "result")
 	for _, u := range upstreams {
 		for _, state := range catalogue.CacheStates {
 			requests.WithLabelValues(u.Name, string(state))
@@ -48,7 +48,7 @@ func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.O
 
 // observe also returns a counter for operations that continued without hot state.
 func (h *hot) observe(m *obs.Metrics) func(what string) {
-	degraded := m.Counter("Guest operations that continued without hot state because it was unavailable.", "Operations of guests that continued without hot state, because it was unavailable.", "operation")
+	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Guest operations that continued without hot state because it was unavailable.", "operation")
 	for _, what := range guest.Degradations {
 		degraded.WithLabelValues(what)
 	}
@@ -66,7 +66,7 @@ func (h *hot) observe(m *obs.Metrics) func(what string) {
 		})
 	}
 	if h.memory != nil {
-		m.Gauge("Hot state entries in memory.", "Entries of the hot state in memory.", func(set obs.Set) {
+		m.Gauge("holdfast_guest_hot_entries", "Hot state entries in memory.", func(set obs.Set) {
 			n, _, _ := h.memory.Bytes()
 			set(float64(n))
 		})
@@ -75,7 +75,7 @@ func (h *hot) observe(m *obs.Metrics) func(what string) {
 }
 
 func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
-	items := m.Counter("Page views and funnel events received, searches, property views, session starts and attribute changes; with sampling, not all are published.", "Page views and funnel events that were received, searches, views of properties, sessions that have begun and changes of attributes; with sampling, not all are published.", "kind", "result")
+	items := m.Counter("holdfast_guest_telemetry_items_total", "Page views and funnel events received, searches, property views, session starts and attribute changes; with sampling, not all are published.", "kind", "result")
 	for _, kind := range []string{telemetry.PageViews, telemetry.FunnelEvents, telemetry.Searches, telemetry.DetailViews, telemetry.Sessions, telemetry.Attributes} {
 		for _, result := range []string{telemetry.Published, telemetry.SampledOut, telemetry.Dropped} {
 			items.WithLabelValues(kind, result)

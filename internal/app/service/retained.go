@@ -48,7 +48,7 @@ func (c Copies) String() string {
 			in = "the backups at " + r.Where
 		}
 		if r.Until.IsZero() {
-			in += " until somebody deletes it"
+			in += " until you delete it"
 		} else {
 			in += " until " + r.Until.UTC().Format(time.DateOnly)
 		}

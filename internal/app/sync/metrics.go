@@ -15,8 +15,8 @@ func countOverQuota(d *service.Deps) func(syncstorage.Owner, string, syncstorage
 }
 
 func countMutations(d *service.Deps) func(step string, foretold, counted int) {
-	predicted := d.Metrics.Counter("Predicted mutations per Spanner commit.", "Predicted mutations of Spanner commits.", "statement")
-	mutations := d.Metrics.Counter("Mutations per commit as counted by Spanner. The emulator counts none.", "Mutations of commits as counted by Spanner. The emulator counts none.", "statement")
+	predicted := d.Metrics.Counter("holdfast_sync_spanner_predicted_mutations_total", "Predicted mutations per Spanner commit.", "statement")
+	mutations := d.Metrics.Counter("holdfast_sync_spanner_mutations_total", "Mutations per commit as counted by Spanner. The emulator counts none.", "statement")
 	return func(step string, foretold, counted int) {
 		predicted.WithLabelValues(step).Add(float64(foretold))
 		mutations.WithLabelValues(step).Add(float64(counted))

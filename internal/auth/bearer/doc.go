@@ -21,5 +21,5 @@ var (
 	// ErrTooLong means that the lifetime exceeds Options.MaxLifetime.
 	ErrTooLong error = errcode.New(errcode.Denied, "the lifetime of the token is longer than this server accepts")
 	// ErrForeign means that the issuer or audience does not match.
-	ErrForeign error = errcode.New(errcode.Denied, "the issuer (iss) or the audience (aud) of the token does not match the settings of this server")
+	ErrForeign error = errcode.New(errcode.Denied, "the token's issuer (iss) or audience (aud) does not match this server's settings")
 )

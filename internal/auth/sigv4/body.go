@@ -235,13 +235,13 @@ func (b *Body) verify() error {
 	}
 	if b.declared.mode == modeHash && r.SHA256 != b.declared.hash {
 		return &Error{
-			Kind: PayloadHashMismatch, Message: "the SHA-256 of the body is not that of x-amz-content-sha256",
+			Kind: PayloadHashMismatch, Message: "the body's SHA-256 does not match x-amz-content-sha256",
 			Expected: b.declared.hash, Computed: r.SHA256,
 		}
 	}
 	if sum := b.declared.md5; sum != "" && sum != string(r.MD5[:]) {
 		return &Error{
-			Kind: DigestMismatch, Message: "the MD5 of the body is not that of Content-MD5",
+			Kind: DigestMismatch, Message: "the body's MD5 does not match Content-MD5",
 			Expected: base64.StdEncoding.EncodeToString([]byte(sum)), Computed: base64.StdEncoding.EncodeToString(r.MD5[:]),
 		}
 	}
@@ -252,7 +252,7 @@ func (b *Body) verify() error {
 	for _, want := range sums {
 		if got := b.digests.checksum(want.Algorithm); got != want {
 			return &Error{
-				Kind: DigestMismatch, Message: "the checksum of the body is not that of " + want.Algorithm.Header(),
+				Kind: DigestMismatch, Message: "the body's checksum does not match " + want.Algorithm.Header(),
 				Expected: want.String(), Computed: got.String(),
 			}
 		}

@@ -77,7 +77,7 @@ func parseForm(fields map[string]string) (c claim, err error) {
 		return c, refuse(MissingDate, "the form must have the field x-amz-date with a time such as 20130524T000000Z")
 	}
 	if c.stamp[:len(dateFormat)] != c.date {
-		return c, refuse(MalformedHeader, "the date of x-amz-credential must be that of x-amz-date")
+		return c, refuse(MalformedHeader, "the dates in x-amz-credential and x-amz-date must be equal")
 	}
 	return c, nil
 }
@@ -88,7 +88,7 @@ func (p Policy) Check(fields map[string]string) error {
 	covered := map[string]bool{"policy": true, "x-amz-signature": true, "file": true}
 	for _, c := range p.conditions {
 		if !c.holds(fields[c.field]) {
-			return &Error{Kind: PolicyConditionFailed, Message: "a condition of the policy does not hold for a field of the form", Field: c.field}
+			return &Error{Kind: PolicyConditionFailed, Message: "a policy condition does not hold for a form field", Field: c.field}
 		}
 		covered[c.field] = true
 	}

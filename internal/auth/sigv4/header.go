@@ -52,7 +52,7 @@ func (r Request) parseHeader() (c claim, err error) {
 	}
 	c.stamp = c.time.Format(stampFormat)
 	if c.stamp[:len(dateFormat)] != c.date {
-		return c, refuse(MalformedHeader, "the date of the credential must be the date of the request")
+		return c, refuse(MalformedHeader, "the credential's date must be the request's date")
 	}
 	if values := r.Header["X-Amz-Content-Sha256"]; len(values) == 0 {
 		return c, refuse(MissingPayloadHash, "the request must have an x-amz-content-sha256 header")

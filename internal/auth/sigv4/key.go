@@ -35,7 +35,7 @@ func parseCredential(text string) (c credential, wrong string) {
 	case !isPlain(c.keyID, maxKeyID):
 		return c, "the access key of the credential is not valid"
 	case !isDate(c.date):
-		return c, "the date of the credential must be YYYYMMDD"
+		return c, "the credential's date must be YYYYMMDD"
 	case !isPlain(c.region, maxRegion):
 		return c, "the region of the credential is not valid"
 	case parts[3] != serviceS3:

@@ -31,14 +31,14 @@ func ParsePolicy(text string) (p Policy, err error) {
 	}
 	var expiration string
 	if json.Unmarshal(members["expiration"], &expiration) != nil {
-		return p, refuse(InvalidPolicy, "the policy of the form must have an expiration")
+		return p, refuse(InvalidPolicy, "the form's policy must have an expiration")
 	}
 	if p.Expiration, err = time.Parse(time.RFC3339, expiration); err != nil {
 		return p, refuse(InvalidPolicy, "the expiration of the policy must be a time such as 2013-08-01T12:00:00.000Z")
 	}
 	var conditions []json.RawMessage
 	if json.Unmarshal(members["conditions"], &conditions) != nil || conditions == nil {
-		return p, refuse(InvalidPolicy, "the policy of the form must have a list of conditions")
+		return p, refuse(InvalidPolicy, "the form's policy must have a list of conditions")
 	}
 	p.MaxSize = math.MaxInt64
 	for _, c := range conditions {

@@ -99,7 +99,7 @@ func (r Request) parsePresigned(params []parameter) (c claim, err error) {
 		return c, refuse(MalformedQuery, "X-Amz-Date must be a time such as 20130524T000000Z")
 	}
 	if c.stamp = p.date; c.stamp[:len(dateFormat)] != c.date {
-		return c, refuse(MalformedQuery, "the date of X-Amz-Credential must be that of X-Amz-Date")
+		return c, refuse(MalformedQuery, "the dates in X-Amz-Credential and X-Amz-Date must be equal")
 	}
 	if c.expires, ok = parseExpires(p.expires); !ok {
 		return c, refuse(MalformedQuery, "X-Amz-Expires must be a number of seconds from 1 to %d", maxExpires)

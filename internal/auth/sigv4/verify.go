@@ -144,7 +144,7 @@ func (v *Verifier) checkTime(c claim) error {
 		return &Error{Kind: Expired, Message: "the presigned URL has expired", Expires: c.time.Add(c.expires), ServerTime: now}
 	case !c.presigned && ahead.Abs() > MaxSkew:
 		return &Error{
-			Kind: TimeTooSkewed, Message: "the time of the request differs by more than 15 minutes from the time of the server: set the clocks of both",
+			Kind: TimeTooSkewed, Message: "the request's time differs by more than 15 minutes from the server's: set both clocks",
 			RequestTime: c.time, ServerTime: now,
 		}
 	}
@@ -211,7 +211,7 @@ func (c *chain) verify(label, hashes, provided string) error {
 	sum := mac(c.key[:], text)
 	if !ok || !hmac.Equal(sum[:], want[:]) {
 		e := mismatched(c.claim, text)
-		e.Message = "the signature of a chunk or trailer of the body does not match"
+		e.Message = "the signature of a body chunk or trailer does not match"
 		e.Signature = provided
 		return e
 	}

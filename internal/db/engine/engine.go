@@ -60,7 +60,7 @@ func (k Kind) Traits() Traits {
 	case Spanner:
 		return Traits{
 			NamesOwners: true, RowsOfUpdate: 5000, // limited number of values per commit
-			NoImport: "Spanner cannot be the target of an import: its tables are those of Mozilla's server",
+			NoImport: "Spanner cannot be an import target: it already uses the tables of Mozilla's server",
 		}
 	}
 	return Traits{}

@@ -42,7 +42,7 @@ type Applied struct {
 }
 
 // ErrDevelopment means that an unreleased version wrote schema_migrations in another form.
-var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
+var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version before the first release: move it away and start with an empty database")
 
 // Set lists a service's migrations for an engine in order.
 type Set struct {
@@ -121,7 +121,7 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 		case !ok:
 			pending = append(pending, m)
 		case a.Checksum != m.Checksum && !slices.Contains(m.Former, a.Checksum):
-			return nil, fmt.Errorf("%s: migration %04d_%s of the database has another text than that of this binary (SHA-256 %.12s…, expected %.12s…): "+
+			return nil, fmt.Errorf("%s: migration %04d_%s in the database differs from this binary's (SHA-256 %.12s…, expected %.12s…): "+
 				"run the release that applied it; if that was a development version before the first release, move the database away and start with an empty one",
 				s.Service, a.Version, a.Name, a.Checksum, m.Checksum)
 		case len(pending) > 0:

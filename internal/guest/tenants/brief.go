@@ -40,7 +40,7 @@ type briefs struct {
 
 var (
 	errTooManyBriefs = errcode.New(errcode.Conflict, "too many tenants were suspended in the demo within a minute: wait for their end")
-	errOtherState    = errcode.New(errcode.Conflict, "the tenant is suspended by somebody else, or its state has changed")
+	errOtherState    = errcode.New(errcode.Conflict, "the tenant is suspended by another operator or event, or its state has changed")
 )
 
 // SuspendBriefly suspends a tenant for BriefLife, unless already suspended otherwise.
