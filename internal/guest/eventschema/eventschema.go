@@ -158,7 +158,7 @@ func (b builder) suspected() object {
 		}),
 		record(object{
 			"signal": object{"const": "score"}, "sessionId": object{"anyOf": []object{id(guest.SessionPrefix), {"type": "null"}}}, "score": fraction(),
-			"verdict": one(bots.Suspect, bots.Bot), "action": one(bots.NoAction, bots.Challenge, bots.HardBlock), "signals": list(signal), "route": text("Method and path, e.g. POST /session."),
+			"verdict": one(bots.Suspect, bots.Bot), "action": one(bots.NoAction, bots.Challenge, bots.HardBlock), "signals": list(signal), "route": text("Method and path, such as POST /session."),
 		}),
 	}}
 }

@@ -52,7 +52,7 @@ func attributes(t *testing.T, s *server) {
 	b.want(422, http.MethodPatch, path, `{"theme":7}`, `"pointer":"/theme"`)
 	b.want(400, http.MethodPatch, path, `{"a"`, `"code":"invalid"`)
 	b.check(b.send(http.MethodPatch, path, `{}`, "Content-Type: text/plain"), 415)
-	b.want(409, http.MethodPatch, path, `{"text":"`+strings.Repeat("a", 1100)+`"}`, `"code":"attributes-full"`, "at most 1024")
+	b.want(409, http.MethodPatch, path, `{"text":"`+strings.Repeat("a", 1100)+`"}`, `"code":"attributes-full"`, "1024 bytes")
 	b.want(413, http.MethodPatch, path, `{"text":"`+strings.Repeat("a", 33<<10)+`"}`, `"code":"too-large"`)
 	b.want(200, http.MethodGet, path, "", `{"box":{"a":1,"c":3},"theme":"dark"}`)
 	(&browser{server: s}).want(401, http.MethodGet, path, "", "session-required")
