@@ -256,7 +256,7 @@ func TestBackupsReadBack(t *testing.T) {
 	b := newBackups(w)
 	w.must(b.make())
 	damages := map[string]func(string, []byte, Target) error{
-		"differs from the sent data": func(name string, content []byte, t Target) error {
+		"differs from the sent": func(name string, content []byte, t Target) error {
 			content[len(content)/2] ^= 1
 			return t.Put(context.Background(), name, bytes.NewReader(content))
 		},

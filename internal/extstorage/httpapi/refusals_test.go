@@ -256,7 +256,7 @@ var fieldRefusals = []refusal{
 	{"POST", records + "/k/increment", `{"pointer":"","by":"1"}`, nil, 400, "VALIDATION_FAILED", "/by must be a number"},
 	{"POST", records + "/k/increment", `{"pointer":"","by":` + strings.Repeat("1", 5000) + `}`, nil, 400, "VALIDATION_FAILED", "/by must be a number of at most 400 digits"},
 	{"POST", records + "/k/increment", `{"pointer":"","by":1,"create":"true"}`, nil, 400, "VALIDATION_FAILED", "/create must be true or false"},
-	{"POST", records + "/k/increment", `{"pointer":"","by":1,"create":true}`, []string{"Idempotency-Key: a b"}, 400, "VALIDATION_FAILED", "/idempotency-key must be one key of 1 to 255 printable ASCII characters"},
+	{"POST", records + "/k/increment", `{"pointer":"","by":1,"create":true}`, []string{"Idempotency-Key: a b"}, 400, "VALIDATION_FAILED", "/idempotency-key must be a single key with 1 to 255 printable ASCII characters"},
 
 	{"POST", records, `{}`, nil, 400, "VALIDATION_FAILED", "/items is required: a JSON array"},
 	{"POST", records, `{"items":{}}`, nil, 400, "VALIDATION_FAILED", "/items must be a JSON array"},
@@ -298,7 +298,7 @@ var fieldRefusals = []refusal{
 	{"POST", "/import", `{"namespace":"a","key":"x","value":1}`, []string{lines}, 400, "IMPORT_INCOMPLETE", "received 1 record and no last line"},
 	{"POST", "/import", `{"export":2}`, []string{lines}, 400, "VALIDATION_FAILED", "line 1: /export must be 1, the only format version that this server supports"},
 	{"POST", "/import", "{\"cursor\":\"c\"}\n{\"complete\":false}", []string{lines}, 400, "VALIDATION_FAILED", "line 2: /complete must be true"},
-	{"POST", "/import", `{"namespace":"a","key":"x","value":1,"ttlExpiresAt":"x"}`, []string{lines}, 400, "VALIDATION_FAILED", "line 1: /ttlExpiresAt must be an RFC 3339 time such as "},
+	{"POST", "/import", `{"namespace":"a","key":"x","value":1,"ttlExpiresAt":"x"}`, []string{lines}, 400, "VALIDATION_FAILED", "line 1: /ttlExpiresAt must be an RFC 3339 time, e.g. "},
 }
 
 // TestRefusalsOfFields sends requests with one invalid part.
