@@ -118,7 +118,7 @@ func consoleBuckets(b *browser) {
 	b.submit("Delete object", "confirm", "page.html")
 	b.shows("Folder new/", "notes.txt")
 	b.open("buckets/object?account=tester&bucket=photos&object=" + url.QueryEscape(hostile))
-	b.try(http.StatusConflict, "no access key", "Create link")
+	b.try(http.StatusConflict, "access key may read the object", "Create link")
 	b.consoleEmptyAccount()
 	b.consoleQuotas()
 }

@@ -136,7 +136,7 @@ func TestConsoleAccess(t *testing.T) {
 	for _, page := range []string{"", "changes", "sessions", "tokenserver/refused", "tokenserver/access", "tokenserver/nodes"} {
 		o.want(page, http.StatusOK, `aria-current="page"`, http.MethodGet, "/console/"+page, nil)
 	}
-	o.want("an unknown page", http.StatusNotFound, "Page not found", http.MethodGet, "/console/nothing", nil)
+	o.want("an unknown page", http.StatusNotFound, "No such page", http.MethodGet, "/console/nothing", nil)
 	o.want("the style", http.StatusOK, "color-scheme", http.MethodGet, "/console/static/console.css", nil)
 
 	change := o.form("/console/tokenserver/access", "account", someAccount, "note", `<script>alert(1)</script>`)
@@ -640,7 +640,7 @@ func TestConsoleEndpoint(t *testing.T) {
 		a, browse := openConsole(t, "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org", "HOLDFAST_BUCKETS__DOMAIN="+domain)
 		o := browse(a.Config().Server.AdminToken.Reveal())
 		page := o.want("a new account", http.StatusOK, "Secret key", http.MethodPost, "/console/buckets/accounts?do=create", o.form("/console/", "account", "tester"))
-		if strings.Contains(page, "Set buckets.domain") != notice || !notice && !strings.Contains(page, ">https://s3.example.org<") {
+		if strings.Contains(page, "set buckets.domain") != notice || !notice && !strings.Contains(page, ">https://s3.example.org<") {
 			t.Errorf("domain %q:\n%s", domain, page)
 		}
 	}

@@ -399,11 +399,11 @@ func TestHalfACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(server.Serve(t.Context(), io.Discard), server.Close()); err == nil || !strings.Contains(err.Error(), "extstorage: its database has only a part of a copy") {
+	if err := errors.Join(server.Serve(t.Context(), io.Discard), server.Close()); err == nil || !strings.Contains(err.Error(), "extstorage: its database contains only part of a copy") {
 		t.Errorf("a server on half a copy: %v", err)
 	}
 	third := newCopy(t, "extstorage", target, sqliteURL(t))
-	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "only part of a copy") {
+	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "only part of an unfinished copy") {
 		t.Errorf("a copy of half a copy: %v", err)
 	}
 	if _, err := c.DryRun(t.Context()); err != nil {

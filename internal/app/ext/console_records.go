@@ -43,7 +43,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	t.Next = found.next
 	links := &service.Links{Primary: true, All: []service.Link{
 		{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
-		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
+		{Text: "Schemas for " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
 		{Text: "Install changes", To: service.PageLink("feed", p.values()...)},
 	}}
 	facts := &service.Facts{Inline: true, Rows: []service.Fact{{Name: "Schema", Cell: service.TextCell(activeVersion(schema.Version).String())}}}

@@ -18,7 +18,7 @@ func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*serv
 		return nil, err
 	}
 	return &service.View{Title: "Schemas for " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
-		&service.Links{All: []service.Link{{Text: "Records of " + string(p.Namespace), To: service.PageLink("records", p.values()...)}}},
+		&service.Links{All: []service.Link{{Text: "Records in " + string(p.Namespace), To: service.PageLink("records", p.values()...)}}},
 		draftForm(p, "{}"),
 	}}, nil
 }
@@ -94,7 +94,7 @@ func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*
 }
 
 func (p place) schemaTrail() []service.Link {
-	return append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
+	return append(p.trail()[:3], service.Link{Text: "Schemas for " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
 }
 
 func reportBlocks(p place, report *ext.SchemaReport) []service.Block {

@@ -101,7 +101,7 @@ func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
 func (a *auditOutput) comparison() (string, error) {
 	var text strings.Builder
 	w := service.NewPrinter(&text)
-	w.Printf("COUNT\tCOUNTER\tROWS\n")
+	w.Printf("ITEM\tCOUNTER\tROWS\n")
 	c, r := &a.Counters, &a.Rows
 	w.Printf("bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", c.Bytes, r.Bytes, c.Keys, r.Keys, c.Namespaces, r.Namespaces)
 	for _, n := range a.Namespaces {

@@ -214,14 +214,14 @@ func TestAuditFindsDamage(t *testing.T) {
 		p.damage(t, `DELETE FROM ext_storage_usage`+where(lost))
 
 		status, out, errs := p.types("ext", "usage", "--audit")
-		want := []string{"3 of 9 installs differ"}
+		want := []string{"the counters differ from the rows for 3 of 9 installs"}
 		for _, o := range []ext.Owner{bytesOff, nsOff, lost} {
 			want = append(want, fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant))
 			if !strings.Contains(out, fmt.Sprintf("tenant %s, install %s\n", o.Tenant, o.Install)) {
 				t.Errorf("%v is not in\n%s", o, out)
 			}
 		}
-		if status != 1 || strings.Count(errs, "  install ") != 3 || strings.Count(out, "WHAT") != 3 {
+		if status != 1 || strings.Count(errs, "  install ") != 3 || strings.Count(out, "ITEM") != 3 {
 			t.Errorf("status %d\n%s%s", status, out, errs)
 		}
 		for _, w := range want {
@@ -229,7 +229,7 @@ func TestAuditFindsDamage(t *testing.T) {
 				t.Errorf("no word of %q in\n%s", w, errs)
 			}
 		}
-		for _, w := range []string{"bytes       7        6\n", "keys of b   2        1\n", "keys        0        2\n", "\ninstalls audited: 9, with differences: 3\n"} {
+		for _, w := range []string{"bytes       7        6\n", "keys in b   2        1\n", "keys        0        2\n", "\ninstalls audited: 9, with differences: 3\n"} {
 			if !strings.Contains(out, w) {
 				t.Errorf("no %q in\n%s", w, out)
 			}
@@ -288,7 +288,7 @@ func TestAuditNamesSome(t *testing.T) {
 	}
 	p.damage(t, `DELETE FROM ext_storage_usage`)
 	status, out, errs := p.types("ext", "usage", "--audit")
-	if status != 1 || strings.Count(out, "WHAT") != many || strings.Count(errs, "  install ") != extapp.NamedMost || !strings.Contains(errs, "and 101 more") {
+	if status != 1 || strings.Count(out, "ITEM") != many || strings.Count(errs, "  install ") != extapp.NamedMost || !strings.Contains(errs, "and 101 more") {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 }

@@ -49,7 +49,7 @@ func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 		p := service.Problem{Left: true, Row: fmt.Sprintf("user %d, %s", user, v.nameOf(coll))}
 		switch {
 		case user <= 0:
-			p.What = "collections of a user whose ID is not positive"
+			p.What = "collections of a user without a positive ID"
 		case !isTime(stamp) && stamp > 0:
 			p.What = "collections with an invalid modification time"
 		case coll != syncstorage.TombstoneID && v.names[coll] == "" && stamp > 0:

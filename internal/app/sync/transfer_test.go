@@ -196,7 +196,7 @@ func TestImportCut(t *testing.T) {
 	for i, cut := range []int{len(lines[0]), len(lines[0]) + 5, len(whole) / 3, len(whole) / 2, len(whole) - len(lines[len(lines)-2]), len(whole) - 5} {
 		o := owner(int64(100 + i))
 		done, err := runImport(t.Context(), s, o, strings.NewReader(whole[:cut]), preserve)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the export ends early: %d of 254 records came", done.Records)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the export ends early: %d of 254 records received", done.Records)) {
 			t.Fatalf("cut at %d: %+v, %v", cut, done, err)
 		}
 		if done.Written != done.Records {
