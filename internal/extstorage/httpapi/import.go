@@ -352,7 +352,7 @@ func (f *fields) moment(name string) ext.Moment {
 	return m
 }
 
-const notMoment = "must be an RFC 3339 time e.g. 2026-11-21T15:04:05.123Z"
+const notMoment = "must be an RFC 3339 time, e.g. 2026-11-21T15:04:05.123Z"
 
 func parseMoment(text string) (ext.Moment, bool) {
 	t, err := time.Parse(time.RFC3339, text)
