@@ -444,7 +444,7 @@ func TestTargetWithoutAnswer(t *testing.T) {
 			Watch: func(w func(Body) func(bool)) { written <- w },
 		}},
 	})
-	r.bodies.open(true) // as after the target holds stopped to answer
+	r.bodies.open(true) // as after the target has stopped to answer
 	r.Start()
 	notify := <-written
 	const n = 6 * queued

@@ -186,7 +186,7 @@ func TestAnotherServer(t *testing.T) {
 	other := newWorld(t, t.TempDir(), func(o *Options) { o.Server, o.Target = "server-2", w.target })
 	t.Cleanup(other.close)
 	other.must(other.capture())
-	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "the data from another server") {
+	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "another server's data") {
 		t.Errorf("another server: %v", err)
 	}
 	if after := w.objects(); strings.Join(after, " ") != strings.Join(before, " ") {

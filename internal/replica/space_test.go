@@ -26,7 +26,7 @@ func TestFullDisk(t *testing.T) {
 	w.must(w.exec(names[0], insert, 30, 3000))
 	w.must(w.capture()) // it waits
 	free = 1e6
-	if err := w.r.capture(t.Context()); err == nil || !strings.Contains(err.Error(), "too little space") {
+	if err := w.r.capture(t.Context()); err == nil || !strings.Contains(err.Error(), "too little disk space") {
 		t.Errorf("capture on a full disk: %v", err)
 	}
 	if n := w.r.Status().WaitingBytes; n != 0 {

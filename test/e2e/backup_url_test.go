@@ -102,7 +102,7 @@ func testBackups(t *testing.T, p backupPlace) {
 	}
 	// A restored server, which has another ID, is refused.
 	r := binary.Run(t, append(slices.Clone(again.Env), vars...), "backup")
-	if r.Status != 1 || !strings.Contains(r.Stderr, "the target holds the data from another server") {
+	if r.Status != 1 || !strings.Contains(r.Stderr, "the target holds another server's data") {
 		t.Errorf("another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	// Neither does the backup go where the replica is.
