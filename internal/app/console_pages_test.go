@@ -354,7 +354,7 @@ func (b *browser) consoleSchemas(install string) {
 	b.shows("Version 1 is active.")
 	b.follow("Schema version")
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
-	b.shows("Schema version 1 of settings") // the page of the form, with what was typed
+	b.shows("Schema version 1 for settings") // the page of the form, with what was typed
 	if f := b.form("Register draft"); b.fill(f).Get("document") != `{"type":"nothing"}` {
 		b.t.Error("the form has lost what was typed")
 	}
@@ -425,7 +425,8 @@ func (b *browser) consoleTokens(install string) {
 	b.leadsTo("extstorage/installs?tenant=" + someTenant)
 	b.shows(someInstall)
 	b.follow(someTenant)
-	b.follow("Service tokens")
+	b.leadsTo("extstorage/service-tokens?tenant=" + someTenant)
+	b.open("extstorage/service-tokens?tenant=" + someTenant) // the menu has service tokens of guests
 	services := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "expected 1 to 64", "Create token", "service", hostile)
 	b.submit("Create token", "service", "runner", "schemas", "yes")

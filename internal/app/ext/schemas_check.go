@@ -30,7 +30,7 @@ type schemaCheck struct {
 	Checked int                `json:"checked" title:"Records checked" least:"0"`
 	Failed  int                `json:"failed" title:"Not valid" least:"0"`
 	Changes []schemaDifference `json:"changes" table:"Differences" empty:"There are no differences."`
-	Invalid []invalidRecord    `json:"invalid" table:"Records that are not valid" empty:"All of these records are valid."`
+	Invalid []invalidRecord    `json:"invalid" table:"Records that are not valid" empty:"All these records are valid."`
 	Next    string             `json:"next,omitempty" cursor:"" doc:"pass as after to get the next part; missing: this is the last part"`
 }
 
