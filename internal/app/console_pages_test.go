@@ -426,7 +426,6 @@ func (b *browser) consoleTokens(install string) {
 	b.shows(someInstall)
 	b.follow(someTenant)
 	b.leadsTo("extstorage/service-tokens?tenant=" + someTenant)
-	b.open("extstorage/service-tokens?tenant=" + someTenant) // the menu has service tokens of guests
 	services := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "expected 1 to 64", "Create token", "service", hostile)
 	b.submit("Create token", "service", "runner", "schemas", "yes")

@@ -366,7 +366,7 @@ func TestCheckWhileServing(t *testing.T) {
 			// this server.
 			swapped := append(slices.Clip(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+strings.TrimPrefix(strings.TrimPrefix(s.URL, "https://"), "http://"),
 				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.Admin, "http://"))
-			right(t, binary.Run(t, swapped, "check"), "in use by the main listener of this server", "in use by the admin listener of this server")
+			right(t, binary.Run(t, swapped, "check"), "in use by this server's main listener", "in use by this server's admin listener")
 		})
 	}
 }
