@@ -41,6 +41,6 @@ func TestLifecycle(t *testing.T) {
 	has(s.Verb("sweep"), "expired bucket objects: 0\n")
 
 	c.want(http.StatusOK, http.MethodPut, "/box/logs/3", []byte("hello"))
-	has(s.Verb("buckets", "lifecycle", "run", "main", "box"), "deleted 1 object (5 B) and aborted 0 uploads of bucket box")
+	has(s.Verb("buckets", "lifecycle", "run", "main", "box"), "deleted 1 object (5 B) and aborted 0 uploads in bucket box")
 	c.want(http.StatusNotFound, http.MethodGet, "/box/logs/3", nil)
 }
