@@ -162,7 +162,7 @@ func TestIdentities(t *testing.T) {
 	}
 	for want, identities := range map[string][]age.Identity{
 		"is encrypted: expected a recipient's identity": nil,
-		"is encrypted for other recipients":                  {other},
+		"is encrypted for other recipients":             {other},
 	} {
 		w.r.keys.identities = identities
 		if _, err := w.restoreAll(); err == nil || !strings.Contains(err.Error(), want) {
