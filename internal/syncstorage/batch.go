@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BatchLifetime is fixed at creation; appending does not extend it.
+// BatchLifetime is how long a batch stays open after its creation. Appending does not extend it.
 const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch means that the batch is unknown, expired, committed, or another user's. The error is the same in all
@@ -46,7 +46,7 @@ type BatchLimits struct {
 	Bytes   int64
 }
 
-// Check may return ErrBatchTooLarge.
+// Check returns ErrBatchTooLarge if total exceeds the limits.
 func (l BatchLimits) Check(total Delta) error {
 	if total.Records > l.Records || total.Bytes > l.Bytes {
 		return ErrBatchTooLarge

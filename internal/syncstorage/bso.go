@@ -27,7 +27,7 @@ type BSO struct {
 	SortIndex Optional[int64]
 	Payload   []byte
 	Modified  Timestamp
-	Expiry    Timestamp // zero: never
+	Expiry    Timestamp // zero means never
 }
 
 // Live reports whether the record is visible at the horizon.
@@ -54,7 +54,7 @@ func ValidID(s string) bool {
 	return true
 }
 
-// Check returns an out-of-range update's reason for a POST's failed list.
+// Check returns why an update is out of range, for the failed list of a POST.
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
@@ -77,8 +77,8 @@ const (
 	FromBatch MergeMode = true
 )
 
-// Merge returns the updated record and its change to the counters. old may be nil. An expired record counts as
-// absent, but stays in the counters until overwritten or swept.
+// Merge returns the updated record and the change of the counters. old may be nil. An expired record is treated as
+// absent, but stays in the counters until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {
@@ -104,7 +104,7 @@ func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	return b, delta
 }
 
-// Stage merges updates to an ID in a batch: later fields win.
+// Stage merges two updates of the same ID in a batch. The fields of the later update win.
 func Stage(old *Update, u Update) Update {
 	if old == nil {
 		return u
@@ -121,7 +121,7 @@ func Stage(old *Update, u Update) Update {
 	return u
 }
 
-// Distinct merges duplicate IDs, which the protocol forbids, with Stage.
+// Distinct merges updates with duplicate IDs, which the protocol forbids, by Stage.
 func Distinct(us []Update) []Update {
 	at := make(map[string]int, len(us))
 	for i := range us {

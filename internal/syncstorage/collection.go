@@ -2,10 +2,10 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Operators' scripts know the standard IDs; client-chosen names start at FirstCustomID.
+// The standard IDs are fixed, because operators' scripts use them. Client-chosen names start at FirstCustomID.
 const (
-	// TombstoneID is not a collection. Its row in user_collections stores the user's last stamp, is the write lock,
-	// and counts names that the user added.
+	// TombstoneID is not a collection. The row in user_collections with this ID stores the user's last stamp, is the
+	// write lock, and counts names that the user added.
 	TombstoneID   = 0
 	FirstCustomID = 100
 
@@ -18,7 +18,7 @@ type StandardCollection struct {
 	Name string
 }
 
-// StandardCollections have fixed IDs.
+// StandardCollections returns the standard collections, which have fixed IDs.
 func StandardCollections() []StandardCollection {
 	return []StandardCollection{
 		{1, "clients"}, {2, "crypto"}, {3, "forms"}, {4, "history"},
@@ -66,16 +66,16 @@ type CollectionUsage struct {
 type Usage struct {
 	Modified    Timestamp // as in Collections
 	Collections []CollectionUsage
-	Quota       Optional[int64] // the user's own; 0: no limit
+	Quota       Optional[int64] // the user's own quota; 0 means no limit
 }
 
 // Total is a user's usage by the counters, including expired records before the sweep.
 type Total struct {
-	Modified Timestamp // as in Collections; 0: never written, or all deleted
+	Modified Timestamp // as in Collections; 0 if never written, or if everything was deleted
 	Records  int64
 	Bytes    int64
-	Counted  bool            // false: Records and Bytes are 0
-	Quota    Optional[int64] // the user's own; 0: no limit
+	Counted  bool            // if false, Records and Bytes are 0
+	Quota    Optional[int64] // the user's own quota; 0 means no limit
 }
 
 // Bytes returns the total that Quota.User limits.

@@ -41,7 +41,7 @@ type Limits struct {
 	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits for single collections, by name. 0: the limit above."`
 }
 
-// CollectionLimits override Limits for a collection; 0 keeps them.
+// CollectionLimits override Limits for a collection. If one is 0, the general limit applies.
 type CollectionLimits struct {
 	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum total payload size per POST."`
 	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum payload size per record."`
@@ -86,7 +86,7 @@ func (c *Config) Check() conf.Problems {
 		least int64
 		why   string
 	}{
-		// Instead of sending less at once.
+		// With less, Firefox stops syncing instead of sending smaller requests.
 		{"limits.max_post_bytes", l.MaxPostBytes, 227<<10 + 1, ": with less, Firefox stops syncing"},
 		{"limits.max_post_records", l.MaxPostRecords, 6, ": with less, Firefox stops syncing"},
 		{"limits.max_record_payload_bytes", l.MaxRecordPayloadBytes, 1024, ": with less, Firefox stops syncing"},
@@ -148,7 +148,7 @@ func (l Limits) For(collection string) Limits {
 	return l
 }
 
-// Counts reports whether bytes are counted, as enforcing a quota requires.
+// Counts reports whether bytes are counted, which enforcing a quota requires.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
 // Quota returns the configured quota. A user's own quota replaces max_user_quota.

@@ -1,8 +1,8 @@
 // Package syncstorage implements the Firefox Sync 1.5 storage service.
 //
 // Browsers store bookmarks, passwords, history and tabs as encrypted records (Basic Storage Objects, BSOs) in named
-// collections. The protocol is Mozilla's SyncStorage API 1.5; where its text and its clients differ, the service
-// follows the clients.
+// collections. The protocol is Mozilla's SyncStorage API 1.5. Where the text of the protocol and its clients differ,
+// the service follows the clients.
 //
 // Every backend guarantees:
 //
@@ -11,5 +11,5 @@
 //   - expired records are invisible even before the sweep;
 //   - every stamp is greater than the user's earlier stamps, even if the clock is set back.
 //
-// This package has the types, the rules and the Store interface; storetest defines the contract.
+// This package contains the types, the rules and the Store interface; storetest defines the contract.
 package syncstorage

@@ -28,7 +28,7 @@ type exportLine struct {
 	Modified   Timestamp `json:"modified,omitempty"`
 	Expiry     Timestamp `json:"expiry,omitempty"`
 	Payload    *string   `json:"payload,omitempty"`
-	Binary     []byte    `json:"payloadBase64,omitempty"` // replaces Payload if it is not UTF-8
+	Binary     []byte    `json:"payloadBase64,omitempty"` // replaces Payload if that is not UTF-8
 
 	Complete    bool   `json:"complete,omitempty"`
 	Collections *int64 `json:"collections,omitempty"`

@@ -15,11 +15,11 @@ import (
 
 // ImportOptions configures an import.
 type ImportOptions struct {
-	// Preserve keeps times, so that browsers find the state they know. Otherwise browsers read all records again.
+	// Preserve keeps times, so that browsers recognize the state. Otherwise browsers read all records again.
 	Preserve bool
 
-	// Merge allows existing records. With Preserve the record with the later stamp wins, otherwise the imported
-	// record.
+	// Merge allows existing records. With Preserve the record with the later stamp wins; without it, the imported
+	// record wins.
 	Merge bool
 }
 
@@ -28,7 +28,7 @@ type Imported struct {
 	Collections, Records int64
 	Written              int64
 	Expired              int64 // skipped
-	Newer                int64 // skipped: later time here
+	Newer                int64 // skipped because the record here has a later time
 }
 
 // Errors that end an import.
@@ -39,13 +39,13 @@ var (
 	ErrImportRace error = errcode.New(errcode.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")
 )
 
-// Limits per step, i.e. per transaction; a single record may exceed them.
+// These are limits per step, i.e. per transaction. A single record may exceed them.
 const (
 	stepRecords = 100
 	stepBytes   = 1 << 20
 )
 
-// Import imports an export, with a step of records in memory.
+// Import imports an export. It keeps the records of one step in memory.
 type Import struct {
 	Header ExportHeader
 
@@ -283,11 +283,12 @@ func (im *Import) step(ctx context.Context) (err error) {
 	return nil
 }
 
-// restore writes records with their times, unless another client writes concurrently and would miss them.
+// restore writes records with their times. It fails if another client writes concurrently, because that client would
+// miss the records.
 func (im *Import) restore(ctx context.Context) error {
 	restored, err := im.service.Restore(ctx, im.owner, Request{
 		Collection: im.collection.Name, Now: At(im.clock()),
-		// Exactly the last stamp, because DeleteAll resets it.
+		// Require exactly the last stamp, because DeleteAll resets it.
 		If: Precondition{UnmodifiedSince: Some(im.last), ModifiedSince: Some(im.last - Tick)},
 	}, Restore{Modified: im.collection.Modified, Records: im.records})
 	if err != nil {

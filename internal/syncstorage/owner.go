@@ -2,15 +2,15 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Owner is a request's user, from the verified token, never from the path. SQLite and PostgreSQL key on UID; Spanner
-// keys on (FxAUID, FxAKID), which distinguishes accounts with the same UID.
+// Owner is a request's user. It comes from the verified token, never from the path. SQLite and PostgreSQL use UID as
+// the key. Spanner uses (FxAUID, FxAKID), which distinguishes accounts with the same UID.
 type Owner struct {
 	UID    int64  // tokenserver's number for user and key ID
 	FxAUID string // account ID; may be empty
 	FxAKID string // key ID, "<time>-<client state>"; may be empty
 }
 
-// CheckUID rejects an owner without a valid UID: users would share data.
+// CheckUID returns an error for an owner without a valid UID, because such users would share data.
 func (o Owner) CheckUID() error {
 	if o.UID <= 0 {
 		return errcode.New(errcode.Denied, "the token has no uid")

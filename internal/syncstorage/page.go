@@ -38,7 +38,7 @@ func (p *Pages) New() *Page {
 	return &Page{pages: p}
 }
 
-// Drop returns the page to the pool.
+// Drop returns the page's memory to the pool.
 func (g *Page) Drop() {
 	clear(g.records)
 	g.records, g.used, g.size = g.records[:0], 0, 0
@@ -56,7 +56,7 @@ func (g *Page) Drop() {
 	g.pages.pool.Put(g)
 }
 
-// Add appends a record and returns its payload buffer, to be filled at once.
+// Add appends a record and returns its payload buffer, which the caller must fill before the next call.
 func (g *Page) Add(b BSO, payload int) []byte {
 	b.Payload = g.alloc(payload)
 	g.records = append(g.records, b)
@@ -87,13 +87,14 @@ func (g *Page) alloc(n int) []byte {
 // Fits reports whether another record stays within GatherMax.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
-// Size is in bytes.
+// Size returns the size in bytes.
 func (g *Page) Size() int { return g.size }
 
 // Records returns the records in order.
 func (g *Page) Records() []BSO { return g.records }
 
-// Listing converts the page to q's result, taking ownership. A record beyond q's limit means a next page.
+// Listing converts the page to the result of q, which then owns the page. A record beyond q's limit means that there
+// is a next page.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	n, more := q.Page(len(g.records))
 	found := g.records[:n]

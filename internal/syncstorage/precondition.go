@@ -3,13 +3,13 @@ package syncstorage
 import "holdfast/internal/errcode"
 
 // Precondition is X-If-Modified-Since or X-If-Unmodified-Since. It applies to the addressed record, collection (also
-// with ?ids=), or user. Absent and expired resources have modified time 0.
+// with ?ids=), or user. The modified time of absent and expired resources is 0.
 type Precondition struct {
 	ModifiedSince   Optional[Timestamp]
 	UnmodifiedSince Optional[Timestamp]
 }
 
-// Check returns a *PreconditionError unless a resource modified at ts allows the request.
+// Check returns a *PreconditionError unless the precondition holds for a resource modified at ts.
 func (p Precondition) Check(ts Timestamp) error {
 	switch {
 	case p.UnmodifiedSince.Set && ts > p.UnmodifiedSince.Value:
@@ -23,7 +23,7 @@ func (p Precondition) Check(ts Timestamp) error {
 // PreconditionError means that a precondition failed. The response sends Modified as X-Last-Modified.
 type PreconditionError struct {
 	Modified    Timestamp
-	NotModified bool // 304 rather than 412
+	NotModified bool // status 304 rather than 412
 }
 
 func (e *PreconditionError) Error() string {

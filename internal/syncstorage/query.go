@@ -35,7 +35,7 @@ func ParseSort(s string) (Sort, bool) {
 // Query selects records in a collection.
 type Query struct {
 	Collection string
-	IDs        []string // nil: all; never empty
+	IDs        []string // nil means all; never empty
 	Newer      Optional[Timestamp]
 	Older      Optional[Timestamp] // exclusive, like Newer
 	Full       bool                // whole records rather than IDs
@@ -46,7 +46,7 @@ type Query struct {
 	Now        Timestamp
 }
 
-// Check rejects invalid queries.
+// Check returns an error for an invalid query.
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
@@ -66,25 +66,25 @@ func (q *Query) Check() error {
 
 // Listing is a Query's result, from a snapshot. Range over Items at most once, and call Close.
 type Listing struct {
-	Modified Timestamp // 0: no such collection
+	Modified Timestamp // 0 if there is no such collection
 	Records  int
 	Next     Offset
 	More     bool
 
-	// Items yields records without expiry; unless the query was Full, only with ID. Records and payloads are valid
-	// until the next iteration. An error ends it.
+	// Items yields records without expiry. Unless the query was Full, they contain only the ID. Records and payloads
+	// are valid until the next iteration. An error ends the sequence.
 	Items iter.Seq2[*BSO, error]
 
-	// The records are in memory and hold no engine resources.
+	// Gathered means that the records are in memory and hold no engine resources.
 	Gathered bool
 
-	// The records' memory until Close, in bytes.
+	// Memory is the size of the records' memory until Close, in bytes.
 	Memory int
 
 	release func()
 }
 
-// NewListing is for backends. release, which may be nil, releases the source of Items.
+// NewListing returns a listing, for backends. release, which may be nil, releases the source of Items.
 func NewListing(modified Timestamp, records int, items iter.Seq2[*BSO, error], release func()) *Listing {
 	return &Listing{Modified: modified, Records: records, Items: items, release: release}
 }
@@ -97,7 +97,7 @@ func (l *Listing) Close() {
 	}
 }
 
-// ContinueAfter sets the next page.
+// ContinueAfter sets the start of the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
 // Page returns how many found records are on the page. Backends read an extra record to detect a next page.
@@ -108,7 +108,7 @@ func (q *Query) Page(found int) (n int, more bool) {
 	return found, false
 }
 
-// Turn starts the next page after this page's last record, or with limit 0 at the same place.
+// Turn sets the start of the next page: after this page's last record or, if the limit is 0, at the same place.
 func (l *Listing) Turn(q *Query, last *BSO) {
 	if last == nil {
 		l.ContinueAfter(q.Offset)
@@ -117,8 +117,8 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 	l.ContinueAfter(OffsetAfter(q.Sort, last))
 }
 
-// Offset is where a page starts: after a record's sort key, robust against concurrent writes, or after a number of
-// rows, as people type it. It is opaque to clients.
+// Offset is where a page starts. It is after a record's sort key, which is robust against concurrent writes, or after
+// a number of rows, as people type it. It is opaque to clients.
 type Offset struct {
 	Skip      int
 	After     bool

@@ -5,10 +5,10 @@ import "holdfast/internal/errcode"
 // Quota limits a user's live payload bytes per collection and in total; 0 means no limit.
 type Quota struct {
 	Collection int64
-	User       int64 // bytes in all the user's collections; 0: no limit
-	Enforce    bool  // false: excess is only reported
+	User       int64 // bytes in all of the user's collections; 0 means no limit
+	Enforce    bool  // if false, excess is only reported
 
-	// User was set by Store.SetQuota.
+	// Own means that User was set by Store.SetQuota.
 	Own bool
 }
 
@@ -28,7 +28,7 @@ func CheckOwnQuota(bytes Optional[int64]) error {
 	return nil
 }
 
-// Used is live payload bytes in a collection and in total.
+// Used is the number of live payload bytes in a collection and in total.
 type Used struct{ Collection, User int64 }
 
 // Add returns u after the collection grew by bytes.
@@ -45,8 +45,8 @@ func (q Quota) Over(u Used) bool {
 	return q.Collection > 0 && u.Collection > q.Collection || q.User > 0 && u.User > q.User
 }
 
-// Exceeded reports whether a write exceeds a limit. Without adding bytes it never does: users over the limit can
-// still delete.
+// Exceeded reports whether a write exceeds a limit. It returns false if the write adds no bytes, so that users over
+// the limit can still delete.
 func (q Quota) Exceeded(before, after Used) bool {
 	return q.Collection > 0 && after.Collection > q.Collection && after.Collection > before.Collection ||
 		q.User > 0 && after.User > q.User && after.User > before.User
@@ -60,7 +60,7 @@ func (q Quota) Check(before, after Used) error {
 	return nil
 }
 
-// Remaining returns how many more bytes the collection may store; unset without a limit.
+// Remaining returns how many more bytes the collection may store. It is unset if there is no limit.
 func (q Quota) Remaining(u Used) (left Optional[int64]) {
 	for _, l := range []struct{ limit, used int64 }{{q.Collection, u.Collection}, {q.User, u.User}} {
 		if rest := max(l.limit-l.used, 0); l.limit > 0 && (!left.Set || rest < left.Value) {

@@ -35,7 +35,7 @@ type Service struct {
 	streams   streams
 }
 
-// NewService returns errcode.Invalid for a missing option that would fail only later.
+// NewService returns a Service. It returns errcode.Invalid for a missing option that would fail only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Clock == nil {
 		return nil, errcode.New(errcode.Invalid, "syncstorage: Options requires Store and Clock")
@@ -60,7 +60,7 @@ func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits
 // MaxNames returns how many new collection names a user may create.
 func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 
-// Quota returns the quota of users without their own.
+// Quota returns the quota of users who have no quota of their own.
 func (s *Service) Quota() Quota { return s.conf.Load().Quota() }
 
 // Errors that reject the whole request.
@@ -79,14 +79,14 @@ type Item struct {
 	Reason string // for the failed list; "" if valid
 }
 
-// BatchQuery is a POST's batch parameters.
+// BatchQuery contains the batch parameters of a POST.
 type BatchQuery struct {
 	Batch  bool
 	ID     string
 	Commit bool
 }
 
-// Declared is the client's declaration of request and batch sizes.
+// Declared contains the request and batch sizes that the client declared.
 type Declared struct {
 	Records, Bytes, TotalRecords, TotalBytes Optional[int64]
 }
@@ -117,7 +117,7 @@ func (s *Service) done(o Owner, collection string, w Written, err error) (Writte
 	return w, err
 }
 
-// CheckDeclared may return ErrDeclared.
+// CheckDeclared returns ErrDeclared if the declared sizes exceed the collection's limits.
 func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
@@ -135,8 +135,8 @@ func tooLarge(u *Update, l Limits) bool {
 	return int64(len(u.Payload.Value)) > l.MaxRecordPayloadBytes
 }
 
-// insecure detects a crypto record with an all-zero initialization vector, an old client's bug. It must not be
-// stored.
+// insecure detects a crypto record with an all-zero initialization vector, which is an old client's bug. Such a
+// record must not be stored.
 func insecure(collection string, u *Update) bool {
 	if collection != "crypto" {
 		return false
@@ -169,7 +169,7 @@ type Posted struct {
 	Failed  []Failure
 }
 
-// Post writes a request's valid items, stages them, or commits a batch with them.
+// Post writes the valid items of a request, stages them, or commits a batch with them.
 func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, items []Item) (Posted, error) {
 	if q.Commit && !q.Batch {
 		return Posted{}, ErrBatchQuery
@@ -239,8 +239,8 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List reads a page. If too many large listings are in progress, it waits inside idle without holding a connection,
-// and returns errcode.Unavailable if it has to wait too long.
+// List reads a page. If too many large listings are in progress, it waits inside idle without holding a connection.
+// It returns errcode.Unavailable if the wait would be too long.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 		return l, err
 	}
 	if !s.streams.try(o) {
-		l.Close() // release its resources, and read current data afterwards
+		l.Close() // release its resources; current data is read afterwards
 		if err := s.streams.take(ctx, o, idle); err != nil {
 			return nil, err
 		}
@@ -286,7 +286,8 @@ func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) 
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
 
-// DeleteBSOs deletes the named records. It rejects an empty list: a client error must not empty the collection.
+// DeleteBSOs deletes the named records. It rejects an empty list, so that a client error does not empty the
+// collection.
 func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []string) (Written, error) {
 	q := Query{IDs: ids}
 	if err := q.Check(); err != nil {
@@ -300,28 +301,28 @@ func (s *Service) DeleteCollection(ctx context.Context, o Owner, r Request) (Wri
 	return s.store.DeleteCollection(ctx, o, s.write(r))
 }
 
-// DeleteAll deletes all a user's data.
+// DeleteAll deletes all data of a user.
 func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error {
 	return s.store.DeleteAll(ctx, o, p)
 }
 
-// Totals is Store.Totals.
+// Totals calls Store.Totals.
 func (s *Service) Totals(ctx context.Context, owners []Owner) ([]Total, error) {
 	return s.store.Totals(ctx, owners)
 }
 
-// SetQuota is Store.SetQuota.
+// SetQuota calls Store.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error {
 	return s.store.SetQuota(ctx, o, bytes)
 }
 
-// Export is Store.Export.
+// Export calls Store.Export.
 func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error] {
 	return s.store.Export(ctx, o, now)
 }
 
-// Restore is Store.Restore. It returns errcode.Invalid for impossible records, errcode.TooLarge for a record over the
-// limit, or ErrQuota.
+// Restore checks the records and calls Store.Restore. It returns errcode.Invalid for impossible records,
+// errcode.TooLarge for a record over the limit, or ErrQuota.
 func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
 	if err := of.Check(r.Now); err != nil {
 		return Restored{}, err

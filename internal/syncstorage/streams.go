@@ -11,15 +11,15 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// streams limits listings streamed to clients. Each holds a connection and a snapshot, so clients that read nothing
-// would soon hold all connections.
+// streams limits listings streamed to clients. Each listing holds a connection and a snapshot, so clients that read
+// nothing would soon hold all connections.
 type streams struct {
 	slots *fairshare.Pool
 	now   clock.Clock
 }
 
-// streamTime limits receiving a streamed listing: 100 MB at 170 KB/s. An old snapshot slows down the whole database,
-// which must keep newer row versions.
+// streamTime limits the time for receiving a streamed listing: 100 MB at 170 KB/s. An old snapshot slows down the
+// whole database, which must keep newer row versions.
 const streamTime = 10 * time.Minute
 
 var (

@@ -16,7 +16,7 @@ const Tick = 10
 // in requests are reduced to it.
 const MaxTimestamp Timestamp = 253402300799990
 
-// At rounds down to a stamp within the valid range.
+// At rounds a time down to a stamp within the valid range.
 func At(t time.Time) Timestamp {
 	ms := t.UnixMilli()
 	switch {
@@ -31,14 +31,14 @@ func At(t time.Time) Timestamp {
 // Time returns the time in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// NextStamp returns a write's stamp after the user's greatest, including tombstones: now, or one tick after last if
-// the clock did not advance.
+// NextStamp returns a write's stamp. last is the user's greatest stamp, including tombstones. The result is now, or
+// one tick after last if the clock did not advance.
 func NextStamp(now, last Timestamp) Timestamp {
 	return max(now-now%Tick, last+Tick)
 }
 
-// Horizon is when readers check expiry: the clock, but never before the collection's last stamp. Otherwise a record
-// with TTL 0 would be visible until the clock reaches its stamp.
+// Horizon returns the time at which readers check expiry: the clock, but never before the collection's last stamp.
+// Otherwise a record with TTL 0 would be visible until the clock reaches its stamp.
 func Horizon(now, modified Timestamp) Timestamp { return max(now, modified) }
 
 // ExpiresAt returns the time ttl seconds after the stamp.

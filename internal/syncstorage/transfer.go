@@ -12,7 +12,8 @@ type Exported struct {
 	BSO        *BSO
 }
 
-// ExportSequence returns Store.Export's result. run calls yield until it returns false; its error ends the sequence.
+// ExportSequence returns the result of Store.Export. It calls run, which calls yield until yield returns false. An
+// error from run ends the sequence.
 func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {
@@ -31,7 +32,7 @@ type Restore struct {
 type Restored struct {
 	Written
 	User  Timestamp
-	Newer int // skipped: later stamp here
+	Newer int // skipped because the stamp here is later
 }
 
 // MaxStampAhead limits how far a restored stamp may be ahead of the clock, in milliseconds, because the user's next
@@ -77,7 +78,7 @@ func checkStamp(ts, now Timestamp) error {
 	return nil
 }
 
-// Keeps reports whether a stored record (or nil) survives restoring b.
+// Keeps reports whether a stored record survives restoring b. stored may be nil.
 func (b *BSO) Keeps(stored *BSO, horizon Timestamp) bool {
 	return stored != nil && stored.Live(horizon) && stored.Modified > b.Modified
 }

@@ -1,8 +1,8 @@
 // Package budget computes the mutations of commits on Cloud Spanner.
 //
 // Spanner rejects a commit with more than 80,000 mutations, and only at its end. It counts columns: key columns,
-// written columns, and two per changed index entry. So the server checks its settings at startup, and each commit
-// before sending it.
+// written columns, and two per changed index entry. So the server checks its settings at startup, and checks each
+// commit before sending it.
 package budget
 
 import (
@@ -108,8 +108,8 @@ type Step struct {
 	Of        string
 }
 
-// Steps returns a batch commit in order: the collection's row, needed by interleaved rows; each record; the batch's
-// end; with a quota, the counters.
+// Steps returns the steps of a batch commit in order: the collection's row, which interleaved rows need; each record;
+// the end of the batch; and the counters if there is a quota.
 func (s Schema) Steps(quota bool) []Step {
 	parent := []string{"modified"}
 	if quota {

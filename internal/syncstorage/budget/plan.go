@@ -17,7 +17,7 @@ type Plan struct {
 	Quota  int
 }
 
-// Commit plans a batch commit; quota means that bytes are counted.
+// Commit plans a batch commit. quota means that bytes are counted.
 func (s Schema) Commit(quota bool) Plan {
 	steps := s.Steps(quota)
 	p := Plan{Parent: steps[0].Mutations, Record: steps[1].Mutations, Batch: steps[2].Mutations}
@@ -36,7 +36,7 @@ func (s Schema) Open() Plan {
 	}
 }
 
-// Mutations returns the total for a number of records; math.MaxInt on overflow.
+// Mutations returns the total for a number of records, or math.MaxInt on overflow.
 func (p Plan) Mutations(records int) int {
 	once := p.Parent + p.Batch + p.Quota
 	if records > (math.MaxInt-once)/p.Record {
@@ -45,7 +45,7 @@ func (p Plan) Mutations(records int) int {
 	return once + p.Record*records
 }
 
-// MaxRecords returns how many records fit.
+// MaxRecords returns how many records fit within limit mutations.
 func (p Plan) MaxRecords(limit int) int {
 	return max((limit-p.Mutations(0))/p.Record, 0)
 }

@@ -5,7 +5,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// body reads the whole body, because truncated lines would be valid, then acquires a slot and memory for processing.
+// body reads the whole body, because truncated lines would be valid. Then it acquires a slot and memory for
+// processing.
 func (h *Handler) body(x *exchange) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
 	if err != nil {
@@ -24,12 +25,12 @@ const (
 	// slots limit it.
 	smallBody = 4 << 10
 
-	// workCopies is how many more copies of the payloads a write needs: on PostgreSQL an argument and a message
-	// (BenchmarkLargePost there), on SQLite a single record (BenchmarkLargeBody).
+	// workCopies is how many more copies of the payloads a write needs. On PostgreSQL these are an argument and a
+	// message (BenchmarkLargePost there), on SQLite a single record (BenchmarkLargeBody).
 	workCopies = 2
 )
 
-// LargestRequest returns a request's maximum memory: the largest POST or gathered listing.
+// LargestRequest returns the maximum memory of a request, which is the largest POST or gathered listing.
 func LargestRequest(l ss.Limits) int64 {
 	body := l.MaxRequestBytes
 	for name := range l.Collections {

@@ -21,10 +21,10 @@ func (h *Handler) get(x *exchange) error {
 	return x.answer(http.StatusOK, appendBSO(text, &b))
 }
 
-// Up to smallPayload a response is free: it takes less memory than its connection.
+// smallPayload is the size up to which a response is free: it takes less memory than its connection.
 const smallPayload = 2 << 10
 
-// getLarge drops the record while waiting for memory to send it.
+// getLarge sends a large record. It drops the record while it waits for memory to send it.
 func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {

@@ -14,7 +14,7 @@ type decoder struct {
 	body []byte
 	json jx.Decoder
 
-	// Unescaped to the start of the body: payloads are never longer than the parsed text.
+	// payloads are unescaped into the start of the body, because they are never longer than the text parsed so far.
 	payloads []byte
 
 	most   int64
@@ -23,7 +23,7 @@ type decoder struct {
 
 var errBody = ss.ErrBody
 
-// record parses a PUT. Its id must be valid but is ignored: the path determines it.
+// record parses the body of a PUT. The id in the body must be valid but is ignored, because the path contains the id.
 func (d *decoder) record(id string) (ss.Item, error) {
 	it, named, err := d.document(d.body)
 	if err != nil || named && !ss.ValidID(it.ID) {
@@ -78,14 +78,14 @@ func (d *decoder) lines() ([]ss.Item, error) {
 }
 
 const (
-	// itemStep is how many records are charged at once. Shorter lists are free: slots limit them.
+	// itemStep is how many records are charged in one step. Shorter lists are free, because slots limit them.
 	itemStep = 128
 
 	// itemBytes is a record's memory without its payload (893 in BenchmarkManyRecords): in growing lists, the set of
 	// IDs, and the response.
 	itemBytes = 896
 
-	// A POST may list more records than it may write: clients can handle the surplus failing.
+	// A POST may list more records than it may write, because clients can handle the failure of the surplus.
 	listedPerWritten = 100
 )
 
@@ -101,7 +101,7 @@ func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	return append(items, it), nil
 }
 
-// The failed list cannot distinguish duplicate ids.
+// ids detects duplicate ids, which the failed list cannot distinguish.
 type ids map[string]struct{}
 
 func (s ids) add(id string) bool {

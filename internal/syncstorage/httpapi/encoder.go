@@ -24,7 +24,7 @@ const (
 	escaped = 6
 )
 
-// Up to an eighth of n bytes may need escaping.
+// bufferFor returns the buffer size for n bytes, of which up to an eighth may need escaping.
 func bufferFor(n int) int { return n + n/8 + 4*pieceBytes }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}

@@ -71,7 +71,7 @@ func statusOf(err error) (status, code int) {
 	return http.StatusInternalServerError, codeUnknown
 }
 
-// WriteError is Handler.WriteError without the service's headers.
+// WriteError is like Handler.WriteError, but without the service's headers.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		status := http.StatusPreconditionFailed
@@ -82,7 +82,7 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 		return
 	}
 	h := w.Header()
-	// Set by a listing that failed before it was sent.
+	// These were set by a listing that failed before it was sent.
 	for _, name := range []string{"X-Last-Modified", "X-Weave-Records", "X-Weave-Next-Offset"} {
 		h.Del(name)
 	}

@@ -20,7 +20,7 @@ type Handler struct {
 	Clock    clock.Clock
 	TimeSkew time.Duration
 
-	// Backoff, if set, returns how long clients should wait before their next sync; 0: not at all.
+	// Backoff, if set, returns how long clients should wait before their next sync; 0 means that they need not wait.
 	Backoff func() time.Duration
 	// Revoked, if set, reports whether an owner's tokens are revoked. It is called once per request, twice for
 	// writes.
@@ -33,11 +33,11 @@ type exchange struct {
 	route route
 	query url.Values
 	owner ss.Owner
-	purge bool // the tokenserver deletes a user, revoked or not
+	purge bool // the tokenserver deletes a user, whether revoked or not
 	ask   ss.Request
 }
 
-// Serve implements web.Handler. If a listing fails halfway, close the connection.
+// Serve implements web.Handler. If it returns an error after a listing began, close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient
@@ -55,7 +55,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// WriteError implements web.ErrorWriter, also for the listener's panics and load shedding.
+// WriteError implements web.ErrorWriter. The listener also calls it for panics and load shedding.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())

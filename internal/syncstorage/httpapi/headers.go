@@ -60,7 +60,7 @@ func declared(h http.Header) (d ss.Declared, err error) {
 const (
 	typeJSON     = "application/json"
 	typeNewlines = "application/newlines"
-	typeText     = "text/plain" // old clients, sending JSON
+	typeText     = "text/plain" // sent by old clients with JSON
 )
 
 func mediaType(h http.Header) string {

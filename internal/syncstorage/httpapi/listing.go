@@ -36,7 +36,7 @@ func (h *Handler) list(x *exchange) error {
 }
 
 // open returns a listing once there is memory for it and its encoder, whose size is known only after reading. While
-// waiting, it drops the listing, and then reads it again. Connections limit concurrent reads.
+// open waits, it drops the listing; then it reads the listing again. Connections limit concurrent reads.
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
@@ -132,8 +132,8 @@ func splitIDs(s string) []string {
 	return list
 }
 
-// send writes records from memory with their length, unless most characters need escapes, or streams them whenever
-// the buffer is full. On error, part may have been sent.
+// send writes records that are in memory with their length, unless most characters need escapes. Otherwise it streams
+// them whenever the buffer is full. If it returns an error, part of the listing may have been sent.
 func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)
@@ -162,7 +162,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	}
 	e.literal(f.end)
 	if !e.sent {
-		l.Close() // the buffer has everything, and the client may be slow
+		l.Close() // the buffer contains everything, and the client may be slow
 		web.ReleaseMemory(x.out, int64(l.Memory))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
@@ -173,6 +173,6 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 const (
 	streamBytes = 256 << 10
 
-	// streamCopies of a stream's largest record are in memory: the engine's and the store's.
+	// streamCopies is how many copies of a stream's largest record are in memory: in the engine and in the store.
 	streamCopies = 2
 )

@@ -12,7 +12,8 @@ import (
 )
 
 // object parses an object; named means that it contains an ID. A syntax error, or an ID that is not a string,
-// invalidates the body. Other wrong types and unknown keys invalidate only the record; Reason is the first.
+// invalidates the body. Other wrong types and unknown keys invalidate only the record; Reason describes the first
+// error.
 func (d *decoder) object() (it ss.Item, named bool, err error) {
 	fail := func(reason string) {
 		if it.Reason == "" {

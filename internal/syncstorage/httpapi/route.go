@@ -15,7 +15,7 @@ type resource uint8
 
 const (
 	nothing resource = iota
-	user             // the root and /storage: all the user's data
+	user             // the root and /storage, i.e. all data of the user
 	infoCollections
 	infoCounts
 	infoUsage
@@ -81,7 +81,7 @@ func Owns(path string) bool {
 	return ok
 }
 
-// parseRoute needs the raw path, not cleaned or decoded: IDs may contain escaped slashes and "..".
+// parseRoute parses the raw path, not cleaned or decoded: IDs may contain escaped slashes and "..".
 func parseRoute(path string) (rt route) {
 	rest, ok := inside(path)
 	segments, err := web.Segments(rest)

@@ -13,7 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// From streamFrom payload bytes, a page is counted first and then streamed, not gathered in memory.
+// streamFrom is the number of payload bytes from which a page is counted first and then streamed, not gathered in
+// memory.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -130,8 +131,8 @@ type reader struct {
 	pages *ss.Pages
 
 	collection pgtype.Timestamp
-	records    pgtype.Int8 // on the page plus one; only if large
-	last       row         // last on the page; only if large, with a next page
+	records    pgtype.Int8 // number of records on the page plus one; only if the page is large
+	last       row         // last record on the page; only if the page is large and there is a next page
 
 	row     row
 	payload pgtype.DriverBytes
@@ -237,7 +238,7 @@ func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 				return
 			}
 		}
-		// Read to the end, or Close would cancel the statement.
+		// Read to the end, because otherwise Close would cancel the statement.
 		for r.rows.Next() {
 		}
 	}

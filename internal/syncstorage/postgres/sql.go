@@ -26,7 +26,7 @@ var (
 )
 
 var (
-	// Reads rows by user key, on Citus on the users' nodes.
+	// sqlTotals reads rows by user key, on Citus on the users' nodes.
 	sqlTotals = pgdb.Statement{Name: "sync.totals", Wide: true, SQL: `
 		SELECT user_id, max(modified), coalesce(sum(count) FILTER (WHERE collection_id <> 0), 0)::bigint,
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)::bigint, max(quota)
@@ -85,15 +85,15 @@ var (
 )
 
 // listing returns a query's statement. Joining the collection with the page yields stamp and records from a snapshot
-// without a transaction. The single user_collections row drives the join, so records keep the inner SELECT's order.
-// Unset bounds are infinite.
+// without a transaction. The single user_collections row drives the join, so records keep the order of the inner
+// SELECT. Unset bounds are infinite.
 //
-// An extra record detects a next page. Count and last record are computed in advance only for pages too large to
-// gather, estimated from the average record.
+// An extra record detects a next page. The number of records and the last record are computed in advance only for
+// pages too large to gather, which is estimated from the average record.
 func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 	order, from, most, args := listOrders[sort], `bsos`, `@limit`, listed.args
 	if byID {
-		// One lookup per ID. Otherwise the planner may scan the whole collection if it seems small.
+		// Use one lookup per ID. Otherwise the planner may scan the whole collection if it seems small.
 		from = `(SELECT DISTINCT unnest(@ids) AS id) u CROSS JOIN LATERAL (
 				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
 				WHERE user_id = @user AND collection_id = @coll AND bso_id = u.id LIMIT 1

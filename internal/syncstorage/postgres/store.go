@@ -29,7 +29,7 @@ func Migrations() (migrate.Set, error) {
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
-	names sync.Map // name (string) to ID (int32); never change
+	names sync.Map // name (string) to ID (int32), which never change
 	pages ss.Pages
 }
 
@@ -40,7 +40,8 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("user_collections"), set: sync.OnceValues(Migrations)}
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
+// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may have
+// migrated the database.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }

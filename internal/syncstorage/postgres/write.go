@@ -12,12 +12,13 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Positions in a writing function's result. An array takes the database half the time of a composite or JSON.
+// These are the positions in the result of a writing function. Returning an array takes the database half as long as
+// a composite or JSON.
 const (
 	atStatus = iota
 	atModified
 	atPrevious
-	atQuota // the user's; only if records are stored
+	atQuota // the user's quota; only if records are stored
 	atUsedCollection
 	atUsedUser
 	writtenLength

@@ -92,8 +92,8 @@ func (st *step) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
-// stagedQuota checks the quota after a commit. It counts the bytes to be replaced, reading the whole batch, only if
-// the result depends on it.
+// stagedQuota checks the quota after a commit. Only if the result depends on it, stagedQuota reads the whole batch
+// and counts the bytes to be replaced.
 func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -198,7 +198,7 @@ func (st *step) merge(u *ss.Update) {
 	}
 	if !st.w.Quota.Limited() {
 		if !payload.Set {
-			st.merged.new += had.bytes // batch totals include the other payloads
+			st.merged.new += had.bytes // the batch totals include the other payloads
 		}
 		return
 	}

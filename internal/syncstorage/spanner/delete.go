@@ -54,8 +54,8 @@ func (st *step) take(had record) {
 	}
 }
 
-// DeleteCollection implements syncstorage.Store. Deleting the row deletes records and batches. Collection 0's row
-// keeps the stamp.
+// DeleteCollection implements syncstorage.Store. Deleting the row deletes records and batches. The row of collection
+// 0 keeps the stamp.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {

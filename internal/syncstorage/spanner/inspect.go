@@ -10,10 +10,10 @@ import (
 
 // Inspection lists how tables from an older release of Mozilla's server differ from Migrations.
 type Inspection struct {
-	// Secondary indexes on user tables. Package budget does not count their mutations, so Spanner may reject a large
-	// commit.
+	// Indexes lists secondary indexes on user tables. Package budget does not count their mutations, so Spanner may
+	// reject a large commit.
 	Indexes []string
-	// Tables without a row deletion policy, whose expired rows stay.
+	// Unswept lists tables without a row deletion policy, whose expired rows stay.
 	Unswept []string
 }
 

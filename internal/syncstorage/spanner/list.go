@@ -43,8 +43,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// listing returns a query's statement: the collection, then the page's records plus one. So stamp and records come
-// from a snapshot, and no record is read if the precondition fails.
+// listing returns a query's statement, which reads the collection, then the page's records and one more. So stamp and
+// records come from a snapshot, and no record is read if the precondition fails.
 func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerdb.Params) {
 	p := of(o, spannerdb.Params{"coll": coll, "now": q.Now.Time(), "full": q.Full})
 	order := listOrders[q.Sort]

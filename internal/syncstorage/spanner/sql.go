@@ -21,12 +21,13 @@ var (
 			IFNULL((SELECT log_until > CURRENT_TIMESTAMP() FROM write_control WHERE service = 'syncstorage' AND shard = @shard), FALSE)`}
 )
 
-// A write's reads, in one message: a UNION of numbered parts, each seeking by key. The hint takes exclusive locks at
-// once: with shared locks, two writers of a user would wait for each other, and Spanner would abort one.
+// These are the reads of a write. They are sent in one message: a UNION of numbered parts, each seeking by key. The
+// hint takes exclusive locks from the start. With shared locks, two writers of a user would wait for each other, and
+// Spanner would abort one of them.
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 
-	// One seek by the whole key per name, whatever the planner would choose.
+	// seek makes Spanner seek once per name by the whole key, whatever the planner would choose.
 	seek = `JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE}`
 
 	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, quota AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
@@ -37,8 +38,8 @@ const (
 
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
 
-	// Effect of committing staged records that the request does not contain: existing records, their bytes, their
-	// replacements' bytes, and the live bytes of both.
+	// partMerged reads the effect of committing staged records that the request does not contain: existing records,
+	// their bytes, their replacements' bytes, and the live bytes of both.
 	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, SUM(BYTE_LENGTH(o.payload)), NULL,
 			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
 			SUM(IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0)),
@@ -46,7 +47,7 @@ const (
 		FROM batch_bsos s LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id NOT IN UNNEST(@ids)`
 
-	// The same without a quota: payload bytes kept because the client did not send them.
+	// partKept reads the same if there is no quota: payload bytes kept because the client did not send them.
 	partKept = `SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
 		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL AND s.batch_bso_id NOT IN UNNEST(@ids)`
@@ -67,8 +68,8 @@ var (
 	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partStaged, partRecords, partMerged)
 )
 
-// sqlRecount counts a user's rows, bytes and live bytes, at the write's stamp or, for other collections, at
-// syncstorage.Horizon.
+// sqlRecount counts a user's rows, bytes and live bytes. It checks expiry at the write's stamp or, for other
+// collections, at syncstorage.Horizon.
 var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	SELECT c.collection_id, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0),
 		IFNULL(SUM(IF(b.expiry > IF(c.collection_id = @coll, @stamp, GREATEST(@now, c.modified)), BYTE_LENGTH(b.payload), 0)), 0)
@@ -84,8 +85,9 @@ var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 		AND o.expiry > @stamp
 	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
 
-// A batch commit in order: the collection's row, the staged records, the request's, the batch, the counters. Unsent
-// fields are kept from a live record. A record that never expires stays so (see forever).
+// A batch commit writes in this order: the collection's row, the staged records, the request's records, the batch,
+// the counters. Fields that the client did not send are kept from a live record. A record that never expires stays so
+// (see forever).
 var (
 	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
 		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`}
@@ -158,8 +160,8 @@ var (
 		ORDER BY c.collection_id, b.bso_id`}
 )
 
-// listOrders are orders with their conditions after an offset. Missing sortindexes come last: NULL is the least
-// value.
+// listOrders contains orders with their conditions after an offset. Missing sortindexes come last, because NULL is
+// the least value.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,

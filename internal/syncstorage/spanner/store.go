@@ -2,10 +2,11 @@
 //
 // (Owner.FxAUID, Owner.FxAKID) begins every key, so a user's data is stored together, and deleting a row deletes the
 // rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a query reads everything
-// needed, package syncstorage's rules decide, and the commit carries the changes. A batch commit moves the staged
-// records inside the database, with statements in a single message.
+// needed, the rules of package syncstorage decide, and the commit contains the changes. A batch commit moves the
+// staged records inside the database, with statements in a single message.
 //
-// Spanner's own locks serialize a user's writes: each reads all the user's rows in user_collections and changes one.
+// Spanner's own locks serialize a user's writes: each write reads all the user's rows in user_collections and changes
+// one.
 //
 // Spanner deletes expired records by itself without notice, so counters may be too high. Before a counter causes an
 // error, the records are counted again.
@@ -61,15 +62,16 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate meanwhile.
+// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may have
+// migrated the database.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// Sweep implements syncstorage.Store. Row deletion policies remove expired rows.
+// Sweep implements syncstorage.Store. It does nothing, because row deletion policies remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
-// checkOwner rejects an owner without an account and key ID: users would share data.
+// checkOwner returns an error for an owner without an account and key ID, because such users would share data.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
 		return errcode.New(errcode.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
@@ -106,8 +108,8 @@ func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Param
 	return id, nil
 }
 
-// ensure inserts a new collection name in a short transaction of its own, so that users who need it do not wait for
-// each other's writes. It stays even if the write fails.
+// ensure inserts a new collection name in a short transaction of its own, so that users who need the name do not wait
+// for each other's writes. The name stays even if the write fails.
 func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -174,7 +176,7 @@ func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll
 
 // forever is the TTL, in seconds, of records without a TTL: the reference server's DEFAULT_BSO_TTL, about 66 years.
 // Expiry is never NULL: a record never expires if its expiry is exactly that long after its stamp, or the end of
-// time. Clients cannot set half as much.
+// time. Clients cannot set even half of it.
 const forever = 2_100_000_000
 
 func expiresAt(modified, expiry ss.Timestamp) time.Time {

@@ -33,14 +33,14 @@ type step struct {
 	load    budget.Load
 	delta   ss.Delta
 	live    int64
-	whole   []any // key of the user or collection changing as a whole; nil: only records
+	whole   []any // key of the user or collection that changes as a whole; nil if only records change
 }
 
 type control struct{ readOnly, logged bool }
 
 type collection struct {
 	row      bool
-	modified ss.Timestamp // 0: none, or only open batches
+	modified ss.Timestamp // 0 if there is no collection, or if it contains only open batches
 	counted  bool         // count and bytes are not NULL
 	count    int64
 	bytes    int64
@@ -66,7 +66,7 @@ type staged struct {
 
 type merged struct {
 	there    int64
-	old, new int64 // bytes of those, and of their replacements
+	old, new int64 // bytes of these records, and of their replacements
 	oldLive  int64
 	newLive  int64
 }
@@ -124,7 +124,8 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
 		if w.Collection != "" {
-			// In this transaction, so that a concurrent write creating the name is entirely before or after this one.
+			// Look up the name in this transaction, so that a concurrent write that creates it is entirely before or
+			// after this write.
 			var err error
 			if st.coll, err = s.find(w.Collection, tx.ForEach); err != nil {
 				return err
@@ -190,7 +191,7 @@ func (st *step) log(p spannerdb.Params) error {
 	return st.tx.LogChanges("syncstorage", keys)
 }
 
-// loggedRecords keeps log entries below 2,621,440 characters. Beyond it the whole collection is logged.
+// loggedRecords keeps log entries below 2,621,440 characters. If more records change, the whole collection is logged.
 const loggedRecords = 5000
 
 func (st *step) send() error {
@@ -240,7 +241,7 @@ func (st *step) put(u *ss.Update) {
 	b, delta := ss.Merge(old, u, st.stamp, ss.Direct)
 	size := int64(len(b.Payload))
 	if alive && !u.Payload.Set {
-		// The payload stays; old was read without it.
+		// The payload stays, but old was read without it.
 		size = had.bytes
 		st.change(spanner.Update, "bsos", bsoKey(), []string{"sortindex", "modified", "expiry"},
 			append(st.key(), b.ID, number(b.SortIndex), b.Modified.Time(), expiresAt(b.Modified, b.Expiry))...)
@@ -258,7 +259,7 @@ func (st *step) put(u *ss.Update) {
 	if alive {
 		st.live -= had.bytes
 	}
-	// For a client that sends an ID twice, which the protocol forbids.
+	// This is for a client that sends an ID twice, which the protocol forbids.
 	st.records[u.ID] = record{BSO: b, bytes: size}
 }
 
@@ -281,7 +282,7 @@ type counters struct {
 	used         ss.Used
 }
 
-// quota checks the quota. Without a quota it sets the counters to NULL, because this write makes them wrong.
+// quota checks the quota. If there is no quota, it sets the counters to NULL, because this write makes them wrong.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -348,14 +349,14 @@ func (st *step) recount() (live ss.Used, err error) {
 	return live, err
 }
 
-// correct writes recounted counters if the commit has mutations left; otherwise a later write does.
+// correct writes recounted counters if the commit has mutations left. Otherwise a later write corrects them.
 func (st *step) correct(id int64) {
 	if c := st.rows[id]; c.row && st.tx.Predicted()+st.rest() < budget.Limit {
 		st.change(spanner.Update, "user_collections", userKey(), []string{"count", "total_bytes"}, append(keyOf(st.o, id), c.count, c.bytes)...)
 	}
 }
 
-// rest exceeds any write's predictions after a recount, including one correction.
+// rest returns more mutations than any write predicts after a recount, including one correction.
 func (st *step) rest() int {
 	return 3 * st.s.schema.Write("user_collections", "modified", "count", "total_bytes")
 }

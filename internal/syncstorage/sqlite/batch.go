@@ -119,8 +119,8 @@ func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	return nil
 }
 
-// stagedBytes returns the live bytes after committing the batch with the updates, already in totals. Expired and
-// to-be-replaced records are subtracted only above the quota, where they matter.
+// stagedBytes returns the live bytes after committing the batch with the updates, which totals already includes.
+// Expired records and records to be replaced are subtracted only above the quota, where they matter.
 func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -140,7 +140,7 @@ func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old s
 	}
 	for i := range us {
 		if !us[i].Payload.Set || old[i].payload.Set {
-			continue // replaces nothing, or is in sqlReplacedBytes
+			continue // it replaces nothing, or is counted by sqlReplacedBytes
 		}
 		h, err := st.lookUp(us[i].ID)
 		if err != nil {
@@ -189,7 +189,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// drain writes staged records one at a time: a batch may exceed memory.
+// drain writes staged records one at a time, because a batch may exceed memory.
 func (st *step) drain(b ss.BatchID) error {
 	var payload []byte
 	return sqlitedb.ForEach(st.c, sqlStaged, func(s *sqlite.Stmt) error {

@@ -13,8 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// From streamFrom payload bytes, a page is counted first and then streamed. Gathering smaller pages takes one
-// statement instead of three.
+// streamFrom is the number of payload bytes from which a page is counted first and then streamed. Gathering smaller
+// pages takes one statement instead of three.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -127,7 +127,7 @@ func (p *page) rows(columns string, n, skip int) (string, []any) {
 	bounds := ` LIMIT ? + 0 OFFSET ? + 0`
 	args := append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
 	if columns == fullColumns && (p.q.Sort == ss.ByIndex || p.q.IDs != nil) {
-		// No index has this order, so SQLite sorts in memory: sort only row IDs, without payloads.
+		// No index has this order, so SQLite sorts in memory. Let it sort only row IDs, without payloads.
 		return `SELECT ` + columns + ` FROM (SELECT rowid AS sorted` + p.where + bounds + `) CROSS JOIN bsos ON bsos.rowid = sorted`, args
 	}
 	return `SELECT ` + columns + p.where + bounds, args

@@ -47,8 +47,8 @@ func descending(us []ss.Update) []ss.Update {
 	return us
 }
 
-// lookUpAll reads n records with descending IDs: 100 in one statement cost half as much as separately. If they are
-// most of the collection, a range costs even less.
+// lookUpAll reads n records with descending IDs: 100 in one statement cost half as much as in separate statements. If
+// they are most of the collection, reading a range costs even less.
 func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	all := make([]header, n)
 	if st.found.Count == 0 || n == 0 {

@@ -20,7 +20,7 @@ const (
 	sqlSetQuota = `INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES (?, 0, 0, ?)
 		ON CONFLICT DO UPDATE SET quota = excluded.quota`
 	sqlDeleteNoQuota = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND modified = 0 AND count = 0 AND quota IS NULL`
-	// For a JSON list of users; j.key is the index.
+	// sqlTotals takes a JSON list of users; j.key is the index.
 	sqlTotals = `SELECT j.key, max(u.modified), coalesce(sum(u.count) FILTER (WHERE u.collection_id > 0), 0),
 			coalesce(sum(u.total_bytes) FILTER (WHERE u.collection_id > 0), 0), max(u.quota)
 		FROM json_each(?) j CROSS JOIN user_collections u WHERE u.user_id = j.value GROUP BY j.key`
@@ -31,13 +31,14 @@ const (
 const (
 	sqlHeader = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
-	// For a JSON list of IDs; j.key is the index.
+	// sqlHeaders takes a JSON list of IDs; j.key is the index.
 	sqlHeaders = `SELECT b.rowid, b.sortindex, b.modified, b.expiry, length(b.payload), j.key
 		FROM json_each(?) j CROSS JOIN bsos b
 		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
 	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id DESC`
-	// A write uses whichever fits the row it read: an upsert costs as much as both. Updating by rowid saves a search.
+	// A write uses the insert or the update, depending on the row it read: an upsert costs as much as both. Updating
+	// by rowid saves a search.
 	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlUpdateBSO        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
 	sqlUpdateHeader     = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ? WHERE rowid = ?`
@@ -54,7 +55,7 @@ const (
 	sqlBatch    = `SELECT count, total_bytes FROM batches
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND expiry > ?`
 	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	// For a JSON list of IDs; j.key is the index.
+	// sqlStagedSizes takes a JSON list of IDs; j.key is the index.
 	sqlStagedSizes = `SELECT j.key, length(s.payload) FROM json_each(?) j CROSS JOIN batch_bsos s
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.batch_bso_id = j.value`
 	sqlStage     = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`

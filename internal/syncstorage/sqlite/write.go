@@ -163,7 +163,8 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// Summing unswept expired records is expensive, so quota does so only if the result depends on them.
+// quota checks the quota. Summing unswept expired records is expensive, so it does so only if the result depends on
+// them.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {

@@ -2,13 +2,13 @@ package storetest
 
 import ss "holdfast/internal/syncstorage"
 
-// The first write, and the second a minute later.
+// These are the times of the first write, and of the second a minute later.
 const (
 	CaseFirst  ss.Timestamp = 1_700_000_000_120
 	CaseSecond ss.Timestamp = CaseFirst + 60_000
 )
 
-// MergeCase is a row in the table that defines Merge: a record after an update at CaseSecond.
+// MergeCase is a row in the table that defines Merge: a record and the result of an update at CaseSecond.
 type MergeCase struct {
 	Name   string
 	First  *ss.Update

@@ -19,13 +19,14 @@ func modelChecks() []check {
 	}
 }
 
-// machine runs random operations on a store and the model, with time moving both ways. It compares every result and,
-// after each operation, everything readable.
+// machine runs random operations on a store and the model, while the clock moves forwards and backwards. It compares
+// every result and, after each operation, everything readable.
 type machine struct {
 	*user
 	model *model
 
-	// Records then do not expire: between expiry and sweep the contract allows a range of results, checked elsewhere.
+	// If quota is set, records do not expire: between expiry and sweep the contract allows a range of results, which
+	// other tests check.
 	quota bool
 
 	limits ss.BatchLimits

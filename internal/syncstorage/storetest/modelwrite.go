@@ -86,7 +86,7 @@ func (m *model) batch(w ss.Write, p ss.BatchPart) (*modelBatch, error) {
 	return after, p.Limits.Check(totals(after.records))
 }
 
-// The quota is checked as if the batch were committed now.
+// Append checks the quota as if the batch were committed now.
 func (m *model) Append(w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if p.Opens {
 		m.batches[p.ID] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
@@ -175,7 +175,7 @@ func (m *model) DeleteAll(p ss.Precondition) error {
 	return nil
 }
 
-// Sweep is unlimited.
+// Sweep removes everything due, without a limit.
 func (m *model) Sweep(now ss.Timestamp) (records, batches int) {
 	for _, c := range m.collections {
 		n := len(c.records)

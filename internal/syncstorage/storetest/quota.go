@@ -41,8 +41,8 @@ func (u *user) limitedEach(collection string, limit int64) ss.Write {
 
 func xs(n int64) string { return strings.Repeat("x", int(n)) }
 
-// quotaTable runs the table for every way to write. An enforced quota rejects without a change. Used is returned
-// either way. On a slow engine each case uses one way.
+// quotaTable runs the table for every way to write. A write over an enforced quota must fail without a change. Used
+// is returned in both cases. On a slow engine each case uses one way to write.
 func quotaTable(t *testing.T, u *user) {
 	for i, tc := range QuotaCases() {
 		for j, way := range []string{"Put", "Post", "Append", "Commit"} {

@@ -16,12 +16,12 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Only the suite may sweep it: a sweep affects all users, and each test runs at its own time. It may contain
-	// other users.
+	// Only the suite may sweep the store: a sweep affects all users, and each test runs at its own time. The store
+	// may contain other users.
 	Store ss.Store
 
-	// Faulty opens another store, in any database, that calls fault wherever the engine can fail and returns its
-	// error; nil skips the group Faults.
+	// Faulty opens another store, in any database, that calls fault wherever the engine can fail and returns the
+	// error from fault. If Faulty is nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) ss.Store
 
 	// Reap is set if the engine removes expired rows instead of Sweep. It does so immediately, and returns the number
@@ -31,7 +31,7 @@ type Harness struct {
 	// Apart gives every test its own database, for engines slowed down by other tests' data.
 	Apart bool
 
-	// The engine's maximum per batch; 0: no limit.
+	// BatchRecords is the engine's maximum per batch; 0 means no limit.
 	BatchRecords int
 
 	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.

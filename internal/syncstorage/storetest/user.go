@@ -32,7 +32,7 @@ func newUser(t tb, h Harness) *user {
 	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: t0}
 }
 
-// All fields are unique: a backend may key on any.
+// newOwner returns an owner whose fields are all unique, because a backend may use any of them as the key.
 func newOwner() ss.Owner {
 	return ss.Owner{
 		UID:    1 + rand.Int64N(1<<53),
