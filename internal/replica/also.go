@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// alsoState is the last object sent for a file besides the databases.
+// alsoState describes the last object sent for a file that is not a database.
 type alsoState struct {
 	sum    [sha256.Size]byte
 	object string // may be in the target before sent is true

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// uploads limits concurrent uploads, largeUploads large uploads, which need more memory in parts.
+	// uploads limits concurrent uploads. largeUploads limits large uploads, which need more memory in parts.
 	uploads      = 8
 	largeUploads = 3
 	largeBody    = 1 << 20
 
-	// Beyond queued, a reconciliation finds the rest.
+	// queued limits the queue. A reconciliation finds the bodies that do not fit.
 	queued = 10_000
 
-	// slack limits completed entries in memory.
+	// slack limits the completed entries that stay in memory.
 	slack = 1000
 )
 
@@ -39,7 +39,7 @@ type bodies struct {
 	record      record
 
 	mu      sync.Mutex
-	changed chan struct{} // closed on progress if not nil
+	changed chan struct{} // if not nil, closed on progress
 	isOpen  bool
 	closed  bool
 	last    uint64
@@ -47,13 +47,13 @@ type bodies struct {
 	small   []*entry
 	large   []*entry
 	largeUp int
-	waiting map[string]*entry // not done, by object name
+	waiting map[string]*entry // entries that are not done, by object name
 	sent    map[nameHash]bool
 	status  BodyStatus
 	failed  error
 	stuck   error
 
-	// Bodies in owed are left to the next reconciliation, bodies in owing to the one in progress.
+	// The next reconciliation handles the bodies in owed, the current reconciliation handles those in owing.
 	owed, owing debt
 	missing     debt
 	reconciled  time.Time
@@ -64,8 +64,8 @@ type bodies struct {
 // BodyStatus describes body uploads.
 type BodyStatus struct {
 	Waiting, WaitingBytes int64
-	Unreadable            int64    // neither readable nor in the target
-	Names                 []string // first unreadable bodies with service and reason
+	Unreadable            int64    // bodies that are neither readable nor in the target
+	Names                 []string // the first unreadable bodies with service and reason
 	Omitted               []string // a line per body that is not replicated
 	Error                 error
 }
@@ -74,11 +74,11 @@ type entry struct {
 	number  uint64
 	body    Body
 	object  string
-	settled bool // its row is committed or never will be
+	settled bool // the body's row is committed or never will be
 	done    bool // in the target, deleted, or owed
 }
 
-// debt is work for a reconciliation before a point may need number from or later.
+// debt is work for a reconciliation. A point that needs bodies with this number or later waits for it.
 type debt struct {
 	isOpen       bool
 	from         uint64
@@ -97,7 +97,7 @@ func (d *debt) add(o debt) {
 
 func newBodies(r *Replica) *bodies {
 	b := &bodies{r: r, services: r.opts.Bodies, limit: queued, parallel: uploads, stop: func() {}, waiting: map[string]*entry{}}
-	b.owed.isOpen = len(b.services) > 0 // the target is unknown
+	b.owed.isOpen = len(b.services) > 0 // the content of the target is unknown
 	return b
 }
 
@@ -142,7 +142,8 @@ func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	return func(kept bool) { b.settle(e, kept) }
 }
 
-// If the queue is full, a reconciliation finds the body by its row.
+// settle queues an upload unless the body was not kept. If the queue is full, a reconciliation finds the body by its
+// row.
 func (b *bodies) settle(e *entry, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,7 +202,7 @@ func (b *bodies) tell() {
 	}
 }
 
-// await returns false if ctx is done before isReady, which is called with the lock, returns true.
+// await waits until isReady, which is called with the lock, returns true. It returns false if ctx is done before.
 func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()
@@ -300,7 +301,8 @@ func (b *bodies) take() (e *entry) {
 	return e
 }
 
-// work uploads bodies until ctx is done or, unless forever, the queue is empty or the target fails.
+// work uploads bodies until ctx is done. Unless forever is set, it also ends when the queue is empty or the target
+// fails.
 func (b *bodies) work(ctx context.Context, forever bool) {
 	for failures := 0; ctx.Err() == nil; {
 		var e *entry
@@ -328,7 +330,7 @@ func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 		b.largeUp--
 	}
 	switch {
-	case source != nil && ctx.Err() == nil: // deleted, moved or lost: its row decides
+	case source != nil && ctx.Err() == nil: // deleted, moved or lost; the body's row decides which
 		b.owe(e)
 	case source != nil || err != nil:
 		b.push(e, true)
@@ -351,7 +353,7 @@ func (b *bodies) fail(ctx context.Context, err error) {
 	b.failed = err
 }
 
-// putBody returns read errors in source and errors of the target in err.
+// putBody uploads a body. It returns read errors in source, and errors of the target in err.
 func (r *Replica) putBody(ctx context.Context, object string, body Body) (source, err error) {
 	if err := r.opts.Fault("send body"); err != nil {
 		return nil, err

@@ -16,12 +16,13 @@ import (
 
 // Bodies are a service's immutable files outside its database, e.g. object bodies.
 type Bodies struct {
-	// Each calls fn for each file in one database snapshot, until fn fails. omitted describes files left out, a line
-	// each.
+	// Each calls fn for each file in one database snapshot, until fn fails. omitted contains a line for each file
+	// that was left out.
 	Each func(ctx context.Context, fn func(Body) error) (omitted []string, err error)
 
-	// Watch makes the service call written for each new file once it is durable and before its row is committed, and
-	// settled when the row is committed (kept) or never will be. Neither blocks.
+	// Watch makes the service call written for each new file once the file is durable and before its row is
+	// committed. The service then calls settled when the row is committed (kept) or never will be. Neither call
+	// blocks.
 	Watch func(written func(Body) (settled func(kept bool)))
 }
 
@@ -36,7 +37,8 @@ type Body struct {
 
 const bodiesAll = "bodies/"
 
-// bodyName omits the encryption suffix. Bytes that a target might reject become an underscore and two digits.
+// bodyName returns a body's object name without the encryption suffix. Bytes that a target might reject become an
+// underscore and two digits.
 func bodyName(service, name string) string {
 	var object strings.Builder
 	object.WriteString(bodiesAll + service + "/")
@@ -55,14 +57,14 @@ func bodyName(service, name string) string {
 	return object.String()
 }
 
-// A stored body's first byte.
+// These are the first bytes of stored bodies.
 const (
 	stored   = 0
 	deflated = 1
 )
 
 const (
-	// sampleSize is compressed first to see whether the body shrinks.
+	// sampleSize is how much is compressed first to see whether the body shrinks.
 	sampleSize = 64 << 10
 	window     = 512 << 10
 )
@@ -165,9 +167,9 @@ func (g *guarded) failed() error {
 	return g.err
 }
 
-// OpenBody opens a body in the target. Read returns io.EOF only if the content is intact. Errors: errcode.NotFound
-// for a missing body, errcode.Internal for a body damaged or encrypted for others, errcode.Invalid without
-// identities.
+// OpenBody opens a body in the target. Read returns io.EOF only if the content is intact. The error is
+// errcode.NotFound for a missing body, errcode.Internal for a body that is damaged or encrypted for others, and
+// errcode.Invalid if there are no identities.
 func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadCloser, error) {
 	plain := bodyName(service, name)
 	objects := []string{plain, plain + encrypted}

@@ -33,8 +33,8 @@ type source struct {
 	// written returns the number of the last body a row may refer to.
 	written func() uint64
 	round   uint64
-	once    bool               // backup: captured once, not followed
-	follow  *sqlitedb.Follower // nil: not captured
+	once    bool               // for a backup: captured once, not followed
+	follow  *sqlitedb.Follower // nil if the database is not captured
 	at      position
 	chain   chain
 
@@ -44,13 +44,13 @@ type source struct {
 	mu       sync.Mutex
 	state    state
 	waiting  []ltxFile
-	kept     []ltxFile // in the target, to be merged there
-	snapshot ltxFile   // all pages, waiting for the target; may be zero
+	kept     []ltxFile // files in the target, to be merged there
+	snapshot ltxFile   // file with all pages that waits for the target; may be zero
 	last     snapshot
 	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
 	bytes    int64
-	away     bool // the spool was full: wait for the target
-	broken   bool // files were dropped: start over
+	away     bool // the spool was full, so the source waits for the target
+	broken   bool // files were dropped, so the source must start over
 }
 
 type snapshot struct {
@@ -62,7 +62,7 @@ type snapshot struct {
 type state struct {
 	run  string
 	txid ltx.TXID
-	asOf time.Time // includes all writes acknowledged before
+	asOf time.Time // the file includes all writes acknowledged before this time
 
 	bodies uint64 // rows refer to bodies up to this number
 	round  uint64 // last capture of this state
@@ -75,7 +75,8 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// A run's first file, with the whole database, is exempt from the spool limit.
+// counted returns the bytes that count toward the spool limit. A run's first file, which contains the whole database,
+// is exempt.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0
@@ -118,7 +119,7 @@ func (s *source) capture(ctx context.Context) error {
 	if s.isBroken() {
 		return errors.Join(err, s.stop())
 	}
-	if isGap(err) { // from restart, or the file was replaced: the next capture compares all pages
+	if isGap(err) { // from restart, or because the file was replaced: the next capture compares all pages
 		return nil
 	}
 	if err == nil {
@@ -137,8 +138,8 @@ const (
 	maxReserve = 1 << 30
 )
 
-// checkSpace fails, after releasing the database and its waiting files, if the spool's disk is nearly full, or if the
-// whole database must be captured and does not fit.
+// checkSpace fails if the spool's disk is nearly full, or if the whole database must be captured and does not fit. It
+// then releases the database and the files waiting for the target.
 func (s *source) checkSpace() error {
 	if s.follow != nil && s.hasSpace(0) {
 		return nil
@@ -204,7 +205,8 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool except for the named file. The target stores the old files, or this process starts with all pages.
+// clear empties the spool except for the named file. The old files are in the target, or this process starts with all
+// pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +268,7 @@ func (s *source) read(to int, asOf time.Time) error {
 		if err := n.encode(w, wal, c, asOf.UnixMilli()); err != nil {
 			return err
 		}
-		return s.at.check(wal, to) // nothing was overwritten meanwhile
+		return s.at.check(wal, to) // nothing was overwritten since
 	})
 	if err != nil {
 		return err
@@ -278,7 +280,7 @@ func (s *source) read(to int, asOf time.Time) error {
 }
 
 func (s *source) restart(ctx context.Context) error {
-	if _, err := s.follow.Checkpoint(); err != nil { // most of the work, without blocking the writer
+	if _, err := s.follow.Checkpoint(); err != nil { // does most of the work without blocking the writer
 		return err
 	}
 	former := s.at.header
@@ -296,7 +298,7 @@ func (s *source) restart(ctx context.Context) error {
 	defer wal.Close()
 	h, err := readHeader(wal)
 	if err != nil || h == former {
-		return err // if it continues, a reader still needs it
+		return err // if the WAL continues, a reader still needs it
 	}
 	if h.salt[0] != former.salt[0]+1 || h.pageSize != former.pageSize {
 		return gapError{"another process has begun it again"}
@@ -361,7 +363,8 @@ func (s *source) position() (position, error) {
 	return positionAt(wal, l.Committed)
 }
 
-// compare captures the pages that differ from the chain, initially all. full also writes a snapshot.
+// compare captures the pages that differ from the chain, which initially are all pages. If full is set, it also
+// writes a snapshot.
 func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	at, err := s.pin(ctx)
 	if err != nil {
@@ -412,7 +415,7 @@ func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, f
 	return nil
 }
 
-// scan writes pages that differ from the chain, and all pages to all unless nil.
+// scan writes the pages that differ from the chain to differ and, unless all is nil, all pages to all.
 func (n *next) scan(ctx context.Context, from pages, differ, all io.Writer, milliseconds int64) error {
 	header := n.header(milliseconds)
 	to := []*ltx.Encoder{nil, nil}
@@ -460,7 +463,7 @@ func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
 	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }
 
-// The file need not be durable: after a power failure the spool starts over.
+// write writes a file to the spool. The file need not be durable: after a power failure the spool starts over.
 func (s *source) write(f ltxFile, encode func(io.Writer) error) (ltxFile, error) {
 	path := f.path(s.spool)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

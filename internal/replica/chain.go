@@ -11,7 +11,7 @@ import (
 // chain is the database state after the last LTX file. A transaction number (TXID) counts LTX files; a file may
 // contain many SQLite transactions.
 type chain struct {
-	run      string // ID; a run's first file has all pages
+	run      string // ID; a run's first file contains all pages
 	txid     ltx.TXID
 	pageSize uint32
 	size     uint32

@@ -15,7 +15,7 @@ type Keep struct{ Hours, Days, Weeks, Months, Years int }
 
 const maxKeep = 10_000
 
-// ParseKeep parses e.g. "7d 4w 6m", with units h, d, w, m (months) and y.
+// ParseKeep parses a text such as "7d 4w 6m", with units h, d, w, m (months) and y.
 func ParseKeep(text string) (k Keep, err error) {
 	fields := map[string]*int{"h": &k.Hours, "d": &k.Days, "w": &k.Weeks, "m": &k.Months, "y": &k.Years}
 	for word := range strings.FieldsSeq(text) {
@@ -32,10 +32,10 @@ func ParseKeep(text string) (k Keep, err error) {
 
 type period struct {
 	count int
-	of    func(time.Time) int // a time's period number, increasing
+	of    func(time.Time) int // number of the period that contains a time; it increases
 }
 
-// Until returns the time from which no kept point needs data that was deleted at a given time, assuming a new point
+// Until returns the time from which no kept point needs data that was deleted at a given time. It assumes a new point
 // at every interval. Periods without a point do not count. A point needs files from up to snapshotEvery before it.
 func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	last := at
@@ -58,7 +58,7 @@ func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	return last.Add(snapshotEvery + every)
 }
 
-// Periods are in UTC, so that all servers agree; weeks begin on Monday.
+// periods returns the periods in UTC, so that all servers agree. Weeks begin on Monday.
 func (k Keep) periods() []period {
 	return []period{
 		{k.Hours, func(t time.Time) int { return int(t.Unix() / 3600) }},
@@ -77,7 +77,7 @@ type candidate struct {
 	whole  bool
 }
 
-// choose returns the points to keep. A point that lacks a file counts only if it is alone in its period.
+// choose returns the points to keep. A point that lacks a file is chosen only if no point in its period is complete.
 func (k Keep) choose(all []candidate) (names []string) {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.number, a.number)) })
 	for _, p := range k.periods() {

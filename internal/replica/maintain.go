@@ -19,7 +19,7 @@ const (
 	mergeEvery = 5 * time.Minute
 	tidyEvery  = 15 * time.Minute
 
-	// Up to the age fine every restore point is kept; then one per mergeEvery.
+	// fine is the age up to which every restore point is kept. After that, one point per mergeEvery is kept.
 	fine = time.Hour
 )
 
@@ -73,7 +73,7 @@ func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 	return r.opts.Fault("sent snapshot")
 }
 
-// The spool may have dropped files.
+// ignoreDropped ignores the error for files that the spool dropped.
 func ignoreDropped(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -130,7 +130,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		return err
 	}
 	if !now.equals(r.current()) {
-		return nil // a listed object may belong to the new run: next time
+		return nil // a listed object may belong to the new run, so it is deleted next time
 	}
 	if r.replaceLost(newest, filesOf(names)) {
 		return nil
@@ -151,7 +151,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// replaceLost starts a new series for each database whose newest point lacks deleted objects.
+// replaceLost starts a new series for each database for which objects of the newest point were deleted.
 func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	for _, s := range r.sources {
 		place := newest.Files[s.name]
@@ -196,9 +196,9 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 type retention struct {
 	now   time.Time
 	keep  time.Duration
-	fine  time.Duration // age up to which all are kept
+	fine  time.Duration // age up to which all points are kept
 	every time.Duration // interval of older points
-	rule  Keep          // keeps others at any age
+	rule  Keep          // keeps other points at any age
 }
 
 func (r *Replica) retention(now time.Time) retention {
@@ -213,7 +213,7 @@ type current struct {
 	runs map[string]string
 	also map[string]bool
 
-	proposed Point // may be published at any time; zero if none
+	proposed Point // may be published at any time; zero if there is none
 }
 
 func (c current) equals(o current) bool {
@@ -282,7 +282,7 @@ func (rule retention) choose(points map[string]Point, files series) (kept map[st
 		}
 		c := candidateOf(name, p, files)
 		old = append(old, c)
-		// A point at which files were merged needs the fewest files.
+		// A point at which files were merged needs the fewest files to restore.
 		slot := p.Time.Unix() / max(1, int64(rule.every/time.Second))
 		if best, known := slots[slot]; !isRecent && age < rule.keep && c.whole &&
 			(!known || c.files < best.files || c.files == best.files && name > best.name) {
@@ -317,10 +317,10 @@ type object struct {
 
 type objects []object
 
-// Keys are database and run, e.g. "sync.db/RUN".
+// series contains objects by database and run, e.g. "sync.db/RUN".
 type series map[string]objects
 
-// There may be millions of bodies.
+// listWithoutBodies lists the objects except bodies, of which there may be millions.
 func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
 	for _, prefix := range []string{alsoPrefix, filesAll, pointsPrefix} {
 		some, err := t.List(ctx, prefix)
@@ -355,7 +355,7 @@ func filesOf(names []string) series {
 	return all
 }
 
-// leadingTo returns the largest objects that lead to a place. If an object is missing, the error names it.
+// leadingTo returns the largest objects that lead to a place. If an object is missing, the error contains its name.
 func (s series) leadingTo(database string, place Place) (objects, error) {
 	chosen, err := s[database+"/"+place.Run].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {
@@ -364,8 +364,8 @@ func (s series) leadingTo(database string, place Place) (objects, error) {
 	return chosen, err
 }
 
-// cover returns the largest objects that lead to a TXID, starting with all pages. The error contains a missing
-// object's number.
+// cover returns the largest objects that lead to a TXID, starting with all pages. If an object is missing, the error
+// contains its number.
 func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	for reached := ltx.TXID(0); reached < to; {
 		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return int(o.from) - int(from) })

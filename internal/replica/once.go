@@ -12,13 +12,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxSeries limits a backup series' files, all of which a restore reads.
+// maxSeries limits the files of a backup series, because a restore reads all of them.
 const maxSeries = 500
 
 const listTimeout = 10 * time.Minute
 
 // continueSeries claims the target and decides which databases continue the previous backup's series: those whose
-// stored chain matches the newest point. No point refers to later files, left by an interrupted backup.
+// stored chain matches the newest point. Later files, left by an interrupted backup, belong to no point.
 func (r *Replica) continueSeries(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -92,8 +92,8 @@ func (s *source) captureOnce(ctx context.Context) error {
 	return errors.Join(s.comparePages(ctx, frozen, asOf, false), frozen.Close())
 }
 
-// closeOnce stores a published backup's chains and empties the spool. Otherwise the next backup continues from the
-// stored chains.
+// closeOnce stores a published backup's chains and empties the spool. If the backup was not published, the next
+// backup continues from the chains stored before.
 func (r *Replica) closeOnce() (err error) {
 	for _, s := range r.sources {
 		if r.newest().Number > 0 {
@@ -104,7 +104,7 @@ func (r *Replica) closeOnce() (err error) {
 	return err
 }
 
-// checkPoint fails unless this process owns the target, which has every file for a new point.
+// checkPoint fails unless this process owns the target, and the target contains every file for a new point.
 func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -142,7 +142,7 @@ func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	return nil
 }
 
-// Published returns the restore point published by Sync; before, its number is 0.
+// Published returns the restore point published by Sync. Before Sync, its number is 0.
 func (r *Replica) Published() Point { return r.newest() }
 
 // Tidy deletes the restore points that the rule drops, and their objects. An empty rule keeps everything.

@@ -19,13 +19,13 @@ import (
 
 // Point is a restore point: the databases at one moment.
 type Point struct {
-	// Increases with each point.
+	// Number increases with each point.
 	Number uint64 `json:"number"`
-	// When the databases were read; earlier acknowledged writes are included.
+	// Time is when the databases were read. The point includes writes acknowledged before.
 	Time time.Time `json:"time"`
-	// Databases by name.
+	// Files contains the databases by name.
 	Files map[string]Place `json:"files"`
-	// Objects for other files, by name.
+	// Also contains the objects for other files, by name.
 	Also map[string]string `json:"also,omitempty"`
 
 	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
@@ -65,9 +65,9 @@ const (
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
-	// The writing process. Another process with a copy of the data folder has the same Server.
+	// Holder is the writing process. Another process with a copy of the data folder has the same Server.
 	Holder string `json:"holder"`
-	// "" for a replica, backupKind for backups.
+	// Kind is "" for a replica and backupKind for backups.
 	Kind string `json:"kind,omitempty"`
 }
 
@@ -82,8 +82,8 @@ func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
 
-// Points are not encrypted, because the server must read them to delete old points; they reveal no more than object
-// names do.
+// pointName returns a point's object name. Points are not encrypted, because the server must read them to delete old
+// points; they reveal no more than object names do.
 func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
@@ -124,7 +124,8 @@ type Content struct {
 	Points []Listed // oldest first
 }
 
-// Points returns up to most points, newest first; 0: all. Without replica or backups it returns errcode.NotFound.
+// Points returns up to most points, newest first, or all points if most is 0. It returns errcode.NotFound if there is
+// no replica or backup.
 func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 	if _, err := readMarker(ctx, t); err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 	return all, nil
 }
 
-// Inspect returns a target's restore points, or errcode.NotFound without a replica.
+// Inspect returns a target's restore points, or errcode.NotFound if there is no replica.
 func Inspect(ctx context.Context, t Target) (c Content, err error) {
 	m, err := readMarker(ctx, t)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 
 const (
 	// reconcileEvery is the interval for comparing the target with the database, to find other processes' writes and
-	// to delete bodies. At least restFactor times a reconciliation's duration passes before the next.
+	// to delete bodies. At least restFactor times a reconciliation's duration passes before the next reconciliation.
 	reconcileEvery = time.Hour
 	restFactor     = 10
 
 	// batch limits a reconciliation's memory: the missing bodies uploaded before it rereads the database, and the
-	// bodies it deletes.
+	// bodies that it deletes in one step.
 	batch = 10_000
 
 	tries = 3
@@ -45,8 +45,8 @@ func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
 // clocks.
 type record map[nameHash]uint64
 
-// The last reconciliation first found noted bodies unreferenced. Points captured after round do not need these
-// bodies. number is the last point that may need them, or 0 until that point exists.
+// noted contains the bodies that the last reconciliation was the first to find unreferenced. Points captured after
+// round do not need these bodies. number is the last point that may need them, or 0 until that point exists.
 type noted struct {
 	all    []nameHash
 	round  uint64
@@ -114,14 +114,14 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 
 type reconciliation struct {
 	b       *bodies
-	have    []nameHash // in the target, sorted
-	seen    []bool     // parallel to have: referenced
+	have    []nameHash // bodies in the target, sorted
+	seen    []bool     // parallel to have: whether the body is referenced
 	failed  map[nameHash]failure
 	omitted []string
 	round   uint64 // last capture before the database was read
 }
 
-// failure is an unreadable body, confirmed if it fails again after the database was reread.
+// failure is an unreadable body. It is confirmed if reading fails again after the database was reread.
 type failure struct {
 	name      string
 	reason    string
@@ -256,7 +256,7 @@ func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, 
 	return source, err
 }
 
-// An unreadable body may have been deleted or moved.
+// isUnconfirmed reports whether a failure is unconfirmed: the body may have been deleted or moved.
 func (r *reconciliation) isUnconfirmed() bool {
 	for _, f := range r.failed {
 		if !f.confirmed {
@@ -356,7 +356,7 @@ func (r *reconciliation) note() (next record, fresh []nameHash) {
 	return next, fresh
 }
 
-// deleteBodies deletes the bodies for which which returns true, if all contains any.
+// deleteBodies deletes the bodies in the target for which the function which returns true, if all contains any.
 func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, all record) error {
 	isAny := false
 	for h := range all {
@@ -416,7 +416,7 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 
 const entrySize = len(nameHash{}) + 8
 
-// A missing or damaged record counts as empty: bodies stay longer.
+// readRecord reads the stored record. A missing or damaged record counts as empty, so that bodies stay longer.
 func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()

@@ -28,50 +28,51 @@ import (
 
 // Options configures a Replica.
 type Options struct {
-	// The random server ID in the data folder.
+	// Server is the random server ID in the data folder.
 	Server string
 
-	// Databases by file name, e.g. sync.db.
+	// Files contains the databases by file name, e.g. sync.db.
 	Files map[string]*sqlitedb.DB
 
-	// Paths of small files that a restore needs, such as the secrets file, by name. Each is sent when it changes;
-	// missing files are skipped.
+	// Also contains the paths of small files that a restore needs, such as the secrets file, by name. Each is sent
+	// when it changes; missing files are skipped.
 	Also map[string]string
 
-	// Databases in capture order; nil: sorted.
+	// Order lists the databases in capture order. If it is nil, they are sorted.
 	Order []string
 
 	// Once makes a backup: Sync makes one restore point and checks all objects it sends. It does not checkpoint, so
-	// any process may replicate or serve the databases. Tidy deletes points that Rule drops.
+	// any process may replicate or serve the databases. Tidy deletes points that Rule does not keep.
 	Once bool
 
 	Target Target
 
-	// Location, if set, names the target. A target that was claimed before and lost its marker is refused: its disk
-	// may not be mounted.
+	// Location, if set, names the target. A target that was claimed before and lost its marker is refused, because
+	// its disk may not be mounted.
 	Location string
 
-	// Recipients can decrypt the replica; without any, it is not encrypted.
+	// Recipients can decrypt the replica. If there are none, it is not encrypted.
 	Recipients []age.Recipient
 
-	// Spool is a folder for unsent files, limited to SpoolBytes per database; default 256 MiB. Beyond it they are
-	// dropped, and the whole database is sent when the target is back.
+	// Spool is a folder for unsent files, limited to SpoolBytes per database; the default is 256 MiB. Beyond the
+	// limit they are dropped, and the whole database is sent when the target is available again.
 	Spool      string
 	SpoolBytes int64
 
-	// Keep limits the age of restore points; default a week. After an hour, one per five minutes remains.
+	// Keep limits the age of restore points. The default is a week. Of points older than an hour, one per five
+	// minutes remains.
 	Keep time.Duration
 
 	// Rule keeps some older points.
 	Rule Keep
 
-	// Between restore points; default one second.
+	// Interval is the time between restore points. The default is one second.
 	Interval time.Duration
 
-	// For an upload; default 30 seconds, plus a second per 100 KB for large objects.
+	// Timeout limits an upload. The default is 30 seconds; for large objects, a second per 100 KB is added.
 	Timeout time.Duration
 
-	// Other files by service.
+	// Bodies contains other files by service.
 	Bodies map[string]Bodies
 
 	Clock clock.Clock
@@ -108,18 +109,19 @@ type Replica struct {
 	mu        sync.Mutex
 	status    Status
 	published Point
-	proposed  *proposal // next point; its databases are in the target
+	proposed  *proposal // next point, whose databases are in the target
 	rounds    uint64
 	also      map[string]alsoState
 }
 
 // Status is a replica's progress.
 type Status struct {
-	// The last restore point includes all writes acknowledged before Since; zero before the first.
+	// Since is the time before which all acknowledged writes are included in the last restore point. It is zero
+	// before the first point.
 	Since time.Time
-	// Bytes of captured files not in the target.
+	// WaitingBytes is the size of captured files that are not in the target.
 	WaitingBytes int64
-	// From the last attempts.
+	// These errors are from the last attempts.
 	CaptureError, ShipError error
 	Bodies                  BodyStatus
 }
@@ -179,7 +181,7 @@ func (r *Replica) Start() {
 			err := r.capture(ctx)
 			select {
 			case captured <- struct{}{}:
-			default: // ships earlier captures
+			default: // earlier captures are still being shipped
 			}
 			return err
 		})
@@ -218,7 +220,8 @@ func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(con
 	}
 }
 
-// Sync captures, ships and publishes the writes until now. Without Start, services must not delete bodies meanwhile.
+// Sync captures, ships and publishes the writes until now. Without Start, services must not delete bodies while it
+// runs.
 func (r *Replica) Sync(ctx context.Context) error {
 	if r.opts.Once {
 		if err := r.continueSeries(ctx); err != nil {
@@ -238,12 +241,12 @@ func (r *Replica) Sync(ctx context.Context) error {
 	}))
 }
 
-// CloseBodies uploads the queued bodies until ctx is done, and stops reading bodies. Call it before the services
+// CloseBodies uploads the queued bodies until ctx is done, and then reads no more bodies. Call it before the services
 // close their files.
 func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
-// Close captures and ships the remaining writes until ctx is done, and stops. If the target then has everything, the
-// next start sends only differing pages.
+// Close captures and ships the remaining writes until ctx is done, and stops. If the target then contains everything,
+// the next start sends only differing pages.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
@@ -315,10 +318,11 @@ func (r *Replica) Status() Status {
 }
 
 // ship sends captured files and publishes a restore point if there were any. It waits only briefly for missing
-// bodies: later captures must not wait for a large body.
+// bodies, because later captures must not wait for a large body.
 func (r *Replica) ship(ctx context.Context) error { return r.shipAfter(ctx, r.bodies.wait) }
 
-// wait waits for all bodies up to a number; false if one is missing.
+// shipAfter is like ship, but calls wait to wait for all bodies up to a number. wait returns false if a body is
+// missing.
 func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint64) (bool, error)) error {
 	r.shipping.Lock()
 	defer r.shipping.Unlock()
@@ -332,14 +336,15 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
-// A proposal is published once its bodies are in the target.
+// proposal is a point that is published once its bodies are in the target.
 type proposal struct {
 	Point
-	bodies uint64 // needs bodies up to this number
+	bodies uint64 // the point needs bodies up to this number
 	round  uint64
 }
 
-// since: all writes acknowledged before are in the target; zero: unknown.
+// send sends captured files and publishes a point. All writes acknowledged before since are in the target; since is
+// zero if the time is unknown.
 func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
 	err = r.prepare(ctx)
 	r.bodies.open(err == nil)
@@ -370,7 +375,7 @@ func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (
 	return p.Time, nil
 }
 
-// The result is incomplete if a database was never captured.
+// sendFiles sends captured files. complete is false if a database was never captured.
 func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
 	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
 	for i, s := range r.sources {
@@ -405,7 +410,8 @@ func (r *Replica) proposedPoint() Point {
 	return r.proposed.Point
 }
 
-// propose returns the next point: p, or the proposed point if bodies of p are missing. nil drops the proposal.
+// propose returns the next point: p, or the point proposed before if bodies of p are missing. If p is nil, it drops
+// the proposal.
 func (r *Replica) propose(p *proposal) *proposal {
 	keep := p != nil && !r.bodies.isReady(p.bodies)
 	r.mu.Lock()
@@ -487,7 +493,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// put uploads an object with a timeout depending on size. In a backup, it reads the object back to verify it.
+// put uploads an object with a timeout that depends on the size. In a backup, it reads the object back to verify it.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	if r.opts.Once {
 		size *= 2

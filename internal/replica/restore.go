@@ -28,16 +28,16 @@ type Restoring struct {
 	Target     Target
 	Identities []age.Identity
 
-	// An existing folder for the databases, which must not exist yet.
+	// Into is an existing folder for the databases, which must not exist yet.
 	Into string
 
-	// Selects the newest point at or before a time; zero: the newest.
+	// At selects the newest point at or before a time; zero selects the newest.
 	At time.Time
 
-	// Databases by name; nil: all. Other files are always restored.
+	// Only lists databases by name; nil means all. Other files are always restored.
 	Only []string
 
-	// Called with each database's name, if set.
+	// Progress, if set, is called with the name of each database.
 	Progress func(name string)
 }
 
@@ -85,7 +85,7 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	return f, nil
 }
 
-// lastChange returns when the newest changes outside all points were read; zero if none.
+// lastChange returns when the newest changes outside all points were read. It returns zero if there are none.
 func (r Restoring) lastChange(ctx context.Context, files series, database string, place Place) (at time.Time, err error) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(files)) { // run names begin with their time
@@ -104,7 +104,7 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 	}
 	var begin head
 	if err := get(ctx, r.Target, keys{identities: r.Identities}, last, &begin); err != nil {
-		return at, ctx.Err() // it is in no restore point: it may be incomplete
+		return at, ctx.Err() // the object belongs to no restore point, so it may be incomplete
 	}
 	h, _, err := ltx.DecodeHeader(bytes.NewReader(begin))
 	if err != nil {
@@ -121,7 +121,7 @@ type Restored struct {
 }
 
 // Restore writes a replica's databases as of a restore point. It checks that no object is missing or damaged, and
-// each database's checksum and structure. If it fails, it leaves no unchecked database.
+// checks the checksum and structure of each database. If it fails, it leaves no unchecked database.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	k := keys{identities: r.Identities}
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
@@ -192,7 +192,7 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 	return newest, chosen, err
 }
 
-// CheckIdentities fails if the identities cannot decrypt a restore point.
+// CheckIdentities returns an error if the identities cannot decrypt a restore point.
 func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 	for _, name := range slices.Sorted(maps.Values(p.Also)) {
 		if !strings.HasSuffix(name, encrypted) {
@@ -251,7 +251,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	return durable.Rename(unchecked, into)
 }
 
-// write checks each object before using its content.
+// write writes the database contained in the objects to w. It checks each object before using its content.
 func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer) (err error) {
 	folder, err := os.OpenRoot(r.Into)
 	if err != nil {
@@ -293,7 +293,7 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 		_ = write.CloseWithError(err)
 		merged <- err
 	}()
-	// It compares the checksum of all pages with the last file's.
+	// This compares the checksum of all pages with that in the last file.
 	err := ltx.NewDecoder(newBuffered(read)).DecodeDatabaseTo(w)
 	if err != nil {
 		read.CloseWithError(err)

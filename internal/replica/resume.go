@@ -34,7 +34,7 @@ func (s *source) save() error {
 	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
 	last := s.last
 	if s.snapshot.run != "" {
-		last.at = time.Time{} // not sent: the next start makes another
+		last.at = time.Time{} // the snapshot was not sent, so the next start makes another
 	}
 	s.mu.Unlock()
 	if s.follow == nil && !s.once || !whole {
@@ -52,7 +52,7 @@ func (s *source) save() error {
 	})
 }
 
-// resume also deletes the saved chain, which must not be used twice.
+// resume reads the saved chain and deletes it, because it must not be used twice.
 func (s *source) resume() (c chain, last snapshot, err error) {
 	c, last, err = s.saved()
 	if err != nil || c.run == "" {
@@ -85,7 +85,7 @@ func (s *source) saved() (c chain, last snapshot, err error) {
 }
 
 // confirm checks that the target contains the resumed chain and nothing after it. If the data folder is an older
-// copy, the target contains other files with the same numbers: a new series begins.
+// copy, the target contains other files with the same numbers, so a new series begins.
 func (r *Replica) confirm(ctx context.Context, s *source) error {
 	run, resumed := s.unconfirmed()
 	if resumed == 0 {

@@ -36,7 +36,7 @@ func digest(name string) hash.Hash {
 	return h
 }
 
-// seal appends a checksum and, with recipients, encrypts. Always close the result.
+// seal appends a checksum to the content and, if there are recipients, encrypts it. Always close the result.
 func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 	sum := digest(name)
 	plain := io.MultiReader(io.TeeReader(content, sum), &tail{sum: sum})

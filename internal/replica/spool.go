@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// push drops the queue beyond the limit; the database is then captured again when the target is back.
+// push adds a file to the queue. Beyond the limit it drops the queue; the database is then captured again when the
+// target is available.
 func (s *source) push(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +70,7 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// A restore reads files up to snapshotLeast fast enough.
+	// snapshotLeast is a size of files that a restore reads fast enough. Below it no snapshot is needed.
 	snapshotLeast = 16 << 20
 )
 
@@ -160,7 +161,7 @@ func (s *source) shipped(f ltxFile) {
 	for _, f := range s.kept {
 		size += f.size
 	}
-	if size > s.limit { // they stay unmerged in the target
+	if size > s.limit { // the files stay unmerged in the target
 		s.forget(s.kept)
 	}
 }

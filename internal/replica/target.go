@@ -17,7 +17,7 @@ import (
 // Target stores a replica. Names contain slashes, and segments do not begin with a dot. All methods are safe for
 // concurrent use.
 type Target interface {
-	// Put writes or replaces an object, which becomes visible only when complete.
+	// Put writes or replaces an object. The object becomes visible only when it is complete.
 	Put(ctx context.Context, name string, body io.Reader) error
 
 	// Get reads an object, or returns errcode.NotFound.
@@ -73,7 +73,7 @@ func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) er
 	err := filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // deleted, or not yet created
+			return nil // the file was deleted, or the folder does not exist yet
 		case err != nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
 		case strings.HasPrefix(d.Name(), ".") && path != string(f):

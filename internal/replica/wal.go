@@ -16,7 +16,7 @@ const (
 	walVersion      = 3007000
 )
 
-// gapError means that the WAL no longer proves that every change was read.
+// gapError means that the WAL does not prove that every change was read.
 type gapError struct{ reason string }
 
 func (e gapError) Error() string { return "the WAL does not continue: " + e.reason }
@@ -28,7 +28,7 @@ func isGap(err error) bool {
 
 type walSum [2]uint32
 
-// Each restart of the WAL increments the header's first salt and randomizes the second.
+// walHeader is the header of a WAL. Each restart of the WAL increments the first salt and randomizes the second.
 type walHeader struct {
 	bigEndian bool
 	pageSize  uint32
@@ -123,7 +123,7 @@ func positionAt(r io.ReaderAt, frames int) (position, error) {
 type changes struct {
 	pages map[uint32]int64 // offset of the last content by page number
 	size  uint32
-	least uint32 // smallest size in between
+	least uint32 // smallest database size in these transactions
 	most  uint32
 	end   position
 }
@@ -191,7 +191,7 @@ func (c *changes) commit(size uint32) {
 	c.size = size
 }
 
-// SQLite holds no locks on the WAL that closing it could drop.
+// openWAL opens the WAL. Closing the file drops no locks, because SQLite holds none on the WAL.
 func openWAL(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -106,8 +106,8 @@ func Open(ctx context.Context, address string) (t replica.Target, closeIt func()
 	return b, b.Close, nil
 }
 
-// Outside returns an error if a backup or replica would be in the data folder: it would be lost with the data, or
-// moved away by a restore.
+// Outside returns an error if a backup or replica would be in the data folder, where it would be lost with the data,
+// or moved away by a restore.
 func Outside(where, data string) error {
 	path := where
 	if u, err := url.Parse(where); err == nil && IsURL(where) {
@@ -125,7 +125,7 @@ func Outside(where, data string) error {
 		return err
 	}
 	for ; ; path = filepath.Dir(path) {
-		// Links lead to other parents, and bind mounts have other names.
+		// Links have other parent folders, and bind mounts have other names.
 		if target, err := filepath.EvalSymlinks(path); err == nil {
 			path = target
 		}
@@ -169,7 +169,7 @@ func ServerID(data string) (string, error) {
 	return KnownServerID(data)
 }
 
-// KnownServerID returns "" for a new folder.
+// KnownServerID returns a data folder's server ID, or "" for a new folder.
 func KnownServerID(data string) (string, error) {
 	name := filepath.Join(data, serverFile)
 	text, err := os.ReadFile(name)
