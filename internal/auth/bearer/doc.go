@@ -6,7 +6,8 @@ package bearer
 
 import "holdfast/internal/errcode"
 
-// Parse and Verify errors, all answered with 401. They may be wrapped with detail: compare with errors.Is.
+// These are the errors of Parse and Verify, all answered with 401. They may be wrapped with detail: compare with
+// errors.Is.
 var (
 	// ErrMissing means that the header contains no bearer token.
 	ErrMissing error = errcode.New(errcode.Denied, "bearer token required: send the header Authorization: Bearer TOKEN")

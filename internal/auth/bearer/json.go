@@ -8,7 +8,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// parseClaims rejects repeated names: some parsers take the first value, some the last.
+// parseClaims parses a JSON object. It rejects repeated names, because some parsers take the first value and some the
+// last.
 func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	if _, err := canonjson.Parse(raw, maxToken); err != nil {
 		return nil, malformed("the claims are not valid JSON: the text " + err.Error())
@@ -54,10 +55,10 @@ func stringsClaim(members map[string]json.RawMessage, name string) ([]string, er
 	return list, nil
 }
 
-// maxSeconds: a float64 is still exact and far from overflow.
+// maxSeconds is small enough that a float64 is exact and far from overflow.
 const maxSeconds = 1 << 53
 
-// timeClaim returns a claim's time, truncated to whole seconds. ok is false without the claim.
+// timeClaim returns a claim's time, truncated to whole seconds. ok is false if the claim is missing.
 func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {

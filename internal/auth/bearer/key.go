@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Algorithms, as tokens and settings spell them.
+// Algorithms are spelled as in tokens and settings.
 const (
 	EdDSA = "EdDSA"
 	ES256 = "ES256"
@@ -27,12 +27,12 @@ const (
 
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
-// minSecret is in bytes: the HS256 hash length (RFC 7518, section 3.2).
+// minSecret is the length of an HS256 hash in bytes (RFC 7518, section 3.2).
 const minSecret = 32
 
 // Key is a configured key.
 type Key struct {
-	ID  string // the tokens' kid; a single key may have none
+	ID  string // the tokens' kid; may be empty if there is a single key
 	Alg string
 
 	// Text is the HS256 secret, at least 32 bytes, not decoded. Other algorithms use PEM: PUBLIC KEY only verifies;
@@ -47,7 +47,7 @@ type key struct {
 	signer jose.Signer // nil for a public key
 }
 
-// Errors are errcode.Invalid, and do not quote Text.
+// read parses the key. Errors are errcode.Invalid, and do not contain Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
 		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: %s", k.ID, why)
@@ -120,7 +120,7 @@ func parse(block *pem.Block) (any, error) {
 	return x509.ParsePKCS8PrivateKey(block.Bytes)
 }
 
-// DerivedKeys derives a key from each secret, which may have other uses, and name.
+// DerivedKeys derives a key from each secret and name. The secrets may have other uses.
 func DerivedKeys(secrets []string, name string) (keys []Key, err error) {
 	for i, secret := range secrets {
 		if slices.Contains(secrets[:i], secret) {

@@ -27,17 +27,17 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // Options configures a Keyring. Only Keys is required.
 type Options struct {
-	// Keys verify tokens. The first also signs, if it can. To rotate it without 401s, add the new key last on every
-	// server, then move it first on every server, then remove the old key when its last token has expired.
+	// Keys verify tokens. The first key also signs, if it can. To rotate it without 401s, add the new key last on
+	// every server, then move it first on every server, then remove the old key when its last token has expired.
 	Keys []Key
 
 	// If set, Sign sets them and Verify requires them.
 	Issuer, Audience string
 
-	// Tolerated clock difference in either direction.
+	// Leeway is the tolerated clock difference in either direction.
 	Leeway time.Duration
 
-	// A token's maximum lifetime, if above 0.
+	// MaxLifetime, if above 0, limits the lifetime of a token.
 	MaxLifetime time.Duration
 }
 
@@ -51,7 +51,7 @@ type Keyring struct {
 	cache *lru.Cache[string, verified]
 }
 
-// Times are checked on every use.
+// verified is a token with a valid signature. Its times are checked on every use.
 type verified struct {
 	Claims
 	hasFrom, hasIssuedAt bool
@@ -65,14 +65,14 @@ type Claims struct {
 	ID       string // jti
 	Audience []string
 	Expires  time.Time // always set; other absent times are zero
-	Ends     time.Time // Expires plus Leeway, when Verify starts to reject the token
+	Ends     time.Time // Expires plus Leeway, the time at which Verify starts to reject the token
 	IssuedAt time.Time
 	From     time.Time
 	Raw      json.RawMessage // the whole object; read-only
 }
 
-// NewKeyring parses the keys. It returns errcode.Invalid for bad keys, an empty list, and, with several keys, empty
-// or repeated IDs.
+// NewKeyring parses the keys. It returns errcode.Invalid for bad keys, for an empty list, and, if there are several
+// keys, for empty or repeated IDs.
 func NewKeyring(o Options) (*Keyring, error) {
 	cache, err := lru.New[string, verified](maxVerified)
 	if err != nil {
@@ -231,7 +231,8 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// go-jose accepts a token at the moment of expiry, which RFC 7519 does not.
+// valid checks the times, issuer and audience. It does not use go-jose, which accepts a token at the moment of
+// expiry, contrary to RFC 7519.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {
@@ -248,7 +249,7 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 	return nil
 }
 
-// start returns the start of the lifetime: iat, else nbf, else now.
+// start returns the start of the lifetime, which is iat, otherwise nbf, otherwise now.
 func (v *verified) start(now time.Time) time.Time {
 	switch {
 	case v.hasIssuedAt:

@@ -28,7 +28,7 @@ func SignHTTP(r *http.Request, id, key string, now time.Time, payloadHash string
 }
 
 // HostPort splits a URL authority or Host header into Request fields: host in lower case, IPv6 without brackets, and
-// port, by default 443 for "https" and otherwise 80. The error is ErrMalformed.
+// port. The default port is 443 for "https" and otherwise 80. The error is ErrMalformed.
 func HostPort(authority, urlScheme string) (host string, port uint16, err error) {
 	u := url.URL{Host: authority}
 	host, port = strings.ToLower(u.Hostname()), 80

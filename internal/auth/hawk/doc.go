@@ -2,7 +2,7 @@
 // call Header.Verify, clients SignHTTP.
 //
 // A MAC covers a request's raw target, method, host and port. Its key is never sent. The client signs the host and
-// port it connects to, which differ behind a proxy, so the caller provides both.
+// port to which it connects. These differ behind a proxy, so the caller provides both.
 //
 // Nonces are not cached: a Sync client's clock may be months off, so they would have to be stored too long. The key's
 // lifetime limits replay instead.
@@ -10,14 +10,14 @@ package hawk
 
 import "holdfast/internal/errcode"
 
-// Credential errors, all answered with 401, but distinct in the log. They may be wrapped with detail: compare with
-// errors.Is.
+// These are the errors for credentials, all answered with 401, but distinct in the log. They may be wrapped with
+// detail: compare with errors.Is.
 var (
 	// ErrMalformed means that the header, or an address to sign, has a syntax error.
 	ErrMalformed error = errcode.New(errcode.Denied, "malformed Hawk credentials")
 	// ErrMAC means that the client signed with another key, target, host or port.
 	ErrMAC error = errcode.New(errcode.Denied, "the Hawk MAC does not match the request")
-	// ErrSkew means that the MAC is right but the client's clock differs too much.
+	// ErrSkew means that the MAC is right, but the client's clock differs too much.
 	ErrSkew error = errcode.New(errcode.Denied, "the Hawk timestamp differs too much from the clock of this server")
 	// ErrPayload means that the body does not match the signed hash.
 	ErrPayload error = errcode.New(errcode.Denied, "the Hawk payload hash does not match the body")

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Maximum lengths in bytes bound the work for unauthenticated clients. Real values are much shorter; the longest is a
-// token with about 500 bytes.
+// These maximum lengths in bytes limit the work for unauthenticated clients. Real values are much shorter; the
+// longest is a token with about 500 bytes.
 const (
 	maxHeader = 4096
 	maxID     = 2048
 	maxNonce  = 128
 	maxExt    = 512
-	maxTS     = 12 // digits: until the year 33658
+	maxTS     = 12 // digits; enough until the year 33658
 )
 
 const scheme = "Hawk "
@@ -58,7 +58,7 @@ func appendField(b []byte, name, value string) []byte {
 }
 
 // ParseHeader parses an Authorization header. id, ts, nonce and mac are required; hash and ext are optional. Unknown
-// or repeated fields and empty values are errors. The error is ErrMalformed with a reason that quotes no value.
+// or repeated fields and empty values are errors. The error is ErrMalformed with a reason that contains no value.
 func ParseHeader(value string) (Header, error) {
 	if len(value) > maxHeader {
 		return Header{}, malformed("longer than %d bytes", maxHeader)

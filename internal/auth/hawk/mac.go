@@ -12,9 +12,10 @@ import (
 // Request is the part of a request that every signature covers.
 type Request struct {
 	Method string
-	// Raw path and query. Re-encoding would break clients that escape differently (`%7B` for `{`).
+	// Target is the raw path and query. Re-encoding would break clients that escape differently (`%7B` for `{`).
 	Target string
-	// The public address the client connects to. IPv6 literals have no brackets, as Firefox signs them.
+	// Host is part of the public address to which the client connects. IPv6 literals have no brackets, as Firefox
+	// signs them.
 	Host string
 	Port uint16
 }

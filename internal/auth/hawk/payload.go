@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// PayloadHash returns Header.Hash: the base64 SHA-256 over body and content type, ignoring case and parameters
-// (charset).
+// PayloadHash returns Header.Hash: the base64 SHA-256 over body and content type, ignoring the content type's case
+// and parameters (charset).
 func PayloadHash(contentType string, body []byte) string {
 	p := newPayload(contentType)
 	p.Write(body)
@@ -17,8 +17,8 @@ func PayloadHash(contentType string, body []byte) string {
 	return string(sum[:])
 }
 
-// Body verifies the body while it is read: on a mismatch with the signed hash, it returns ErrPayload instead of
-// io.EOF. Before the end, nothing is verified. Without a signed hash it returns body.
+// Body verifies the body while it is read: if the body does not match the signed hash, Read returns ErrPayload
+// instead of io.EOF. Before the end, nothing is verified. If there is no signed hash, Body returns body.
 func (h Header) Body(body io.ReadCloser, contentType string) io.ReadCloser {
 	if h.Hash == "" {
 		return body

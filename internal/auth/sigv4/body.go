@@ -14,11 +14,11 @@ import (
 
 // BodyOptions configures a Body.
 type BodyOptions struct {
-	// Object size limits. A larger declared size is refused before reading.
+	// MinSize and MaxSize limit the object size. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
-	// More checksums to compute.
+	// Compute lists more checksums to compute.
 	Compute []checksum.Algorithm
-	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload they describe the object, not the
+	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload these describe the object, not the
 	// body.
 	IgnoreChecksums bool
 	// Cores, if set, computes a large body's MD5 in a goroutine. Read then fills its buffer before returning.
@@ -28,7 +28,7 @@ type BodyOptions struct {
 // Body reads the object's bytes from a request body. Memory is bounded for any object and chunk size. Read returns
 // io.EOF, and the last bytes of a declared size, only after verifying everything the client declared: chunk and
 // trailer signatures, size, SHA-256, Content-MD5 and checksums. Any other error means that the bytes so far must be
-// discarded; it is an *Error, and stays the same.
+// discarded. It is an *Error, and later calls return it again.
 type Body struct {
 	source   io.Reader
 	chunks   *chunkReader
@@ -46,7 +46,7 @@ type Result struct {
 	Size   int64
 	MD5    [16]byte
 	SHA256 string
-	// Declared and computed checksums, in the order of the constants.
+	// Checksums contains the declared and computed checksums, in the order of the constants.
 	Checksums []checksum.Checksum
 }
 
@@ -124,7 +124,7 @@ func (b *Body) Declared() []checksum.Algorithm {
 	return slices.Compact(list)
 }
 
-// Result returns false until Read has returned io.EOF or all bytes of the declared size.
+// Result returns the result, or false until Read has returned io.EOF or all bytes of the declared size.
 func (b *Body) Result() (Result, bool) { return b.result, b.verified }
 
 // CRC64NVME returns the checksum of the bytes read so far, or false if it is not computed.
@@ -213,7 +213,7 @@ func readError(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours is never wrapped
 		return e
 	}
-	// They mean the same, and must not look like the end of a verified body.
+	// Both errors mean the same, and must not look like the end of a verified body.
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}

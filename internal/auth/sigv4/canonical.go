@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// canonicalPaths returns a path as received and, if different, as S3 would encode its key. Amazon signs the second:
-// its PUT example sends /test$file.text and signs /test%24file.text. Both name the same key, so accepting either is
-// safe.
+// canonicalPaths returns a path as received and, if that differs, as S3 would encode its key. Amazon signs the second
+// form: its PUT example sends /test$file.text and signs /test%24file.text. Both forms name the same key, so accepting
+// either is safe.
 func canonicalPaths(path string) ([]string, error) {
 	decoded, ok := unescape(path, false)
 	if !ok {
@@ -22,7 +22,7 @@ func canonicalPaths(path string) ([]string, error) {
 
 type parameter struct{ name, value string }
 
-// Like S3, parseQuery treats a plus sign as a space.
+// parseQuery parses a query. Like S3, it treats a plus sign as a space.
 func parseQuery(query string) ([]parameter, error) {
 	if query == "" {
 		return nil, nil

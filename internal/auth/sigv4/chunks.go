@@ -24,13 +24,13 @@ const (
 )
 
 // chunkReader removes chunk framing: length in hexadecimal, signature if signed, CRLF, data, CRLF; the last chunk is
-// empty. A signature is verified when the data ends, because a chunk may not fit in memory. Only then are a chunk's
-// last bytes returned.
+// empty. A chunk's signature is verified when its data ends, because a chunk may not fit in memory. Only then are the
+// last bytes of the chunk returned.
 type chunkReader struct {
 	r        *bufio.Reader
 	declared declared
 	chain    *chain    // nil if chunks are unsigned
-	hash     hash.Hash // current chunk; nil if chunks are unsigned
+	hash     hash.Hash // of the current chunk; nil if chunks are unsigned
 	provided string
 	left     int64
 	budget   int64 // object bytes that further chunks may announce
@@ -159,7 +159,7 @@ func (c *chunkReader) finish() error {
 	}
 }
 
-// line includes the end. It returns io.EOF only if nothing is left.
+// line returns a line with its line break. It returns io.EOF only if nothing is left.
 func (c *chunkReader) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	switch {

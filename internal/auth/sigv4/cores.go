@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together, so
-// with an idle core a body arrives as fast as its MD5 is computed; without, a goroutine only adds switches. It is
-// safe for concurrent use; nil has no cores.
+// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together. If a
+// core is idle, a body arrives as fast as its MD5 is computed; otherwise, a goroutine would only add switches. Cores
+// is safe for concurrent use; a nil *Cores contains no cores.
 type Cores struct{ idle atomic.Int64 }
 
-// NewCores returns half of the process's cores: each body keeps two busy.
+// NewCores returns half of the process's cores, because each body keeps two busy.
 func NewCores() *Cores { return coresOf(runtime.GOMAXPROCS(0) / 2) }
 
 func coresOf(n int) *Cores {

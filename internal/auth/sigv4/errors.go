@@ -10,7 +10,7 @@ import (
 // Kind classifies an error.
 type Kind uint8
 
-// Kinds with the S3 code that Code returns.
+// These are the kinds of errors, with the S3 code that Code returns.
 const (
 	NoCredentials          Kind = iota + 1 // AccessDenied: anonymous request
 	Unsupported                            // InvalidRequest: another signature version, algorithm or payload mode
@@ -100,8 +100,8 @@ func (k Kind) index() Kind {
 	return 0
 }
 
-// Error describes an invalid request. Each kind names its fields; others are unset. The text never quotes client
-// input; the fields do, because S3's XML errors return them to the client.
+// Error describes an invalid request. Each kind names the fields it sets. The text never contains client input; the
+// fields do, because S3's XML errors return them to the client.
 type Error struct {
 	Kind    Kind
 	Message string
@@ -109,7 +109,7 @@ type Error struct {
 
 	Region                           string // the required region, if that is the problem
 	AccessKeyID                      string // UnknownKey, Mismatch
-	Signature                        string // Mismatch: as sent
+	Signature                        string // Mismatch: as sent by the client
 	StringToSign                     string // Mismatch: for request, chunk or trailer
 	CanonicalRequest                 string // Mismatch: request only
 	RequestTime, ServerTime, Expires time.Time

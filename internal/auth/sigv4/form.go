@@ -103,7 +103,7 @@ func (p Policy) Check(fields map[string]string) error {
 // Policy is a form upload's policy document.
 type Policy struct {
 	Expiration time.Time
-	// From content-length-range; MaxSize defaults to math.MaxInt64.
+	// MinSize and MaxSize are from content-length-range. The default of MaxSize is math.MaxInt64.
 	MinSize, MaxSize int64
 
 	conditions []condition

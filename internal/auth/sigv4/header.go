@@ -115,7 +115,7 @@ func isHeaderName(name string) bool {
 	return name != ""
 }
 
-// Old clients send only Date.
+// requestTime returns the time in x-amz-date or, because old clients send only that, in Date.
 func requestTime(h http.Header) (time.Time, bool) {
 	value, present, ok := single(h, "X-Amz-Date")
 	if present {

@@ -90,7 +90,8 @@ func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err
 	return d, err
 }
 
-// checkAlgorithm allows one checksum, which must exist and match if x-amz-sdk-checksum-algorithm names one.
+// checkAlgorithm requires that there is at most one checksum. If x-amz-sdk-checksum-algorithm is present, there must
+// be a checksum with that algorithm.
 func (d *declared) checkAlgorithm(h http.Header) error {
 	list := slices.Clone(d.trailers)
 	for _, c := range d.sums {
@@ -110,7 +111,7 @@ func (d *declared) checkAlgorithm(h http.Header) error {
 	return nil
 }
 
-// decodedLength returns a chunked body's object size. The JavaScript SDK does not know it for streams sent with
+// decodedLength returns the object size of a chunked body. The JavaScript SDK does not know it for streams sent with
 // Transfer-Encoding: chunked.
 func decodedLength(r Request, m mode) (int64, error) {
 	value, present, ok := single(r.Header, "X-Amz-Decoded-Content-Length")
@@ -140,7 +141,8 @@ func parseMD5(h http.Header) (string, error) {
 
 const checksumPrefix = "x-amz-checksum-"
 
-// parseChecksums refuses unknown algorithms, because the client relies on verification.
+// parseChecksums parses the x-amz-checksum-* headers. It refuses unknown algorithms, because the client relies on
+// verification.
 func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 	for name := range h {
 		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)
@@ -163,7 +165,7 @@ func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 
 func bytesOf(n int) string { return strconv.Itoa(n) + " bytes" }
 
-// S3 allows only checksums in x-amz-trailer.
+// parseTrailerNames parses x-amz-trailer, in which S3 allows only checksums.
 func parseTrailerNames(h http.Header) (list []checksum.Algorithm, err error) {
 	var seen [checksum.NumAlgorithms]bool
 	for _, value := range h["X-Amz-Trailer"] {

@@ -19,7 +19,7 @@ func ParsePolicy(text string) (p Policy, err error) {
 	if err != nil {
 		return p, refuse(InvalidPolicy, "the policy of the form is not valid base64")
 	}
-	// A map: member names are case-sensitive.
+	// This is a map because member names are case-sensitive.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(document, &members); err != nil {
 		return p, refuse(InvalidPolicy, "the policy of the form is not a JSON object")

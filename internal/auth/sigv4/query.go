@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxExpires is in seconds: seven days.
+// maxExpires is seven days, in seconds.
 const maxExpires = 604800
 
 func isPresigned(query string) bool {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Limits for unauthenticated input. S3 allows 8 KiB of headers and 1,024-byte keys, which take 3 KiB fully escaped.
+// These are limits for unauthenticated input. S3 allows 8 KiB of headers and 1,024-byte keys, which take 3 KiB fully
+// escaped.
 const (
 	maxTarget        = 16 << 10 // bytes
 	maxAuthorization = 12 << 10 // bytes
@@ -20,12 +21,12 @@ const (
 // Request is the part of an HTTP request that a signature covers.
 type Request struct {
 	Method string
-	// Path and query, byte for byte.
+	// Target is the path and query, byte for byte.
 	Target string
-	// As sent, with its port.
+	// Host is the host as sent, with its port.
 	Host   string
 	Header http.Header
-	// The framed body's length, or -1 (Transfer-Encoding: chunked).
+	// ContentLength is the length of the framed body, or -1 (Transfer-Encoding: chunked).
 	ContentLength int64
 }
 
@@ -42,7 +43,7 @@ func FromHTTP(r *http.Request) Request {
 	return Request{Method: r.Method, Target: target, Host: r.Host, Header: r.Header, ContentLength: r.ContentLength}
 }
 
-// HasCredentials reports whether the request is signed in any way, supported or not. Otherwise it is anonymous.
+// HasCredentials reports whether the request is signed in any way, supported or not. If it is not, it is anonymous.
 func (r Request) HasCredentials() bool {
 	_, query, _ := strings.Cut(r.Target, "?")
 	return len(r.Header["Authorization"]) > 0 || isPresigned(query) || isVersion2(query)
@@ -68,7 +69,7 @@ func (r Request) header(name string) (string, bool) {
 		return strings.Join(all, ","), true
 	case len(values) == 1:
 		return collapse(values[0]), true
-	// net/http removes these two from some requests.
+	// net/http removes content-length and transfer-encoding from some requests.
 	case name == "content-length" && r.ContentLength >= 0:
 		return strconv.FormatInt(r.ContentLength, 10), true
 	case name == "transfer-encoding" && r.ContentLength < 0:

@@ -32,7 +32,7 @@ type derived struct{ secret, date, region string }
 // cachedKeys limits the cached signing keys. Deriving a key takes longer than the rest of the verification.
 const cachedKeys = 1000
 
-// New returns a Verifier for a region; "" means any.
+// New returns a Verifier for a region. "" means any region.
 func New(region string, now clock.Clock) *Verifier {
 	return &Verifier{region: region, now: now, keys: map[derived][32]byte{}}
 }
@@ -50,8 +50,8 @@ type Signed struct {
 	claim   claim
 }
 
-// Verify verifies the signature in the Authorization header or a presigned query. It does not touch the body. An
-// invalid request returns an *Error.
+// Verify verifies the signature in the Authorization header or a presigned query. It does not read the body. If the
+// request is invalid, it returns an *Error.
 func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signed, error) {
 	path, params, c, err := r.parse()
 	if err != nil {
@@ -204,7 +204,7 @@ type chain struct {
 	previous string // previous signature, hexadecimal
 }
 
-// verify checks the next chunk or trailer, named by label; the signature covers hashes.
+// verify checks the signature of the next chunk or trailer, named by label. The signature covers hashes.
 func (c *chain) verify(label, hashes, provided string) error {
 	want, ok := parseSignature(provided)
 	text := label + "\n" + c.claim.stamp + "\n" + c.claim.scope() + "\n" + c.previous + "\n" + hashes

@@ -26,7 +26,7 @@ type Claims struct {
 	Origin         string // issuing tokenserver; "python" if absent
 }
 
-// The Rust tokenserver's field order.
+// wire has the field order of the Rust tokenserver.
 type wire struct {
 	Node           string  `json:"node"`
 	FxAKID         string  `json:"fxa_kid"`
@@ -39,7 +39,7 @@ type wire struct {
 	Salt           string  `json:"salt"`
 }
 
-// maxExpires: a float64 is still exact and far from overflow.
+// maxExpires is small enough that a float64 is exact and far from overflow.
 const maxExpires = 1 << 53
 
 func (c Claims) encode() ([]byte, error) {

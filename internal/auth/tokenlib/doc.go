@@ -1,6 +1,6 @@
-// Package tokenlib makes and verifies the tokens that a tokenserver issues for storage nodes. The two share only the
-// master secret: the token contains user and expiry, its signature proves the issuer, and the client's signing key
-// (see package hawk) is derived from the token's text.
+// Package tokenlib makes and verifies the tokens that a tokenserver issues for storage nodes. Tokenserver and nodes
+// share only the master secret: the token contains user and expiry, its signature proves the issuer, and the client's
+// signing key (see package hawk) is derived from the token's text.
 //
 // The format is Mozilla's tokenlib, version 1. The Python and Rust tokenservers write the same claims with different
 // field order, spacing and number format.
@@ -8,8 +8,8 @@ package tokenlib
 
 import "holdfast/internal/errcode"
 
-// Errors from Open, all answered with 401, after which a Sync client fetches a new token. They may be wrapped with
-// detail: compare with errors.Is.
+// These are the errors of Open, all answered with 401, after which a Sync client fetches a new token. They may be
+// wrapped with detail: compare with errors.Is.
 var (
 	// ErrMalformed means that the token or its claims are invalid.
 	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")

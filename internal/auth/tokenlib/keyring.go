@@ -20,7 +20,7 @@ const (
 	infoSigning = "services.mozilla.com/tokenlib/v1/signing"
 	infoDerive  = "services.mozilla.com/tokenlib/v1/derive/"
 
-	maxToken  = 2048 // bytes; package hawk's maximum ID
+	maxToken  = 2048 // bytes; the maximum ID length in package hawk
 	saltBytes = 3
 )
 
@@ -36,7 +36,7 @@ type Keyring struct {
 	cache *lru.Cache[string, opened]
 }
 
-// The expiry is checked on every use.
+// opened is a verified token. Its expiry is checked on every use.
 type opened struct {
 	claims Claims
 	key    string
@@ -45,13 +45,13 @@ type opened struct {
 const maxOpened = 4096
 
 type secret struct {
-	master  []byte // text, not decoded even if hexadecimal
+	master  []byte // the text, not decoded even if it is hexadecimal
 	signing []byte
 }
 
-// NewKeyring makes tokens with the first master secret and verifies with all. To rotate without 401s, add the new
-// secret last on every server, then move it first on every server, then remove the old secret. It returns
-// errcode.Invalid for an empty list or an empty secret.
+// NewKeyring returns a keyring that makes tokens with the first master secret and verifies with all. To rotate
+// without 401s, add the new secret last on every server, then move it first on every server, then remove the old
+// secret. NewKeyring returns errcode.Invalid for an empty list or an empty secret.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
 		return nil, errcode.New(errcode.Invalid, "at least one master secret is required")
@@ -79,7 +79,7 @@ func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "tokenlib.Keyring(%d secrets)", len(k.secrets))
 }
 
-// Mint returns a token and its Hawk key. It adds a random salt if missing, and truncates Expires to seconds. It
+// Mint returns a token and its Hawk key. It adds a random salt if there is none, and truncates Expires to seconds. It
 // returns ErrMalformed for claims that Open would reject.
 func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	if c.Salt == "" {
@@ -100,9 +100,9 @@ func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	return token, key, err
 }
 
-// Open verifies a token and returns its claims and Hawk key. The errors are ErrMalformed, ErrSignature and ErrExpired
-// (Expires is not after now). With ErrExpired it still returns claims and key, for the route that accepts expired
-// tokens.
+// Open verifies a token and returns its claims and Hawk key. The errors are ErrMalformed, ErrSignature and, if
+// Expires is not after now, ErrExpired. With ErrExpired it still returns claims and key, for the route that accepts
+// expired tokens.
 func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err error) {
 	o, known := k.cache.Get(token)
 	if !known {
@@ -117,7 +117,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 	return o.claims, o.key, nil
 }
 
-// open ignores the expiry.
+// open is like Open, but ignores the expiry.
 func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {
@@ -154,7 +154,7 @@ func sign(key, payload []byte) []byte {
 	return m.Sum(nil)
 }
 
-// derive returns a token's Hawk key: the base64 text itself, whose 44 bytes key the HMAC undecoded.
+// derive returns a token's Hawk key: the base64 text itself. Its 44 bytes are the key of the HMAC, without decoding.
 func (s secret) derive(token, salt string) (string, error) {
 	key, err := hkdf.Key(sha256.New, s.master, []byte(salt), infoDerive+token, sha256.Size)
 	if err != nil {

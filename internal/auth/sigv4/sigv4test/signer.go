@@ -30,8 +30,8 @@ type Signer struct {
 
 var unsigned = []string{"authorization", "expect", "user-agent", "transfer-encoding", "connection"}
 
-// Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or a
-// constant.
+// Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or one of
+// the constants.
 func (s Signer) Sign(r *http.Request, payload string, now time.Time) string {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format("20060102T150405Z"))
