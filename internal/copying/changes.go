@@ -12,7 +12,7 @@ import (
 )
 
 // Every write adds a log entry. While the copy runs, compactions keep the log short: they delete an entry if there is
-// a newer one for the same key. Entries committed later stay. Triggers that replace entries would cost each write
+// a newer entry for the same key. Entries committed later stay. Triggers that replace entries would cost each write
 // more than the whole copy.
 
 const (
@@ -35,7 +35,7 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 		return c.source.KeepLog(ctx, c.Service)
 	})
 	err := fn(ctx)
-	return cmp.Or(stop(), err) // after cancel, fn's error says less
+	return cmp.Or(stop(), err) // after the context is canceled, the error of fn contains less information
 }
 
 // every calls fn at intervals until stop is called or fn fails, and then calls ended. stop returns the error of fn.
@@ -112,7 +112,7 @@ func (c *Copy) logged(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// Transactions are short, because SQLite has one writer.
+// forget deletes log entries in short transactions, because SQLite has one writer.
 func (c *Copy) forget(ctx context.Context, entries []int64) error {
 	for some := range slices.Chunk(entries, entriesOfDelete) {
 		if err := c.source.Update(ctx, func(u rows.Update) error { return u.Forget(some) }); err != nil {

@@ -17,11 +17,11 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Only one copy may use a database: two copies to a target would overwrite new rows with old ones, and two from a
-// source would delete each other's log entries. A copy writes its Claim into both databases' state, with a new Beat
-// in each transaction and every beatEvery. Another copy waits claimPatience for a new Beat, so it needs neither clock
-// nor session and continues soon after kill -9. A copy that was merely suspended finds the other's claim in its next
-// transaction, which it rolls back.
+// Only one copy may use a database: two copies to a target would overwrite new rows with old rows, and two from a
+// source would delete each other's log entries. A copy writes its Claim into the state of both databases, with a new
+// Beat in each transaction and every beatEvery. Another copy waits claimPatience for a new Beat, so it needs neither
+// clock nor session and continues soon after kill -9. A copy that was merely suspended finds the claim of another
+// copy in its next transaction, which it rolls back.
 const (
 	beatEvery     = 500 * time.Millisecond
 	claimPatience = 3 * time.Second
@@ -62,7 +62,7 @@ type claimed struct {
 
 	service, where string
 	own            *Claim
-	step           *atomic.Pointer[Step] // nil inside: not yet begun
+	step           *atomic.Pointer[Step] // contains nil until the first step begins
 }
 
 func (d *claimed) errClaimed(by *Claim) error {
@@ -74,7 +74,7 @@ func (d *claimed) state(ctx context.Context) (state State, err error) {
 	return state, err
 }
 
-// acquire returns errcode.Conflict if another copy is running.
+// acquire claims the database. It returns errcode.Conflict if another copy is running.
 func (d *claimed) acquire(ctx context.Context) error {
 	first, err := d.state(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (d *claimed) set(u rows.Update, state State) error {
 	return setState(u, d.service, state)
 }
 
-// Update checks the claim at the end, so that others can read it meanwhile.
+// Update checks the claim at the end of the transaction, so that others can read the claim until then.
 func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.Database.Update(ctx, func(u rows.Update) error {
 		later := &laterState{Update: u}
@@ -158,7 +158,7 @@ func (d *claimed) check(ctx context.Context) error {
 	return d.Update(ctx, func(rows.Update) error { return nil })
 }
 
-// release ignores errors: otherwise the next copy just waits.
+// release removes the claim. It ignores errors, because the next copy then just waits.
 func (d *claimed) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // Difference is an owner whose rows in a table differ.
 type Difference struct {
 	Table          string
-	Owner          rows.Row // empty: whole table
+	Owner          rows.Row // empty if it is the whole table
 	Source, Target rows.Digest
 
 	group *rows.Group
@@ -33,7 +33,7 @@ func (d Difference) String() string {
 		d.Table, of, d.Source.Rows, d.Source, d.Target.Rows, d.Target)
 }
 
-// Verify compares all owners and returns the source's row count. Rows that change meanwhile differ.
+// Verify compares all owners and returns the source's row count. Rows that change while it runs differ.
 func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, error) {
 	if err := c.open(); err != nil {
 		return 0, err
@@ -137,8 +137,8 @@ type digest struct {
 	rows.Digest
 }
 
-// compareSums returns the spans whose sums differ (all, if the engines cannot compute equal sums) and the number of
-// rows in the others.
+// compareSums returns the spans whose sums differ, and the number of rows in the other spans. If the engines cannot
+// compute equal sums, it returns all spans.
 func (c *Copy) compareSums(ctx context.Context, g *rows.Group, t *rows.Table, spans []rows.Span) (total int64, different []rows.Span, err error) {
 	if !c.isRaw(t) {
 		return 0, spans, nil

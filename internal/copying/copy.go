@@ -21,31 +21,31 @@ import (
 )
 
 // Copy copies a service's tables to another database while servers use the source. It copies all owners from
-// snapshots while the source logs changed keys. Passes copy these until few are left; the last pass runs while the
-// service is read-only, which it stays.
+// snapshots while the source logs changed keys. Passes copy the rows with these keys until few are left. During the
+// last pass the service is read-only, and it stays so.
 type Copy struct {
 	Service        string
 	Groups         []rows.Group
 	Source, Target *engine.Database
 	Owners         rows.Owners // required if NeedsOwners
-	OwnersIn       string      // service with the owners' database
+	OwnersIn       string      // service whose database contains the owners
 
-	// MaxChanges limits the changed rows in the source's log: Run slows writers at half, and at all stops without a
-	// log. Default DefaultMaxChanges.
+	// MaxChanges limits the changed rows in the source's log. At half of it, Run slows writers; at all of it, Run
+	// stops and deletes the log. The default is DefaultMaxChanges.
 	MaxChanges int64
 
-	// FinishWithin limits Run's duration, unless copying all rows once takes longer: it slows writers and begins the
-	// last pass in time. 0: unlimited.
+	// FinishWithin limits Run's duration, unless copying all rows once takes longer: Run slows writers and begins the
+	// last pass in time. 0 means no limit.
 	FinishWithin time.Duration
 
-	Lease      time.Duration // read-only lease in the last pass; default 30 s
+	Lease      time.Duration // read-only lease in the last pass; the default is 30 s
 	Progress   func(what string, done, total int64)
 	Estimate   func(Estimate)
 	Report     func(line string)
 	BeforeStep func(point string) error // for tests
 
-	// For tests: keys per pass, when the log is compacted and measured, and a function called with the number of
-	// entries before and after.
+	// These fields are for tests: keys per pass, when the log is compacted and measured, and a function called with
+	// the number of entries before and after.
 	KeysOfPass   int
 	CompactAfter int64
 	CompactEvery time.Duration
@@ -60,7 +60,7 @@ type Copy struct {
 	moved          int64
 	copied         int64
 	total          int64
-	dirty          OwnerSet // changed since verified; nil: any
+	dirty          OwnerSet // owners that changed since they were verified; nil means any
 	begun          time.Time
 	refused        refusal
 	logging        sync.Mutex
@@ -79,16 +79,16 @@ type State struct {
 	Claim  *Claim `json:"claim,omitempty"`
 }
 
-// DefaultMaxChanges is Copy.MaxChanges' default. An entry takes 100 to 200 bytes.
+// DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
-// ShortPass is how short a pass must be for the last pass to begin.
+// ShortPass is the duration below which a pass is short enough for the last pass to begin.
 const ShortPass = time.Second
 
 const (
 	rowsOfUpdate = 20_000      // per transaction, unless the engine has a lower limit
 	bytesOfBatch = 2 << 20     // in memory for such a transaction
-	reportEvery  = time.Minute // that writes arrive as fast as they are copied
+	reportEvery  = time.Minute // how often Run reports that writes arrive as fast as they are copied
 	copyLease    = 30 * time.Second
 )
 
@@ -238,7 +238,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 			return false, err
 		}
 	}
-	// First, while the source lacks this copy's ID: another copy may be complete.
+	// Check this first, while the source does not contain this copy's ID: another copy may be complete.
 	if err := cmp.Or(c.writable(ctx), c.checkOwners(ctx)); err != nil {
 		return false, err
 	}
@@ -270,7 +270,7 @@ func (c *Copy) writable(ctx context.Context) error {
 	return err
 }
 
-// unlog ignores errors: a leftover log costs only space.
+// unlog deletes the log. It ignores errors, because a leftover log costs only space.
 func (c *Copy) unlog(ctx context.Context) {
 	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil {
 		c.reportf("the change log was not removed: %v", err)
@@ -307,7 +307,7 @@ func (s State) IsImport() bool { return s.ID == fillID }
 // ErrPart means that a database is an incomplete copy, which only the copy may write.
 var ErrPart = errors.New("its database contains only part of a copy or import: run the same command (holdfast copy or holdfast import) again, or wait for its end")
 
-// CheckWhole returns ErrPart for an incomplete copy. It ignores read errors, which others report.
+// CheckWhole returns ErrPart for an incomplete copy. It ignores read errors, because other calls return them.
 func CheckWhole(ctx context.Context, db rows.Database, service string) error {
 	isPart := false
 	err := db.View(ctx, func(v rows.View) error {
@@ -325,7 +325,7 @@ type stateReader interface {
 	State(service string) (string, error)
 }
 
-// ReadState reads a database's copy state; empty without a copy.
+// ReadState reads a database's copy state, which is empty if there is no copy.
 func ReadState(from stateReader, service string) (state State, err error) {
 	text, err := from.State(service)
 	if err == nil && text != "" {
@@ -371,7 +371,7 @@ func (c *Copy) beginNew(ctx context.Context) error {
 			return err
 		}
 	}
-	// The ID first: a copy with another ID does not continue with the new log.
+	// Store the ID first: a copy with another ID does not continue with the new log.
 	c.state = State{ID: ident.New(), Target: true}
 	if err := c.source.Update(ctx, func(u rows.Update) error { return setState(u, c.Service, State{ID: c.state.ID}) }); err != nil {
 		return err
@@ -411,7 +411,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	start := time.Now()
 	err := c.source.Close(ctx, c.Service, c.holder(), c.Lease, c.Groups)
 	if errcode.Is(err, errcode.Conflict) {
-		return err // another holder did it
+		return err // another holder made it read-only
 	}
 	if err == nil {
 		c.reportf("the service is read-only")
@@ -423,7 +423,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	done := c.state
 	done.Done = true
 	if err := c.target.Update(ctx, func(u rows.Update) error { return c.setState(u, done) }); err != nil {
-		// The target may be complete, so the source must not be written again.
+		// The target may be complete, so the source must not accept writes again.
 		return fmt.Errorf("everything is copied, and the service stays read-only: run the same command again: %w", err)
 	}
 	c.reportf("everything is copied and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
@@ -431,8 +431,8 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	return nil
 }
 
-// reopen ends read-only after a failure. It retries until the lease ends: the source may be restarting, and read-only
-// may be permanent.
+// reopen ends read-only mode after a failure. It retries until the lease ends, because the source may be restarting,
+// and read-only mode may be permanent.
 func (c *Copy) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
 	defer cancel()
@@ -462,7 +462,8 @@ func (c *Copy) whileClosed(ctx context.Context) error {
 	return c.source.Prolong(ctx, c.Service, c.holder(), 0)
 }
 
-// hold prolongs the lease until release, which fails if the lease ended. held ends with the lease.
+// hold prolongs the lease until release is called. release fails if the lease ended. held is done when the lease
+// ends.
 func (c *Copy) hold(ctx context.Context) (held context.Context, release func() error) {
 	held, cancel := context.WithCancel(ctx)
 	release = every(c.Lease/6, cancel, func() error { return c.source.Prolong(ctx, c.Service, c.holder(), c.Lease) })
@@ -508,7 +509,7 @@ func (c *Copy) finish(ctx context.Context) error {
 	if len(different) > 0 {
 		return fmt.Errorf("the copy differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
 	}
-	// Neither --reopen nor another copy ended the log since the copy began.
+	// KeepLog succeeds only if neither --reopen nor another copy ended the log since the copy began.
 	if err := c.source.KeepLog(ctx, c.Service); errors.Is(err, rows.ErrLapsed) {
 		return fmt.Errorf("changes may be missing, because the change log was ended, e.g. by --reopen: run the same command again: %w", err)
 	} else if err != nil {
@@ -534,7 +535,7 @@ type TableSize struct {
 	Rows int64
 }
 
-// DryRun checks both databases and returns the tables to copy, without changes.
+// DryRun checks both databases and returns the tables to copy. It changes nothing.
 func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 	if err := c.open(); err != nil {
 		return nil, err

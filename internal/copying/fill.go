@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Fill fills a service's tables from a read-only source. Without a change log, the caller, package importing, finds
-// and replaces changed owners.
+// Fill fills a service's tables from a read-only source. There is no change log, so the caller, package importing,
+// finds and replaces changed owners.
 type Fill struct {
 	copy Copy
 	rows int64
@@ -57,7 +57,8 @@ func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 	return f.rows, err
 }
 
-// ClaimTargets claims the targets until release, like a copy. It returns errcode.Conflict if a target is in use.
+// ClaimTargets claims the targets until release is called, as a copy does. It returns errcode.Conflict if a target is
+// in use.
 func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err error) {
 	var targets []*claimed
 	for _, f := range fills {
@@ -85,7 +86,7 @@ func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 // IsComplete reports whether everything is filled and verified.
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
 
-// CheckEmpty accepts no data but an incomplete copy's.
+// CheckEmpty returns an error if the target contains data, except data of an incomplete copy.
 func (f *Fill) CheckEmpty(ctx context.Context) error { return f.copy.empty(ctx) }
 
 // Begin deletes rows that a server or an incomplete copy left in the target.
@@ -103,8 +104,8 @@ func (f *Fill) Begin(ctx context.Context) error {
 	})
 }
 
-// Continue resumes even a complete fill, and returns its rows: other fills in the import are incomplete, so no server
-// was started since.
+// Continue resumes even a complete fill, and returns the number of its rows: other fills in the import are
+// incomplete, so no server was started since.
 func (f *Fill) Continue(ctx context.Context) (copied int64, err error) {
 	f.copy.state.Done = false
 	return f.copy.countTarget(ctx)
@@ -127,7 +128,7 @@ func (f *Fill) Settle(ctx context.Context) error {
 	return f.Replace(ctx, f.copy.dirty)
 }
 
-// Replace replaces all rows of owners; then call CompareChanged.
+// Replace replaces all rows of owners. Call CompareChanged afterwards.
 func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 	c := &f.copy
 	c.dirty.addAll(changed)

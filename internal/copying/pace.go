@@ -18,10 +18,10 @@ type Estimate struct {
 	Copied   float64       // keys per second
 	Arriving float64       // keys per second
 	Refused  float64       // refused share of writes, 0 to 1
-	Within   time.Duration // left of FinishWithin; 0: unlimited
+	Within   time.Duration // rest of FinishWithin; 0 means no limit
 }
 
-// End estimates when everything is copied; false if never.
+// End estimates when everything will be copied. It returns false if that never happens.
 func (e Estimate) End() (time.Duration, bool) {
 	if e.Left == 0 {
 		return 0, true
@@ -55,11 +55,11 @@ const (
 
 	paceEvery = 5 * time.Second
 
-	mostRefused  = 0.75 // share of writes: large writes get a second of each period
+	mostRefused  = 0.75 // share of writes; large writes get a second of each period
 	leastRefused = 0.05
 
 	// lateAfter is the share of the remaining time in which the rest must be copied once the service is read-only.
-	// The comparison needs the other share.
+	// The comparison needs the rest of the time.
 	lateAfter = 0.8
 )
 
@@ -74,8 +74,8 @@ func (e Estimate) isLate() bool {
 	return e.Within != 0 && e.alone() >= time.Duration(lateAfter*float64(e.Within))
 }
 
-// refuse returns the share of writes that must be refused so that the copy ends in time. With fewer writes, fewer
-// keys change.
+// refuse returns the share of writes that must be refused so that the copy ends in time. If there are fewer writes,
+// fewer keys change.
 func (e Estimate) refuse() float64 {
 	if e.Within == 0 {
 		return 0
@@ -95,8 +95,8 @@ func (e Estimate) refuse() float64 {
 type pace struct {
 	c      *Copy
 	at     time.Time
-	left   int64 // keys at that time
-	copied int   // keys since then
+	left   int64 // changed keys at that time
+	copied int   // keys copied since then
 	said   time.Time
 }
 
@@ -105,7 +105,7 @@ func (c *Copy) newPace(ctx context.Context) (*pace, error) {
 	return &pace{c: c, at: time.Now(), left: left, said: time.Now()}, err
 }
 
-// passed counts a pass's keys, and reports whether the rest must be copied read-only.
+// passed counts a pass's keys, and reports whether it is so late that the rest must be copied read-only.
 func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	c := p.c
 	if p.copied += n; time.Since(p.at) < c.PaceEvery && !c.isOver() {

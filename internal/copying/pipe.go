@@ -236,7 +236,7 @@ func (r *receiver) cut() rows.Packed {
 	return rows.Packed(r.now.data[begin:r.at])
 }
 
-// For load.
+// Next implements rows.Reader for load.
 func (r *receiver) Next() (rows.Packed, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -265,7 +265,7 @@ func (r *receiver) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// The pipe must not end within a span.
+// unexpected returns the error for a pipe that ends within a span.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

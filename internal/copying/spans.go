@@ -20,14 +20,14 @@ const (
 
 	keepLogEvery = 10 * time.Second
 
-	// triesOfSpans limits restarts after the target asked to repeat a transaction, whose rows must be reread.
+	// triesOfSpans limits restarts after the target asked to repeat a transaction whose rows must be reread.
 	triesOfSpans = 5
 )
 
 type copiedSpan struct {
 	group   *rows.Group
 	span    rows.Span
-	unclean bool // the target may have some rows
+	unclean bool // the target may contain some of the rows
 	next    State
 	read    []rows.Digest // by table, once read; see Copy.digest
 }
@@ -40,10 +40,10 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	}
 }
 
-// errAgain: the rows must be reread.
+// errAgain means that the rows must be reread.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
-// copySpans reads the next span and verifies the previous while writing.
+// copySpans copies span by span. While a span is written, it reads the next and verifies the previous span.
 func (c *Copy) copySpans(ctx context.Context) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	p, checks := newPipe(readCtx), newQueue()
@@ -157,13 +157,13 @@ func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d 
 	return d, out.flush()
 }
 
-// isRaw: rows are passed and summed without decoding, because both databases use the same capable engine. Views then
-// implement rows.RawView.
+// isRaw reports whether rows are passed and summed without decoding, because both databases use the same engine,
+// which supports this. Views then implement rows.RawView.
 func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// endSpan ends a span before a table has many more than most rows in it.
+// endSpan ends a span before any table has many more than most rows in it.
 func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil
@@ -258,7 +258,7 @@ func (c *Copy) progressed(n int) {
 	c.progress("rows", min(c.moved, total), total)
 }
 
-// check compares written rows with the digests read. If they differ, all owners are compared.
+// check compares the written rows with the digests of the rows read. If they differ, all owners are compared.
 func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 	var different []*rows.Table
 	if err := c.target.View(ctx, func(v rows.View) error {
@@ -312,7 +312,7 @@ func newQueue() *queue {
 	return q
 }
 
-// do runs fn after the previous function, whose error it returns.
+// do runs fn after the previous function. It returns the error of the previous function.
 func (q *queue) do(fn func() error) error {
 	select {
 	case q.work <- fn:
