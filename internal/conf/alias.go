@@ -16,12 +16,13 @@ type Alias struct {
 	// Env is a variable name, or a prefix and "*". The part matching "*", split at double underscores, completes
 	// Path. Full names take precedence.
 	Env string
-	// The setting (e.g. "server.listen"), or with "*" the section ("syncstorage.limits.*"). "" ignores the variable.
+	// Path is the setting (e.g. "server.listen") or, if Env contains "*", the section ("syncstorage.limits.*"). ""
+	// ignores the variable.
 	Path string
-	// Why the variable is ignored.
+	// Note explains why the variable is ignored.
 	Note string
 	// Transform, if set, converts the variable's value. current is the setting's text so far ("" for other types):
-	// host and port variables each change part of an address. The operator sees the error, which must not quote a
+	// host and port variables each change part of an address. The operator sees the error, so it must not contain a
 	// secret.
 	Transform func(current, value string) (string, error)
 }

@@ -8,13 +8,13 @@ import (
 
 // Options are configuration sources.
 type Options struct {
-	// The TOML file, or "".
+	// File is the path of the TOML file, or "".
 	File string
-	// From os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
+	// Environ is from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
-	// Override all other sources.
+	// Flags override all other sources.
 	Flags []Flag
-	// For Mozilla's server.
+	// Aliases are variables for Mozilla's server.
 	Aliases []Alias
 }
 
@@ -105,7 +105,7 @@ func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	l.report.origins[dotted] = at.String()
 }
 
-// A secret's file may end with a newline; for a list, its lines count.
+// readSecret reads a secret's file, which may end with a newline. For a list, each line is a secret.
 func (l *loader) readSecret(at place, key string, n *node, name string) (any, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -159,7 +159,7 @@ func IsURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// In adds the section's path and the settings' origins.
+// In returns the problems with the section's path and the settings' origins.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
 	for i, one := range p {

@@ -8,7 +8,7 @@ import (
 // Change is a setting that differs between two configurations.
 type Change struct {
 	Path    string
-	Reloads bool // otherwise it needs a restart
+	Reloads bool // whether a reload applies it; otherwise it needs a restart
 }
 
 // Changes compares configurations with the same sections.

@@ -158,7 +158,7 @@ func (n *node) standard(field reflect.Value) string {
 	return public.literal(field)
 }
 
-// Without a decimal point, TOML reads an integer.
+// formatNumber writes a decimal point, because TOML reads a number without it as an integer.
 func formatNumber(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(s, ".") {
@@ -167,7 +167,7 @@ func formatNumber(f float64) string {
 	return s
 }
 
-// FormatDuration omits zero units: 2h, not 2h0m0s.
+// FormatDuration formats a duration without zero units: 2h, not 2h0m0s.
 func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
