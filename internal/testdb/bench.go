@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// BenchPostgres returns a benchmark database's URL and a pool. durable makes the server wait for the disk.
+// BenchPostgres returns a benchmark database's URL and a pool. If durable is set, the server waits for the disk.
 func BenchPostgres(b *testing.B, conns int, durable bool) (url string, pool *pgxpool.Pool) {
 	b.Helper()
 	if durable {

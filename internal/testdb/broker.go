@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Missing brokers.
+// These errors mean that a broker is not installed.
 var (
 	ErrNoPubSub = errors.New("the emulator of Pub/Sub is not installed")
 	ErrNoNATS   = errors.New("nats-server is not installed")

@@ -75,13 +75,14 @@ func OwnCitus(t testing.TB) CitusCluster {
 	return c
 }
 
-// Database is CitusDatabase in this cluster.
+// Database is like CitusDatabase, but in this cluster.
 func (c CitusCluster) Database(t testing.TB) string {
 	t.Helper()
 	return citusDatabase(t, c[0].URL())
 }
 
-// joined retries adding a node: Citus sometimes loses its connection while databases are created and dropped there.
+// joined adds a node, with retries: Citus sometimes loses its connection while databases are created and dropped
+// there.
 func joined(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -130,8 +131,8 @@ func citusNodes(t testing.TB, base string) []citusNode {
 // CitusLog is a coordinator connection that records how the servers run its statements.
 type CitusLog struct {
 	*pgx.Conn
-	Sent []string // sent to another server
-	Ran  []string // run for another server
+	Sent []string // statements sent to another server
+	Ran  []string // statements run for another server
 }
 
 // LogCitus connects to a Citus database and makes its servers log for all later connections.
@@ -143,7 +144,7 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 		t.Fatal(err)
 	}
 	l := &CitusLog{}
-	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { // the coordinator forwards the others' notices
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { // the coordinator forwards the notices of other servers
 		if strings.HasPrefix(n.Message, "executing the") {
 			l.Ran = append(l.Ran, n.Message)
 		} else {

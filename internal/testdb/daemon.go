@@ -22,10 +22,10 @@ const startTimeout = 5 * time.Minute
 type daemon struct {
 	dir        string
 	attr       *syscall.SysProcAttr
-	stop, kill syscall.Signal // for a shutdown and a crash
+	stop, kill syscall.Signal // signals for a shutdown and for a crash
 
 	watch  *exec.Cmd
-	pipe   io.WriteCloser // lines: the PID to kill, or empty
+	pipe   io.WriteCloser // each line is the PID to kill, or empty
 	server *exec.Cmd
 	exited chan struct{}
 }
@@ -59,7 +59,7 @@ func (d *daemon) run(program string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	// A file, not a pipe: go test waits for all processes that hold its output open.
+	// The output is a file, not a pipe: go test waits for all processes that hold its output open.
 	cmd := exec.Command(program, args...)
 	cmd.SysProcAttr, cmd.Dir, cmd.Stdout, cmd.Stderr = d.attr, "/", log, log
 	if err := cmd.Start(); err != nil {
@@ -110,7 +110,7 @@ func (d *daemon) PID() int {
 	return d.server.Process.Pid
 }
 
-// Ended is closed when the server has ended for any reason.
+// Ended returns a channel that is closed when the server has ended for any reason.
 func (d *daemon) Ended() <-chan struct{} { return d.exited }
 
 // Stop shuts the server down. Start restarts it.

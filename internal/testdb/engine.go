@@ -77,13 +77,13 @@ func needsServer(t testing.TB, engine string) {
 	}
 }
 
-// Line kinds in the engine log: the test ran, or was skipped with a remedy as text.
+// These are the kinds of lines in the engine log: the test ran, or was skipped with a remedy as text.
 const (
 	Ran    = "ran"
 	Absent = "absent"
 )
 
-// A line is engine, kind, package folder, text.
+// record adds a line to the engine log: engine, kind, package folder, text.
 func record(t testing.TB, engine, kind, text string) {
 	t.Helper()
 	path := os.Getenv("TEST_ENGINE_LOG")

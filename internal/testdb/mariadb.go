@@ -144,7 +144,7 @@ func StartMariaDB() (*MariaDBServer, error) {
 	return s, nil
 }
 
-// The package's user runs the server.
+// ownedByMySQL makes the server run as the user that the package created.
 func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 	u, err := user.Lookup("mysql")
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *MariaDBServer) URL() string {
 // MariaDBHost is the name in the server's certificate.
 const MariaDBHost = "mariadb.example.org"
 
-// The server's certificate and key, in its folder.
+// These are the server's certificate and key, in its folder.
 const (
 	certFile = "cert.pem"
 	keyFile  = "key.pem"
@@ -204,7 +204,7 @@ func MariaDBCertificate(t testing.TB, address string) string {
 	return path
 }
 
-// The server's user must read the key.
+// writeCertificate writes certificate and key. The server's user must be able to read the key.
 func writeCertificate(dir string) error {
 	cert, key, err := SelfSigned(&x509.Certificate{
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,

@@ -95,7 +95,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	return (&url.URL{Scheme: u.Scheme, User: u.User, Path: u.Path, RawQuery: q.Encode()}).String()
 }
 
-// With a test's name, the socket path would be too long.
+// shortDir creates a folder with a short name. If it contained a test's name, the socket path would be too long.
 func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
 // awaitSocket waits until a connection succeeds. It does not wait for the socket file, which exists a moment earlier.

@@ -12,7 +12,7 @@ var ports sync.Map // tried by FreePort
 
 // FreePort returns a host:port without a listener, for servers that cannot report a port they chose, or that restart
 // on it. Ports are below 32768, where ephemeral ports begin: every few hundred runs, an ephemeral port is taken
-// between check and start. No port is returned twice: its owner may not listen yet.
+// between check and start. FreePort never returns a port twice, because its owner may not listen yet.
 func FreePort() (string, error) {
 	var all error
 	for range 100 {

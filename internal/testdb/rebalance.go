@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rebalancing limits the time to move a few small shards, and the wait for another test that moves some.
+// rebalancing limits the time to move a few small shards, and the wait for another test that moves shards.
 const rebalancing = 10 * time.Minute
 
 // FewShards gives an empty Citus database's future tables few shards, so that moving them takes seconds.
@@ -55,8 +55,8 @@ func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) 
 	}
 }
 
-// moveAlone keeps tests from moving shards at the same time: the slots and roles that Citus creates have the same
-// names in all of a server's databases.
+// moveAlone keeps tests from moving shards concurrently: the slots and roles that Citus creates have the same names
+// in all of a server's databases.
 func moveAlone(t testing.TB, base string) {
 	t.Helper()
 	command(t, connect(t, base), `SELECT pg_advisory_lock(hashtext('rebalance'))`)

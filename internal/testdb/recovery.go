@@ -28,8 +28,8 @@ func (s *PostgresServer) BackUp(t testing.TB) {
 	s.program(t, filepath.Join(s.bin, "pg_basebackup"), "-h", s.dir, "-U", "postgres", "-D", filepath.Join(s.dir, "base"), "-X", "none", "--checkpoint=fast", "--no-sync")
 }
 
-// Recover stops the server and restarts it from the base backup and the archived WAL up to at. At least one later
-// transaction must have been committed.
+// Recover stops the server and restarts it from the base backup and the archived WAL up to the time at. At least one
+// later transaction must have been committed.
 func (s *PostgresServer) Recover(t testing.TB, at time.Time) {
 	t.Helper()
 	if err := s.Stop(); err != nil { // archives the last segment

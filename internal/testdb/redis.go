@@ -23,7 +23,7 @@ var ErrNoRedis = errors.New("redis-server is not installed")
 
 var processRedis = sync.OnceValues(func() (*RedisServer, error) { return StartRedis() })
 
-// Redis returns a shared server's URL. Each test uses its own key prefix, and none flushes.
+// Redis returns a shared server's URL. Each test must use its own key prefix, and must not flush the server.
 func Redis(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EngineRedis)
@@ -160,7 +160,7 @@ func (s *RedisServer) Command(args ...string) (string, error) {
 	return "", fmt.Errorf("%s: %s", args[0], strings.TrimSpace(line))
 }
 
-// Must is Command, but fails the test on errors.
+// Must is like Command, but fails the test on errors.
 func (s *RedisServer) Must(t testing.TB, args ...string) string {
 	t.Helper()
 	text, err := s.Command(args...)

@@ -26,13 +26,14 @@ type PostgresOptions struct {
 	// take most of their time.
 	Durable bool
 
-	// Such as "max_connections=20".
+	// Settings contains server settings such as "max_connections=20".
 	Settings []string
 
-	// Additional initdb arguments.
+	// Initdb contains additional arguments for initdb.
 	Initdb []string
 
-	// Parent folder; "" means the temporary folder, or memory if the server is not durable and there is enough.
+	// Dir is the parent folder. "" means the temporary folder, or a folder in memory if the server is not durable and
+	// there is enough memory.
 	Dir string
 }
 
@@ -82,8 +83,8 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	return s, nil
 }
 
-// memoryDir returns a folder in memory, or "" without space for all tests' databases. A new database is hundreds of
-// files, which dominate many tests on a disk.
+// memoryDir returns a folder in memory, or "" if there is no space for the databases of all tests. A new database is
+// hundreds of files, which dominate many tests on a disk.
 func memoryDir() string {
 	const dir, need = "/dev/shm", 4 << 30
 	var s syscall.Statfs_t
@@ -103,7 +104,8 @@ func (s *PostgresServer) Host() string { return s.dir }
 
 var errSlowStart = fmt.Errorf("no end in %s: the machine is too busy", startTimeout)
 
-// initdb uses an ICU language collation by default, because a byte order would hide a missing COLLATE "C".
+// initdb creates the database cluster. By default it uses an ICU language collation, because a byte order would hide
+// a missing COLLATE "C".
 func (s *PostgresServer) initdb() error {
 	args := []string{"-D", filepath.Join(s.dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"}
 	args = append(args, s.opts.Initdb...)
@@ -155,7 +157,8 @@ func (s *PostgresServer) Start() error {
 	})
 }
 
-// PostgreSQL does not run as root. A separate session keeps Ctrl-C away from the server.
+// unprivileged returns attributes for another user, because PostgreSQL does not run as root. A separate session keeps
+// Ctrl-C away from the server.
 func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if os.Getuid() != 0 {
@@ -181,7 +184,7 @@ func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 }
 
 func findPostgres() (string, error) {
-	// Debian installs several versions, none in PATH.
+	// Debian installs several versions, none of them in PATH.
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil {
 		return "", err

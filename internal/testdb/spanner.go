@@ -14,7 +14,7 @@ import (
 // ErrNoEmulator means that the Spanner emulator is not installed.
 var ErrNoEmulator = errors.New("the emulator of Cloud Spanner is not installed")
 
-// Debian has no emulator; Google's packages do.
+// remedySpanner names Google's packages, because Debian has no emulator.
 const remedySpanner = "install google-cloud-cli-spanner-emulator from Google's package source, or set TEST_SPANNER_EMULATOR_BIN or TEST_SPANNER_EMULATOR"
 
 var emulator = sync.OnceValues(StartSpanner)

@@ -24,7 +24,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Otherwise Pebble waits up to 15 s before it connects, and rejects random requests.
+// start configures Pebble, which otherwise waits up to 15 s before it connects, and rejects random requests.
 var start = sync.OnceValue(func() error {
 	return errors.Join(os.Setenv("PEBBLE_VA_NOSLEEP", "1"), os.Setenv("PEBBLE_WFE_NONCEREJECT", "0"))
 })

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// WantCitusTables compares tables with their distribution by Citus: kind, distribution column, and "colocated" if
-// placed with the table with.
+// WantCitusTables compares tables with their distribution by Citus: kind, distribution column, and "colocated" if a
+// table is placed with the table named by with.
 func WantCitusTables(t testing.TB, db *pgdb.DB, with string, want ...string) {
 	t.Helper()
 	tables := Lines(t, db, `

@@ -12,10 +12,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// HungWorker opens a database on its own cluster and checks that ten connections keep serving one worker's owners
-// while the other worker hangs and 30 goroutines work for its owners. These finally fail without a wait, and succeed
-// when the worker continues. keys are a table's distribution column values; start returns a function that works for a
-// key.
+// HungWorker opens a database on its own cluster and checks that ten connections keep serving the owners of one
+// worker while the other worker hangs and 30 goroutines work for its owners. These goroutines finally fail without a
+// wait, and succeed when the worker continues. keys are a table's distribution column values; start returns a
+// function that works for a key.
 func HungWorker(t testing.TB, migrations Migrations, table string, keys []string, start func(*pgdb.DB) func(ctx context.Context, key int) error) {
 	t.Helper()
 	cluster := testdb.OwnCitus(t)
@@ -27,7 +27,7 @@ func HungWorker(t testing.TB, migrations Migrations, table string, keys []string
 		return Lines(t, db, `SELECT n.nodename FROM pg_dist_placement p JOIN pg_dist_node n USING (groupid)
 			WHERE p.shardid = get_shard_id_for_distribution_column($1::text::regclass, $2::text)`, table, key)[0]
 	}
-	on := map[string][]int{} // by worker
+	on := map[string][]int{} // keys by worker
 	for i, key := range keys {
 		on[nodeOf(key)] = append(on[nodeOf(key)], i)
 		if err := work(t.Context(), i); err != nil { // also opens connections to the workers

@@ -1,6 +1,6 @@
-// Package opened opens and migrates test databases like the server, with the engines' packages.
+// Package opened opens and migrates test databases as the server does, with the engines' packages.
 //
-// It is separate from package testdb, which those packages' tests import.
+// It is separate from package testdb, because the tests of those packages import testdb.
 package opened
 
 import (
@@ -23,10 +23,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Migrations returns a backend's migrations; nil means none.
+// Migrations returns a backend's migrations. nil means that there are none.
 type Migrations func() (migrate.Set, error)
 
-// SQLite opens a file; by default a new file.
+// SQLite opens a file, by default a new one.
 func SQLite(t testing.TB, opts sqlitedb.Options, migrations Migrations) *sqlitedb.DB {
 	t.Helper()
 	if opts.Path == "" {
@@ -103,7 +103,7 @@ func SQLiteFromEachSchema(t *testing.T, migrations Migrations, check func(*testi
 	}, check)
 }
 
-// PostgresFromEachSchema is SQLiteFromEachSchema with databases from create.
+// PostgresFromEachSchema is like SQLiteFromEachSchema, but with databases from create.
 func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrations Migrations, check func(*testing.T, *pgdb.DB)) {
 	fromEachSchema(t, migrations, func(t *testing.T) (*pgdb.DB, func(script string)) {
 		url := create(t)

@@ -39,7 +39,7 @@ func Database(t testing.TB) (emulator, database string) {
 func Name(t testing.TB) (emulator, database string) {
 	t.Helper()
 	emulator = testdb.Spanner(t)
-	// An instance per database, because the emulator allows 100 databases in each.
+	// Use an instance per database, because the emulator allows 100 databases in each.
 	database = NewName()
 	t.Cleanup(func() { drop(t, emulator, database) })
 	return emulator, database

@@ -109,7 +109,8 @@ func run(args []string) (code int, err error) {
 	return code, report(os.Stdout, log)
 }
 
-// command forwards signals, because they are meant for the tests, and the servers must stop later.
+// command runs the command. It forwards signals, because they are meant for the tests, and the servers must stop
+// later.
 func command(args, env []string) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
@@ -124,11 +125,12 @@ func command(args, env []string) (code int, err error) {
 	for {
 		select {
 		case s := <-signals:
-			// From a terminal the command gets the signal twice, and the second makes go test stop at once.
+			// From a terminal the command gets the signal twice, and the second signal makes go test stop
+			// immediately.
 			_ = cmd.Process.Signal(s)
 		case err := <-ended:
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-				return max(exit.ExitCode(), 1), nil // -1: ended by a signal
+				return max(exit.ExitCode(), 1), nil // -1 if ended by a signal
 			}
 			return 0, err
 		}
