@@ -25,7 +25,7 @@ func SetLevel(at *slog.LevelVar, level string) error {
 	return nil
 }
 
-// NewLogAt is NewLog with a variable level.
+// NewLogAt is like NewLog, but with a variable level.
 func NewLogAt(w io.Writer, least *slog.LevelVar, format string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: least}
 	switch format {

@@ -111,8 +111,8 @@ func (m *Metrics) Database(service, engine string) func(statement string, d time
 	}
 }
 
-// Groups returns an observer of a service's SQLite commits: number of writes, first write's wait, and commit duration
-// (0 without commit).
+// Groups returns an observer of a service's SQLite commits. It takes the number of writes, the wait of the first
+// write, and the commit's duration (0 if nothing was committed).
 func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Duration) {
 	groups, waits, commits := m.groups.WithLabelValues(service), m.groupWaits.WithLabelValues(service), m.commits.WithLabelValues(service)
 	return func(steps int, wait, commit time.Duration) {
@@ -189,7 +189,7 @@ type asked struct {
 	read Reading
 }
 
-// For prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (a *asked) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
 
 func (a *asked) Collect(ch chan<- prometheus.Metric) {

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceContext returns the W3C headers traceparent and tracestate for work that a request causes: the headers of the
-// request's span or, without a span, the client's. Both are "" without a valid traceparent; state also if invalid or
-// longer than the 512 characters that everybody must accept.
+// TraceContext returns the W3C headers traceparent and tracestate for work that a request causes. They are the
+// headers of the request's span or, if there is no span, the client's headers. Both are "" if there is no valid
+// traceparent. state is also "" if it is invalid or longer than the 512 characters that everybody must accept.
 func TraceContext(r *http.Request) (parent, state string) {
 	out := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(traceOf(r), out)
@@ -20,7 +20,7 @@ func TraceContext(r *http.Request) (parent, state string) {
 	return out["traceparent"], state
 }
 
-// TraceID returns TraceContext's trace ID, 32 hexadecimal digits, or "".
+// TraceID returns the trace ID in TraceContext, 32 hexadecimal digits, or "".
 func TraceID(r *http.Request) string {
 	if c := trace.SpanContextFromContext(traceOf(r)); c.IsValid() {
 		return c.TraceID().String()
