@@ -23,12 +23,12 @@ var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry 
 // Options configures a Pool.
 type Options struct {
 	Capacity int64
-	Reserve  int64 // left free by a client above its share; less than Capacity
+	Reserve  int64 // units that a client above its share leaves free; less than Capacity
 	Waiting  int
 	Wait     time.Duration
 
-	// Hung, if set, reports that the resource does not work, so no units will become free. It is polled during waits,
-	// must not block, and ends waits longer than HungWait.
+	// Hung, if set, reports whether the resource does not work, so that no units will become free. It is polled
+	// during waits, must not block, and ends waits longer than HungWait.
 	Hung     func() bool
 	HungWait time.Duration
 }
@@ -57,24 +57,24 @@ type Pool struct {
 type client struct {
 	name   string
 	used   int64
-	finish int64 // when its last units are paid, in virtual time
+	finish int64 // when the client's last units are paid, in virtual time
 	queue  []*waiter
 }
 
-// start returns the virtual time at which the client's next units begin. Clients that recently got much start later
-// (start-time fair queueing).
+// start returns the virtual time at which the client's next units begin. Clients that recently got many units start
+// later (start-time fair queueing).
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 type waiter struct {
 	n       int64 // units requested, then granted
-	some    bool  // accepts fewer if the client has none
+	some    bool  // accepts fewer units if the client has none
 	arrived uint64
 	done    chan bool // receives the result; buffered
 	timer   *time.Timer
 }
 
-// New returns a pool with the default reserve and a capacity of at least 1. At most waiting acquisitions wait, each
-// up to wait.
+// New returns a pool with the default reserve and a capacity of at least 1. At most waiting calls of Acquire wait,
+// each up to wait.
 func New(capacity int64, waiting int, wait time.Duration) *Pool {
 	capacity = max(capacity, 1)
 	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
@@ -85,15 +85,15 @@ func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }
 
-// Acquire takes n units, to be released, and waits as the pool allows. The errors are ErrFull, also above the
-// capacity, and ctx's cause.
+// Acquire takes n units, which the caller must release, and waits as the pool allows. It returns ErrFull, also if n
+// is above the capacity, or the cause of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	_, err := p.acquire(ctx, name, n, false)
 	return err
 }
 
 // acquireSome takes n units or, if the client has none, as many as are free, but at least the reserve. So a new
-// client does not wait for clients that use the rest.
+// client does not wait for clients that use the other units.
 func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, error) {
 	return p.acquire(ctx, name, n, true)
 }
@@ -107,8 +107,8 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	n = w.n
 	p.waiters.Put(w)
 	if granted {
-		// A woken goroutine runs before those whose connections became readable. Otherwise a client with many waiting
-		// requests would delay others' unread requests.
+		// A woken goroutine runs before goroutines whose connections became readable. Otherwise a client with many
+		// waiting requests would delay unread requests of other clients.
 		runtime.Gosched()
 		return n, nil
 	}
@@ -141,7 +141,7 @@ func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Dura
 	}
 }
 
-// Do calls fn while holding a unit. A nil pool is unlimited.
+// Do calls fn while holding a unit. A nil pool has no limit.
 func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	if p == nil {
 		return fn()
@@ -153,8 +153,8 @@ func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	return fn()
 }
 
-// TryAcquire takes n units if free. A failure does not count as refused: the caller then calls Acquire or does
-// without.
+// TryAcquire takes n units if they are free. A failure does not count as refused: the caller then calls Acquire or
+// does without the units.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,8 +232,8 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Dura
 	return 0, w, p.options.Wait
 }
 
-// Resize changes New's arguments. Units above a smaller capacity stay until released; waiters that could never get
-// theirs are refused. Current waits keep their duration.
+// Resize changes the arguments of New. Units above a smaller capacity stay until released. Waiters that could never
+// get their units are refused. Current waits keep their duration.
 func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +284,7 @@ func (p *Pool) leave(name string, w *waiter) (granted bool) {
 	return <-w.done
 }
 
-// refuseOne rejects the newest waiter of the client with the most, so that one client cannot fill the queue.
+// refuseOne rejects the newest waiter of the client with the most waiters, so that one client cannot fill the queue.
 func (p *Pool) refuseOne() {
 	most := p.queued[0]
 	for _, c := range p.queued[1:] {
@@ -299,8 +299,8 @@ func (p *Pool) refuseOne() {
 
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
-// grant gives free units to the client using least, then the client that recently got least, then the longest
-// waiting. A waiter that needs more than is free blocks others, so that its turn comes.
+// grant gives free units to the client that uses least, then the client that recently got least, then the longest
+// waiting. A waiter that needs more units than are free blocks others, so that its turn comes.
 func (p *Pool) grant() {
 	for len(p.queued) > 0 {
 		next := p.queued[0]
@@ -321,7 +321,7 @@ func (p *Pool) grant() {
 	}
 }
 
-// mayTake reports whether a client may take n units now. Above its share it waits behind the waiters.
+// mayTake reports whether a client may take n units now. A client above its share waits behind the waiters.
 func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
@@ -395,9 +395,9 @@ func (p *Pool) refuse(w *waiter) {
 type Stats struct {
 	Capacity int64
 	Used     int64
-	Clients  int // using or waiting
+	Clients  int // clients that use the pool or wait for it
 	Waiting  int
-	Refused  int64 // total of Acquire
+	Refused  int64 // total number of refused calls of Acquire
 }
 
 // Stats returns the pool's state.
@@ -416,7 +416,8 @@ func (p *Pool) TakePeak() int64 {
 	return peak
 }
 
-// Load adds the used shares of the capacity and the queue: 0 is idle, 1 full; at 2, requests are rejected.
+// Load returns the sum of the used shares of the capacity and of the queue. It is 0 if the pool is idle and 1 if it
+// is full; at 2, requests are rejected.
 func (p *Pool) Load() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Turns limits the requests using a database and their expected work there, and thus other clients' waits. A request
-// takes a unit, or more if similar requests were expensive, so a client's expensive requests delay its own and not
-// its neighbours'. It is safe for concurrent use.
+// Turns limits the requests that use a database and their expected work there, and thus the waits of other clients. A
+// request takes a unit, or more if similar requests were expensive, so a client's expensive requests delay its own
+// requests and not those of others. Turns is safe for concurrent use.
 type Turns struct {
 	pool *Pool
 	unit time.Duration // work per unit
@@ -31,11 +31,12 @@ type costKey struct {
 }
 
 const (
-	// workInFlight is the expected work per processor for requests with a turn: the wait of another client's request.
+	// workInFlight is the expected work per processor for requests with a turn. It is how long another client's
+	// request waits.
 	workInFlight = 40 * time.Millisecond
 
-	// inFlight is the number of expensive requests with a turn per processor: one works, the other is ready when it
-	// ends.
+	// inFlight is the number of expensive requests with a turn per processor: one request works, and the other is
+	// ready when it ends.
 	inFlight = 2
 
 	maxCosts = 1 << 14
@@ -45,12 +46,13 @@ const (
 type Patience struct {
 	Wait time.Duration
 
-	// Hung, if set, reports without blocking that the database does not answer. A request then waits only HungWait.
+	// Hung, if set, reports without blocking whether the database does not answer. A request then waits only
+	// HungWait.
 	Hung     func() bool
 	HungWait time.Duration
 }
 
-// NewTurns returns turns for a database that serves capacity requests at once. Any number of requests may wait.
+// NewTurns returns turns for a database that serves capacity requests concurrently. Any number of requests may wait.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -76,7 +78,7 @@ type Turn struct {
 	kind   Kind
 }
 
-// Acquire waits for a turn, which the caller must Release. The errors are Pool.Acquire's.
+// Acquire waits for a turn, which the caller must Release. It returns the errors of Pool.Acquire.
 func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, error) {
 	turn := Turn{client: client, kind: kind}
 	turn.cost, turn.units = t.expect(client, kind)
@@ -89,7 +91,7 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 	return turn, err
 }
 
-// Release ends a turn; worked is the request's work.
+// Release ends a turn. worked is how long the request worked.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()
@@ -108,10 +110,10 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 // Stats returns the state in units.
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
-// expect returns the client's cost for a kind, and its next request's units.
+// expect returns the client's cost for a kind, and the units of its next request.
 //
-// Until a client's first request ends, it takes the usual units and the next requests the maximum: otherwise a new
-// client with many concurrent requests would be cheap.
+// Until a client's first request ends, that request takes the usual units and the following requests take the
+// maximum: otherwise a new client with many concurrent requests would be cheap.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +146,7 @@ type cost struct {
 
 const (
 	halfLife = 4 * time.Second
-	// leastWeight keeps a long idle client's sums above 0.
+	// leastWeight keeps the sums of a client that was idle for long above 0.
 	leastWeight = 1.0 / 1024
 	leastWork   = time.Microsecond
 )
