@@ -21,7 +21,7 @@ const bucketsListen = "HOLDFAST_BUCKETS__LISTEN="
 
 func newBuckets(n *size) *bucketsLoad { return &bucketsLoad{newS3(n)} }
 
-// settings include the secret that the servers' database is bound to.
+// settings returns the settings, including the secret to which the database is bound.
 func (w *bucketsLoad) settings(e *engine) []string {
 	return append(e.url("BUCKETS"), "HOLDFAST_BUCKETS__KEY_SECRET=the-key-secret-of-all-servers-of-a-bench")
 }
@@ -179,7 +179,8 @@ var (
 		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
 )
 
-// pagesGoal: a page costs the same for any number of keys, give or take measurement noise.
+// pagesGoal is the minimum ratio of page rates. A page should cost the same for any number of keys, except for
+// measurement noise.
 const pagesGoal = 0.75
 
 func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {

@@ -14,12 +14,12 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// bucketsFiles copies body files without a server, with the server's checksums: the CRC64NVME that verifies reads,
-// and a PUT's MD5 (ETag). For a PUT it syncs the file, renames it, and syncs the folder.
+// bucketsFiles copies body files without a server, but with the server's checksums: the CRC64NVME that verifies
+// reads, and the MD5 (ETag) of a PUT. For a PUT it syncs the file, renames it, and syncs the folder.
 type bucketsFiles struct {
 	dir   string
 	load  *s3Load
-	mixed map[int]*mixed // by object size; rows only
+	mixed map[int]*mixed // by object size; only for rows
 	last  atomic.Int64
 }
 
@@ -79,7 +79,7 @@ func (f *bucketsFiles) copy(size int, durable bool) error {
 	if durable {
 		sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
 	}
-	// Hides ReadFrom and WriteTo: a server's bytes are in memory.
+	// The struct hides ReadFrom and WriteTo, because a server has the bytes in memory.
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(sums...)}, struct{ io.Reader }{from}, make([]byte, copyBuffer))
 	if err == nil && n != int64(size) {
 		err = io.ErrUnexpectedEOF

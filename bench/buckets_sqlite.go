@@ -32,8 +32,8 @@ const (
 	bucketsListed  = "00000000-0000-4000-8000-000000000003"
 )
 
-// bucketsSQLite is the limit on SQLite: an object row through the group-commit writer or from a snapshot. Larger
-// bodies are files.
+// bucketsSQLite is the limit on SQLite: an object row is written through the group-commit writer or read from a
+// snapshot. Larger bodies are files.
 type bucketsSQLite struct {
 	liteFile
 
@@ -152,7 +152,7 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 	return l.files.window(ctx, operation, callers, d)
 }
 
-// readRow copies a row like the service does.
+// readRow copies a row in the same way as the service.
 func readRow(s *sqlite.Stmt) {
 	for i := range min(2, s.ColumnCount()) {
 		_ = s.ColumnText(i)

@@ -10,15 +10,15 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// budgetFiles implement the budgets: slots, database queue, request memory, and their pools.
+// budgetFiles are the files that implement the budgets: slots, database queue, request memory, and their pools.
 var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fairshare/"}
 
 const (
-	// budgetCallers is below the number of PostgreSQL connections: otherwise requests wait here instead of in the
-	// driver's pool, at no cost to the budgets.
+	// budgetCallers is below the number of PostgreSQL connections. Otherwise requests would wait here instead of in
+	// the driver's pool, which costs the budgets nothing.
 	budgetCallers = 8
 	budgetGoal    = 0.03
-	budgetSamples = 1000 // if none is in the budgets, the files were moved
+	budgetSamples = 1000 // if no sample is in the budgets, the files were moved
 )
 
 func budgetsHead(o *options, out io.Writer) {
@@ -78,8 +78,8 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// inBudgets counts samples whose innermost Holdfast function is in budgetFiles, and all samples. The runtime's work
-// for a blocked goroutine has no caller, so switches count in the total only.
+// inBudgets counts all samples, and those whose innermost Holdfast function is in budgetFiles. Work of the runtime
+// for a blocked goroutine has no caller, so goroutine switches count only in the total.
 func inBudgets(p *profile.Profile) (in, all int64) {
 	for _, s := range p.Sample {
 		all += s.Value[0]

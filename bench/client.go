@@ -18,14 +18,14 @@ type credentials struct {
 	sign     func(*http.Request) error
 
 	// retries limits retries after a 503. Servers with timestamps in hundredths of a second refuse another write to a
-	// collection in the same hundredth.
+	// collection within the same hundredth.
 	retries int
 }
 
 const patience = 2 * time.Minute
 
-// caller is a data owner on a persistent connection. An http.Client would use more CPU than the server, on the same
-// cores.
+// caller is a data owner on a persistent connection. An http.Client would use more CPU time than the server, on the
+// same cores.
 type caller struct {
 	credentials
 
@@ -35,7 +35,7 @@ type caller struct {
 	body bytes.Buffer
 
 	number int    // selects the connection's own objects
-	token  string // list continuation
+	token  string // token that continues a list
 }
 
 func dial(ctx context.Context, c credentials) (*caller, error) {
@@ -74,8 +74,8 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 
 const retryPause = 5 * time.Millisecond
 
-// send returns the response body, valid until the next call. It fails on an error status or an unexpected number of
-// records.
+// send sends a request and returns the response body, which is valid until the next call. It fails for an error
+// status or an unexpected number of records.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()
@@ -122,7 +122,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if sendErr == nil {
 		sendErr = c.out.Flush()
 	}
-	// A server may refuse a request early.
+	// A server may refuse a request before reading it completely.
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
 		return fmt.Errorf("%s %s: no response: %w", method, path, errors.Join(sendErr, err))
@@ -144,7 +144,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	return err
 }
 
-// deadline allows for a busy disk.
+// deadline returns a deadline that allows for a busy disk.
 func deadline(n int64) time.Time {
 	return time.Now().Add(patience + time.Duration(max(n, 0)>>22)*time.Second)
 }

@@ -102,7 +102,7 @@ func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn 
 	})
 }
 
-// compareOperation measures a row. The sides take turns going first; each side's first window is a warm-up.
+// compareOperation measures a row. The sides take turns in going first. The first window of each side is a warm-up.
 func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
 	for _, s := range sides {
 		s.samples, s.peak = nil, 0
@@ -116,7 +116,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
-			syscall.Sync() // no side writes the other's dirty pages
+			syscall.Sync() // so that no side writes the other's dirty pages
 			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

@@ -343,7 +343,7 @@ func (c *copied) limitLite(file, other string) (rows int, took time.Duration, er
 		}
 		begun := time.Now()
 		for _, t := range c.tables {
-			// Without a condition SQLite would copy B-tree cells, not rows.
+			// Without a condition, SQLite would copy B-tree cells instead of rows.
 			if err := do(`INSERT INTO ` + t + ` SELECT * FROM other.` + t + ` WHERE true`); err != nil { //nolint:unqueryvet // a copy of the same table
 				return err
 			}

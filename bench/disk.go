@@ -28,7 +28,7 @@ func diskHead(o *options, out io.Writer) {
 type diskWork struct {
 	name    string
 	of      string
-	share   int // writes every n-th record: fewer large records
+	share   int // write only every n-th record, so that there are fewer large records
 	batch   int
 	content func(i int) string
 }
@@ -44,8 +44,8 @@ var diskTables = map[string]struct {
 
 const extFeed = "ext_storage_changes"
 
-// diskWorks use random, incompressible values, like ciphertext. Two are the largest extension values: as text, and as
-// jsonb. Bodies above 16 KiB are on a storage node.
+// diskWorks are the kinds of records. The values are random and incompressible, like ciphertext. Two works use the
+// largest extension values, as text and as jsonb. Bodies above 16 KiB are on a storage node.
 func diskWorks() []diskWork {
 	const largest = 64 << 10
 	text := func(bytes int) func(int) string {
@@ -203,8 +203,8 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
-// onDisk returns the disk usage of tables with indexes and TOAST, or of a SQLite file; on PostgreSQL also the change
-// feed's share.
+// onDisk returns the disk usage of a SQLite file, or of tables with their indexes and TOAST. On PostgreSQL it also
+// returns the share of the change feed.
 func (s *server) onDisk(ctx context.Context, file string, tables []string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {

@@ -14,7 +14,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// engine is the server's exclusive database: a SQLite file, a durable PostgreSQL server, or the Spanner emulator.
+// engine is the database that the server uses exclusively: a SQLite file, a durable PostgreSQL server, or the Spanner
+// emulator.
 type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
@@ -51,7 +52,7 @@ func (e *engine) close() {
 }
 
 // spannerCallers limits connections to the emulator, which serializes read-write transactions. Batches use a single
-// connection, which takes a minute.
+// connection and take a minute.
 const spannerCallers = 4
 
 func (e *engine) connections(all []int) []int {
@@ -65,7 +66,7 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// url returns a service's PostgreSQL setting. On other engines the service uses its own file.
+// url returns the PostgreSQL setting of a service. On other engines it is empty, and the service uses its own file.
 func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil
@@ -73,8 +74,8 @@ func (e *engine) url(section string) []string {
 	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
 }
 
-// cpu returns the CPU time of the engine's processes, including background work. SQLite runs in the server, and the
-// emulator says nothing about Spanner.
+// cpu returns the CPU time of the engine's processes, including background work. SQLite runs in the server process,
+// and figures from the emulator do not apply to Spanner.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
 		return worked{}, nil
@@ -113,7 +114,7 @@ func execOn(ctx context.Context, url string, script ...string) error {
 	})
 }
 
-// settle runs a checkpoint, which would disturb a measurement.
+// settle runs a checkpoint, so that none disturbs the next measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.spanner != nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// extLoad is extension storage: every owner is an install with its own tenant.
+// extLoad is extension storage. Every owner is an install with its own tenant.
 type extLoad struct{ secret string }
 
 func newExt() *extLoad { return &extLoad{secret: ownSecret} }
@@ -38,7 +38,7 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst precedes the first install's number: 12 digits, like a UUID's end.
+// extFirst is below the number of the first install. It has 12 digits, like the end of a UUID.
 const extFirst = 100_000_000_000
 
 const (
@@ -97,8 +97,8 @@ func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) e
 	return err
 }
 
-// extPublished waits until the relay has published all audit events. They belong to the writes, and would disturb the
-// next measurement.
+// extPublished waits until the relay has published all audit events. These are part of the writes, and would disturb
+// the next measurement.
 func extPublished(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -133,7 +133,7 @@ func extPublished(ctx context.Context, s *server) error {
 	})
 }
 
-// limit uses its own database: its events are never published, and must not mix with the server's.
+// limit uses its own database, because its events are never published and must not mix with the server's.
 func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int) (limit, error) {
 	if e.postgres != nil {
 		return openExtPostgres(ctx, e, installs)

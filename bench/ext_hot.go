@@ -20,7 +20,7 @@ type hotWork struct {
 	method  string
 	path    string
 	body    func(caller int) []byte
-	servers int // processes that share database and clients
+	servers int // processes that share the database and the clients
 }
 
 func hotWorks(e *engine) []hotWork {
@@ -56,7 +56,7 @@ type hotSample struct {
 	p95 time.Duration
 }
 
-// measureHot measures many clients writing the same record: puts, which only wait for each other, and writes that
+// measureHot measures many clients that write the same record: puts, which only wait for each other, and writes that
 // depend on the stored value.
 func (w *extLoad) measureHot(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {

@@ -18,8 +18,8 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures how long audit events take to reach the file: the last event from current writes, and events
-// pending at a server start.
+// measureOutbox measures how long audit events take to reach the file, both for events of current writes and for
+// events that are pending when a server starts.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		callers := o.size.rowsCallers
@@ -116,7 +116,7 @@ func (s *server) publishBehind(ctx context.Context, events int) (got sample, err
 	return got, nil
 }
 
-// Events like a service's. Parameter: number.
+// Events like those of a service. The parameter is their number.
 const (
 	outboxPayload = `{"operation":"put","namespace":"settings","key":"theme","schemaVersion":3,"caller":"token","callerId":"7e000000","revision":17}`
 

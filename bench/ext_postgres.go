@@ -19,7 +19,7 @@ const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uui
 	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);
 `
 
-// extRead precedes an increment, which requires this record unchanged.
+// extRead precedes an increment, which requires that this record is unchanged.
 const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS created, updated_at AS updated, ttl_expires_at AS expires,
 	value_bytes AS bytes, metadata_bytes AS others, value::text AS value, coalesce(metadata::text, '') AS metadata
 	FROM ext_storage_records

@@ -109,7 +109,7 @@ var (
 	}
 )
 
-// grow dates all changes today, because the sweep removes old changes.
+// grow adds records. All changes get today's date, because the sweep removes old changes.
 func (w *extLoad) grow(ctx context.Context, s *server, first, installs, keys, bytes int) error {
 	at := time.Now().Add(-24 * time.Hour).UnixMilli()
 	args := []any{extFirst + first, installs, keys, bytes, extPutNamespace, extText(bytes), at}

@@ -90,7 +90,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 		return 0, err
 	}
 	return rate(ctx, callers, lasting(d), func(ctx context.Context, c, i int) error {
-		switch { // readers switch installs, like anyOf
+		switch { // readers switch between installs, like anyOf
 		case w.page:
 			return l.list(ctx, rand.IntN(callers), w.values)
 		case !w.writes():
@@ -107,7 +107,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 	})
 }
 
-// apply does both parts of a service write, for existing records or, with extInsert, for new records.
+// apply performs both parts of a service write, for existing records or, with extInsert, for new records.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()

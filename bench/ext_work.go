@@ -34,7 +34,7 @@ const (
 	extBulk = 20
 )
 
-// extValue is a canonical JSON object with 500 bytes; extSchema is a 1 KB schema that accepts it.
+// extValue is a canonical JSON object of 500 bytes. extSchema is a 1 KB schema that accepts it.
 var (
 	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 
@@ -66,7 +66,7 @@ type extOp struct {
 	value  string
 	schema int
 	match  string // If-Match; may be ""
-	counts bool   // an increment's result
+	counts bool   // the operation returns the result of an increment
 }
 
 const (
@@ -79,11 +79,11 @@ type extWork struct {
 	method string
 	path   func(i int) string
 	body   []byte
-	finds  int // expected records with revisions
+	finds  int // expected number of records with revisions
 	goals  map[string]goal
 
-	// The limit's work: operations (with turn, an operation on each key in turn), a list page, or a record. An
-	// increment comes last, after its record is read.
+	// The operations of the limit: with turn, one operation on each key in turn; otherwise a list page or a record.
+	// An increment comes last, after its record is read.
 	ops    []extOp
 	turn   bool
 	reads  *extOp

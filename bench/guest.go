@@ -27,15 +27,15 @@ const (
 	guestCallers = 16
 
 	guestRelayGoal  = 5000 // events per second
-	guestRatioGoal  = 0.6  // compared with a bare handler sending the same Redis commands
+	guestRatioGoal  = 0.6  // compared with a bare handler that sends the same Redis commands
 	guestMemoryGoal = 1 << 30
-	guestDelayGoal  = 250 * time.Millisecond // from commit to broker
+	guestDelayGoal  = 250 * time.Millisecond // time from commit to broker
 )
 
 type guestHot struct {
 	name string
-	url  string        // Redis; "": memory
-	read time.Duration // goal for session reads
+	url  string        // Redis URL; "" for memory
+	read time.Duration // goal for reading a session
 }
 
 func guestHead(o *options, out io.Writer) {
@@ -88,7 +88,7 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_GUEST__EVENTS="+g.broker.url(), "HOLDFAST_BUCKETS__ENABLED=false",
 		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32),
-		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests look alike
+		"HOLDFAST_GUEST__BOTS__ENABLED=false") // because all requests look alike
 	if g.hot.url != "" {
 		settings = append(settings, "HOLDFAST_GUEST__HOT="+g.hot.url)
 	}
@@ -109,7 +109,7 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 	n += n / guestWarm
 	var read, add, mint, consume, relay []guestSample
 	for range g.o.runs {
-		sessions, err := g.begin(ctx, min(n, guestRate)) // a guest does one thing per second
+		sessions, err := g.begin(ctx, min(n, guestRate)) // a guest does only one thing per second
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 	return all, hangUp, nil
 }
 
-// paced sends n requests at guestRate and appends a sample. Times include the wait for a free connection. The first
+// paced sends n requests at guestRate and appends a sample. Times include waiting for a free connection. The first
 // requests do not count.
 func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)

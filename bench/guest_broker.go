@@ -19,12 +19,12 @@ import (
 	load "holdfast/internal/workload/guest"
 )
 
-// guestBroker is a NATS server with a subscriber, or empty without nats-server.
+// guestBroker is a NATS server with a subscriber. It is empty if nats-server is not installed.
 type guestBroker struct {
 	server *testdb.BrokerServer
 	client *nats.Broker
 	topic  string
-	runs   int // server starts with pending events
+	runs   int // number of server starts with pending events
 
 	mu          sync.Mutex
 	n           int
@@ -143,7 +143,7 @@ func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSa
 		return nil, err
 	}
 	defer stop()
-	sessions, err := g.begin(ctx, g.o.size.browsers) // each orders its events
+	sessions, err := g.begin(ctx, g.o.size.browsers) // the events of each session are ordered
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error 
 	return err
 }
 
-// Events like the service's, for 1,000 sessions. Parameters: two digits for their IDs, and their number.
+// Events like those of the service, for 1,000 sessions. Parameters: two digits for their IDs, and their number.
 const (
 	guestEventColumns = `(id, topic, ordering_key, subject, payload, headers, retention_class, created_at)`
 	guestEventData    = `{"pageViewId":"mpv_01M84AYJ8Q59937Z2B96HPJ3J1","sessionId":"gms_01M84AYJ8Q59937Z2B96HPJ3J1","page":"home"}`

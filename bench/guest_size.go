@@ -48,7 +48,7 @@ func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer)
 	settings := append(e.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__SWEEP_INTERVAL=0s",
-		// Every request is logged, and none is refused.
+		// All requests are logged, and none is refused.
 		"HOLDFAST_GUEST__BOTS__SAMPLE_HUMANS=1", "HOLDFAST_GUEST__BOTS__CADENCE_WEIGHT=0.2", "HOLDFAST_GUEST__BOTS__SESSIONS_WEIGHT=0.1",
 		"HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0.1", "HOLDFAST_GUEST__BOTS__HISTORY_WEIGHT=0.05")
 	if g.s, err = serve(ctx, o.binary, e, settings); err != nil {
@@ -173,8 +173,8 @@ func (g *guestBench) tables(ctx context.Context) error {
 	})
 }
 
-// guestTablesOfSQLite measures a file's tables. Without rowids the primary key is the table itself, otherwise an
-// index.
+// guestTablesOfSQLite measures the tables of a file. Without rowids the primary key is the table itself; otherwise it
+// is an index.
 func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, indexes int64) error) error {
 	if err := sqlitex.ExecuteTransient(c, `VACUUM`, nil); err != nil {
 		return err
@@ -239,7 +239,7 @@ func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error
 		return err
 	}
 	defer end()
-	defer runtime.KeepAlive(hot) // until measured
+	defer runtime.KeepAlive(hot) // keep it until the measurement
 	locale, currency, ids := "de-AT", "EUR", make([]guest.ID, n)
 	for i := range ids {
 		ids[i] = guest.NewID(guest.SessionPrefix, clock.System())

@@ -18,7 +18,7 @@ import (
 
 func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
 
-// checked fails on an unexpected number of rows: a limit that reads nothing would be fast.
+// checked returns an error for an unexpected number of rows, because a limit that reads nothing would be fast.
 func checked(rows, want int, err error) error {
 	if err == nil && rows != want {
 		err = fmt.Errorf("read %d rows, want %d", rows, want)
@@ -26,8 +26,8 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// liteFile is a SQLite file with only the group-commit writer. It is not the server's, because a file has a single
-// writer.
+// liteFile is a SQLite file with only the group-commit writer. It is not the server's file, because a file can only
+// have one writer.
 type liteFile struct {
 	dir, path string
 	db        *sqlitedb.DB

@@ -1,10 +1,10 @@
-// Command bench measures the services over HTTP, and in the same run their limit: the same rows in the same engine
+// Command bench measures the services over HTTP and, in the same run, their limit: the same rows in the same engine
 // without HTTP, signatures, JSON and service rules. It prints Markdown tables, and writes them into a document
 // between markers that name its parts.
 //
 //	make bench
 //
-// The ratio counts, because absolute figures depend on the machine and its load. Therefore server and limit are
+// Only the ratio matters, because absolute figures depend on the machine and its load. Therefore server and limit are
 // measured in alternating windows.
 package main
 
@@ -29,7 +29,7 @@ import (
 )
 
 type options struct {
-	command     string // repeats the measurement
+	command     string // command that repeats the measurement
 	binary      string
 	against     string // binary; may be ""
 	peer        string // Sync server URL; may be ""
@@ -58,40 +58,40 @@ type options struct {
 
 type size struct {
 	batch         int
-	batches       []int // sizes for memory
+	batches       []int // batch sizes for memory
 	starts        int
-	idle          time.Duration // after a start
+	idle          time.Duration // time to wait after a start
 	uploads       int           // concurrent batches for memory
 	downloads     int           // concurrent readers
 	download      int           // 10 kB records per reader
-	users         int           // most users for PUTs in a large table
+	users         int           // maximum number of users for PUTs in a large table
 	ofOne         int           // records of the single large user
 	rowsCallers   int
-	manyRecords   int   // other users' records in that table
+	manyRecords   int   // records of the other users in that table
 	rowsPayload   int   // bytes
-	batchCallers  int   // most connections for batches
-	extInstalls   int   // most installs for puts in a large table
+	batchCallers  int   // maximum number of connections for batches
+	extInstalls   int   // maximum number of installs for puts in a large table
 	extNamespaces []int // keys per namespace
-	extSpread     int   // installs in that table's last row
+	extSpread     int   // number of installs in that table's last row
 	events        int
-	hotCallers    []int // connections writing the same record
+	hotCallers    []int // numbers of connections that write the same record
 	diskRecords   int   // for disk usage
 
-	reads      int // small objects to read
+	reads      int // number of small objects to read
 	large      int
 	listKeys   int   // objects in the listed bucket; a multiple of 1,000
 	deletes    int   // per window
-	huge       int64 // object bytes for memory
+	huge       int64 // size in bytes of an object for memory
 	bucketKeys []int // keys per bucket
 
 	guests    int // sessions for memory
-	guestRows int // per table
+	guestRows int // number of rows per table
 	browsers  int // sessions that publish events
 
 	consoleRows int
 }
 
-// records returns the batch size. On Spanner a batch must fit into a single commit.
+// records returns the number of records in a batch. On Spanner a batch must fit into a single commit.
 func (s *size) records(e *engine) int {
 	if e.spanner != nil {
 		return min(s.batch, budget.Records)
@@ -166,7 +166,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // irrelevant to the measurement
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // these flags do not affect the measurement
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -236,11 +236,11 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// part is a measurement, in run order, with an empty engine and a new server. Some parts make no sense on the Spanner
-// emulator, which scans whole tables and limits batches.
+// part is a measurement with an empty engine and a new server. Parts run in order. Some parts make no sense on the
+// Spanner emulator, which scans whole tables and limits batches.
 type part struct {
 	name    string
-	slow    bool // only if named
+	slow    bool // run only if named
 	spanner bool
 	head    func(*options, io.Writer)
 	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
@@ -322,7 +322,7 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 		all = append(all, b.settings(e)...)
 	}
 	if e.postgres != nil {
-		// The previous server's data folder, with the bodies, was deleted.
+		// The data folder of the previous server was deleted with its bodies.
 		err := e.exec(ctx, `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// brief is for the many operations without a goal.
+// brief returns a short window and few runs, for the many operations without a goal.
 func (o *options) brief() (window time.Duration, runs int) { return o.window / 5, min(o.runs, 3) }
 
 func measureHead(o *options, out io.Writer) {
@@ -20,8 +20,8 @@ func measureHead(o *options, out io.Writer) {
 
 type place func(fn func(s *server, l limit, owners []credentials) error) error
 
-// measure uses the same server and limit for all windows. The Spanner emulator scans all rows a table ever had, so
-// there each window has new rows.
+// measure uses the same server and limit for all windows. On the Spanner emulator each window has new rows, because
+// the emulator scans all rows that a table ever had.
 func (b *entry) measure(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	connections := e.connections(o.connections)
 	t := &table{out: out}
@@ -63,7 +63,8 @@ func (b *entry) measureAt(ctx context.Context, o *options, e *engine, at place, 
 	return b.also(ctx, o, e, at, t)
 }
 
-// measure fills a row. Every connection has its own owner, like a device: an owner's writes wait for each other.
+// measure fills a row. Every connection has its own owner, like a device, because writes of the same owner wait for
+// each other.
 func (op *operation) measure(ctx context.Context, o *options, e *engine, at place, n int, t *table) error {
 	r := row{work: op.name, engine: e.name, connections: n, goal: op.goals[e.name]}
 	window, runs := o.window, o.runs

@@ -28,7 +28,7 @@ type attack struct {
 
 type damage struct {
 	served, refused atomic.Int64
-	sent            sync.WaitGroup // done when a caller is about to send its first request
+	sent            sync.WaitGroup // done when every caller is about to send its first request
 }
 
 const neighbourGoal = 100 * time.Millisecond
@@ -205,7 +205,7 @@ func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), met
 	return resp.Body.Close()
 }
 
-// ended ignores an attack's error after its time.
+// ended returns the error of an attack, unless its time was over.
 func ended(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():

@@ -14,11 +14,11 @@ type neighbourGuest struct{ on *engine }
 
 const guestSearch = `{"country":"AT","pageSize":50}`
 
-// Only enable enables guests.
+// settings returns nothing, because guests are disabled until enable is called.
 func (neighbourGuest) settings(*engine) []string { return nil }
 
-// enable lets the load generator choose each guest's address, and disables rate limits, which would refuse the attack
-// too early.
+// enable returns settings with which the load generator chooses the address of each guest. They also disable rate
+// limits, which would refuse the attack too early.
 func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see service.go
 	return append(w.on.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
@@ -42,7 +42,7 @@ func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 
 func (neighbourGuest) operations() []operation { return nil }
 
-// The catalogue is built in, and sessions begin empty.
+// fill does nothing, because the catalogue is built in and there are no sessions at the start.
 func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
 
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }

@@ -65,7 +65,7 @@ func (o *options) withPeer(_ context.Context, fn func(*side) error) error {
 	return fn(&side{name: o.peer, service: peerLoad{&syncLoad{secret: o.peerSecret}}, engine: e, server: s})
 }
 
-// peerLoad is Sync at a peer, whose clients retry after a 503.
+// peerLoad is a Sync load for a peer, whose clients retry after a 503.
 type peerLoad struct{ *syncLoad }
 
 func (w peerLoad) owner(s *server, n int) (credentials, error) {

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// pocketBase stores extension records in a collection with a JSON field that signed-in users may read and write. It
-// commits to SQLite without syncing the disk.
+// pocketBase stores extension records in a collection with a JSON field that signed-in users may read and write.
+// PocketBase commits to SQLite without syncing the disk.
 type pocketBase struct {
 	admin string
 	ids   [][]string

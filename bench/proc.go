@@ -17,7 +17,7 @@ func proc(pid int, file string) string { return filepath.Join("/proc", strconv.I
 
 type worked map[int]time.Duration
 
-// since ignores processes that ended.
+// since returns the CPU time used since then. It ignores processes that ended.
 func (w worked) since(then worked) (sum time.Duration) {
 	for pid, d := range w {
 		sum += d - then[pid]
@@ -25,7 +25,7 @@ func (w worked) since(then worked) (sum time.Duration) {
 	return sum
 }
 
-// cpu reads every thread's schedstat, in nanoseconds; stat counts only in steps of 10 ms.
+// cpu reads the schedstat file of every thread, which counts nanoseconds; stat counts only in steps of 10 ms.
 func cpu(pids ...int) (worked, error) {
 	all := worked{}
 	for _, pid := range pids {

@@ -43,7 +43,7 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.document, err)
 	}
-	return os.WriteFile(r.document, []byte(now), 0o600) // keeps its mode
+	return os.WriteFile(r.document, []byte(now), 0o600) // WriteFile keeps the mode of the file
 }
 
 func replace(document, part, text string) (string, error) {
@@ -92,7 +92,7 @@ func postgresVersion(ctx context.Context) (string, error) {
 		return "", err
 	}
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
-	words := strings.Fields(string(out)) // pgbench (PostgreSQL) 15.8 (Debian …)
+	words := strings.Fields(string(out)) // e.g. pgbench (PostgreSQL) 15.8 (Debian …)
 	if err != nil || len(words) < 3 {
 		return "", fmt.Errorf("pgbench --version: %w: %s", err, out)
 	}
@@ -121,7 +121,8 @@ func sqliteVersion() (version string, err error) {
 	return version, err
 }
 
-// syncRate measures 8 kB file syncs per second in the temporary folder: the commit rate.
+// syncRate measures how often per second an 8 kB file can be synced in the temporary folder, which is the commit
+// rate.
 func syncRate() (int, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 type rows struct {
 	service
 
-	// grow adds so many records to each owner, directly in the stopped server's database. Through the server it would
-	// take hours.
+	// grow adds this number of records to each owner, directly in the database of the stopped server. It would take
+	// hours through the server.
 	grow    func(ctx context.Context, s *server, first, owners, records, bytes int) error
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
-	// check fails if writes created records instead of overwriting them.
+	// check fails if writes created records instead of overwriting records.
 	check func(ctx context.Context, c *caller, records int) error
 
 	settle func(ctx context.Context, s *server) error
 }
 
 type line struct {
-	rows, records int // total, and per owner
+	rows, records int // total rows, and records per owner
 	numbers       []int
 	bytes         int
 
@@ -48,8 +48,8 @@ func spread(first, n, most int) (numbers []int) {
 	return numbers
 }
 
-// growing fills the tables step by step and measures writes by a fixed number of owners, spread over the tables. It
-// returns the final number of owners.
+// growing fills the tables step by step and measures writes by a fixed number of owners, which are spread over the
+// tables. It returns the final number of owners.
 func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
 	for _, rows := range o.rows {
 		owners := max(1, rows/o.size.manyRecords)

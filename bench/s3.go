@@ -43,13 +43,14 @@ const (
 	s3Page   = 1000
 	s3Groups = 100
 
-	// Most connections for 64 MiB: more PUTs fill the disk, and more GETs fill the limit's, which writes a copy.
+	// Most connections for 64 MiB. More PUTs would fill the disk, and so would more GETs, because the limit of a GET
+	// writes a copy.
 	s3LargePuts = 4
 	s3LargeGets = 16
 	s3Fillers   = 64
 )
 
-// s3Load is an S3 load. All connections share an account (some servers have only one) and buckets.
+// s3Load is an S3 load. All connections share buckets and an account, because some servers have only one account.
 type s3Load struct {
 	size *size
 	data func() []byte
@@ -66,7 +67,7 @@ func newS3(n *size) *s3Load {
 
 func (w *s3Load) body(size int) []byte { return w.data()[:size] }
 
-// signer does not hash large bodies: clients stream them.
+// signer returns a function that signs requests. It does not hash large bodies, because clients stream them.
 func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
 	hashes := map[int64]string{}
 	for _, size := range []int{0, 1, s3Small, s3Mixed, s3Middle} {

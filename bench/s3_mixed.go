@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// mixedTurns are 20 requests: GET, HEAD, PUT or DELETE with the shares of MinIO's `warp mixed`: 45, 30, 15 and 10 %.
-// The order is fixed, because a window with more PUTs by chance would be slower.
+// mixedTurns are 20 requests, GET, HEAD, PUT or DELETE, in the proportions of MinIO's `warp mixed`: 45, 30, 15 and 10
+// %. The order is fixed, because a window that happened to contain more PUTs would be slower.
 const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
 
 var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
@@ -17,11 +17,11 @@ var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P
 type mixed struct {
 	mu   sync.Mutex
 	turn int
-	keys []string // existing, unused objects
+	keys []string // existing objects that no request uses
 }
 
-// step chooses the next method and key for send. A PUT gets a new key, other methods a random existing key that no
-// other request uses until send returns, so no object is read while it is deleted.
+// step chooses the next method and key for send. A PUT gets a new key. Other methods get a random existing key that
+// no other request uses until send returns, so no object is read while it is deleted.
 func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
 	m.mu.Lock()
 	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
@@ -83,8 +83,8 @@ func mixedSize(operation string) int {
 
 type mixedRow func(ctx context.Context, method, key string) error
 
-// mix is a mixed work's limit: a row per request, and a file for GET and PUT. Deleted objects' files stay, like on
-// the server until it collects garbage.
+// mix is the limit of a mixed work: a row per request, and a file for GET and PUT. The files of deleted objects
+// remain, as on the server until it collects garbage.
 func (f *bucketsFiles) mix(size int, row mixedRow) step {
 	return func(ctx context.Context, _, _ int) error {
 		return f.mixed[size].step(f.load.newKey, func(method, key string) error {

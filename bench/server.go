@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// server is `holdfast serve` with its own folder and default settings, except for addresses, services and the
-// measurement.
+// server is `holdfast serve` with its own folder and default settings, except for addresses, services, and settings
+// that the measurement needs.
 type server struct {
 	engine *engine
 	binary string
@@ -30,11 +30,11 @@ type server struct {
 	cmd    *exec.Cmd
 	ended  chan struct{}
 	next   int
-	theirs []int // started elsewhere
+	theirs []int // processes that were started elsewhere
 	access *credentials
 }
 
-// pids is empty for a remote server.
+// pids returns the process IDs, none for a remote server.
 func (s *server) pids() []int {
 	if s.cmd == nil {
 		return s.theirs
@@ -129,7 +129,7 @@ func (s *server) run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// until polls often enough to measure the time.
+// until polls until the server is ready, often enough to measure the time.
 func (s *server) until(ctx context.Context, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

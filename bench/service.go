@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// service is a measured service.
+// service is a service that is measured.
 type service interface {
 	settings(e *engine) []string
 
@@ -37,7 +37,7 @@ type entry struct {
 	service
 
 	part    string
-	spanner bool // also on the Spanner emulator
+	spanner bool // also measured on the Spanner emulator
 	also    func(ctx context.Context, o *options, e *engine, at place, t *table) error
 	parts   []part
 }
@@ -77,20 +77,22 @@ type operation struct {
 	most  int
 
 	do func(ctx context.Context, c *caller, i int) error
-	// settle waits for the server's background work; may be nil.
+	// settle waits for background work of the server; may be nil.
 	settle func(ctx context.Context, s *server) error
-	// prepare creates data that a window uses up, which then has a fixed number of requests; may be nil.
+	// prepare creates data that a window uses up, so the window has a fixed number of requests; may be nil.
 	prepare func(ctx context.Context, all []*caller) error
 	times   int
 }
 
-// goal is the minimum ratio of server to limit, and the maximum server CPU per operation; 0: no goal.
+// goal is the minimum ratio of server to limit, and the maximum server CPU per operation. 0 means that there is no
+// goal.
 type goal struct {
 	ratio float64
 	cpu   time.Duration
 }
 
-// measuredAt allows only operations with a goal on the Spanner emulator.
+// measuredAt reports whether an operation is measured on an engine. On the Spanner emulator, only operations with a
+// goal are measured.
 func (op *operation) measuredAt(e *engine, n int) bool {
 	return n >= op.least && (op.most == 0 || n <= op.most) && (e.spanner == nil || op.goals[e.name].ratio > 0)
 }
@@ -110,7 +112,7 @@ func (op *operation) load(ctx context.Context, s *server, owners []credentials, 
 	return s.measured(ctx, len(all), more, func(ctx context.Context, c, i int) error { return op.do(ctx, all[c], i) }, op.settle)
 }
 
-// limit is the bare engine, any server's upper limit.
+// limit is the bare engine, which is the upper limit for any server.
 type limit interface {
 	// window repeats an operation with as many callers as the server has clients, and returns the rate per second.
 	window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error)

@@ -26,7 +26,7 @@ const (
 	workCommit = "batch: commit %s"
 )
 
-// Collections, and an operation's records per user.
+// Collections, and the number of records per user of an operation.
 const (
 	putCollection, putRecords   = "bookmarks", 100
 	postCollection, postRecords = "forms", 100
@@ -38,7 +38,7 @@ var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "
 
 type syncLoad struct{ secret string }
 
-// ownSecret is shared by all servers, which use the same database in turn.
+// ownSecret is shared by all servers, because they use the same database in turn.
 var ownSecret = rand.Text() + rand.Text()
 
 func newSync() *syncLoad { return &syncLoad{secret: ownSecret} }
@@ -58,7 +58,7 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	c, err := sync.Issue(w.secret, node, tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
 	return credentials{
 		Endpoint: c.Endpoint,
-		// A body hash would cost as much as the measured server, on the same cores.
+		// The body is not hashed, because that would cost as much CPU time as the measured server, on the same cores.
 		sign: func(req *http.Request) error { return hawk.SignHTTP(req, c.ID, c.Key, time.Now(), "") },
 	}, err
 }
@@ -117,7 +117,8 @@ func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) err
 	return nil
 }
 
-// fillUser opens its own connection: servers close idle connections after a few seconds.
+// fillUser fills a user's collections. It opens its own connection, because servers close idle connections after a
+// few seconds.
 func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) error {
 	c, err := dial(ctx, user)
 	if err != nil {
@@ -137,7 +138,7 @@ func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) er
 type batchLimit interface {
 	limit
 
-	// stage adds the i-th 100 records to a user's only batch, which the first call opens; commit moves them to the
+	// stage adds the i-th 100 records to a user's only batch, which the first call opens. commit moves them to the
 	// collection.
 	stage(ctx context.Context, user int64, i int) error
 	commit(ctx context.Context, user int64) error
@@ -145,7 +146,7 @@ type batchLimit interface {
 	settle(ctx context.Context) error
 }
 
-// limit numbers users from 1. Batches use higher numbers.
+// limit returns the limit. Its users are numbered from 1. Batches use higher numbers.
 func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
 	batch := o.size.records(e)
 	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}
@@ -193,8 +194,8 @@ const spannerGoal = 0.7
 
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-// payload returns at least about 150 bytes like a client's: an object in a string, whose quotes are escaped on the
-// wire.
+// payload returns a payload like a client's, of at least about 150 bytes: an object in a string, whose quotes are
+// escaped on the wire.
 func payload(bytes int) string {
 	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end

@@ -20,7 +20,7 @@ func memoryHead(_ *options, out io.Writer) {
 
 func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, n := range o.size.batches {
-		// Larger batches than the default limit.
+		// Allows batches above the default limit.
 		raised := []string{"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=" + strconv.Itoa(max(n, 10_000))}
 		err := onServer(ctx, o, e, raised, func(s *server) error { return w.batchMemory(ctx, s, n, out) })
 		if err != nil {
@@ -90,7 +90,7 @@ func (s *server) memory(do func() error) (m use, err error) {
 	return m, err
 }
 
-// recordBytes is the record size in a large collection: 10,000 records are 100 MB.
+// recordBytes is the record size in a large collection. 10,000 such records are 100 MB.
 const recordBytes = 10_000
 
 func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
@@ -144,7 +144,8 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	})
 }
 
-// whileReading runs writers while every reader reads its large collection once. Like clients, it retries after a 503.
+// whileReading runs writers while every reader reads its large collection once. Like a client, a reader retries after
+// a 503.
 func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) (refused int64, err error) {
 	var busy atomic.Int64
 	again := func(step step) step {

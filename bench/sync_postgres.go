@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/postgres"
 )
 
-// Statements for POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
+// Statements for POST, list and batch without preconditions, locks and decisions. The limit of a PUT is putScript.
 const (
 	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	pgUpsert        = `
@@ -35,11 +35,11 @@ const (
 	pgMove = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, payload, modified)
 		SELECT user_id, collection_id, batch_bso_id, sortindex, payload, $3 FROM batch_bsos
 		WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'`
-	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // also deletes its records
+	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // also deletes the records of the batch
 	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
 )
 
-// putScript calls the server's PUT function with the same arguments; NULLs are constants.
+// putScript calls the server's PUT function with the same arguments. Arguments that are NULL are constants.
 var putScript = fmt.Sprintf(`\set uid 1 + :client_id
 \set id random(%s, %s)
 SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
@@ -62,7 +62,7 @@ func openSyncPostgres(ctx context.Context, base syncLimit, users int) (limit, er
 	l := &syncPostgres{syncLimit: base, pgDatabase: d, payloads: slices.Repeat([][]byte{[]byte(payload(500))}, 100)}
 	for user := 1; user <= users; user++ {
 		for name, n := range l.records {
-			for _, coll := range []int64{0, collectionIDs[name]} { // the user's own row, as in the server
+			for _, coll := range []int64{0, collectionIDs[name]} { // the row that belongs to the user, as in the server
 				if _, err := l.pool.Exec(ctx, pgAddCollection, user, coll, now()); err != nil {
 					return nil, errors.Join(err, l.close())
 				}
@@ -130,7 +130,7 @@ func (l *syncPostgres) info(ctx context.Context, caller, _ int) error {
 
 func (l *syncPostgres) stage(ctx context.Context, user int64, i int) error {
 	coll, staged := collectionIDs[batchCollection], l.ids[i*100:min(i*100+100, l.batch)]
-	var b pgx.Batch // single message and transaction
+	var b pgx.Batch // sent as a single message in a single transaction
 	if i == 0 {
 		b.Queue(pgAddCollection, user, coll, time.Unix(0, 0).UTC())
 		b.Queue(pgAddBatch, user, coll)

@@ -16,7 +16,7 @@ import (
 	store "holdfast/internal/syncstorage/spanner"
 )
 
-// The service's statements without their beginnings: the limit discards the results.
+// The service's statements without their beginnings, because the limit discards the results.
 const (
 	spUser = `@{LOCK_SCANNED_RANGES=exclusive}SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
 	spSeek = ` JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE} `
@@ -46,10 +46,11 @@ const (
 		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 			AND o.expiry > @stamp
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
-	spUnstage = `DELETE FROM batches` + spOpen // also deletes its records
+	spUnstage = `DELETE FROM batches` + spOpen // also deletes the records of the batch
 )
 
-// syncSpanner is the bare client on its own database. It serializes read-write transactions, the emulator's limit.
+// syncSpanner is the bare client on its own database. It serializes read-write transactions, because the emulator
+// does, too.
 type syncSpanner struct {
 	syncLimit
 	client  *spanner.Client
@@ -143,7 +144,7 @@ func (l *syncSpanner) transaction(ctx context.Context, query string, p map[strin
 	return err
 }
 
-// never returns a permanent record's expiry.
+// never returns the expiry of a record that does not expire.
 func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
 
 func (l *syncSpanner) write(ctx context.Context, user, coll int64, ids []string, least int) error {

@@ -67,7 +67,7 @@ func digits(ops float64) int {
 	return 0
 }
 
-// engineCPU is empty for SQLite.
+// engineCPU formats the CPU time of the engine. It returns "" for SQLite.
 func engineCPU(d time.Duration) string {
 	if d == 0 {
 		return "–"

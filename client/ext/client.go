@@ -25,15 +25,17 @@ func StaticToken(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// Client is safe for concurrent use once its fields are set.
+// Client sends requests to a server. It is safe for concurrent use once its fields are set.
 type Client struct {
-	// HTTP defaults to http.DefaultClient. Its Timeout must be 0: otherwise it ends exports and waits for changes.
+	// HTTP defaults to http.DefaultClient. Its Timeout must be 0, because a timeout would also end exports and waits
+	// for changes.
 	HTTP *http.Client
 
-	// Retries is the maximum per request; default 4.
+	// Retries is the maximum number of retries per request; the default is 4.
 	Retries int
 
-	// MaxWait limits the wait before a retry, default one minute. If the server asks for more, the error is returned.
+	// MaxWait is the maximum wait before a retry; the default is one minute. If the server asks for a longer wait,
+	// the error is returned.
 	MaxWait time.Duration
 
 	base   string
@@ -52,7 +54,7 @@ func New(baseURL string, tokens TokenSource) (*Client, error) {
 	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base, tokens: tokens}, nil
 }
 
-// Install returns the install with this UUID. The tokens must be valid for it.
+// Install returns the install with this UUID. The tokens must be valid for this install.
 func (c *Client) Install(id string) Install {
 	return Install{client: c, path: "/ext/v1/installs/" + url.PathEscape(id)}
 }
@@ -69,7 +71,7 @@ type call struct {
 	idempotent bool
 }
 
-// send sends a request, retries it if safe, and decodes the response unless into is nil.
+// send sends a request, retries it if that is safe, and decodes the response unless into is nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)
@@ -130,8 +132,8 @@ func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Respon
 	return nil, readError(resp)
 }
 
-// pause waits before a retry and reports whether to retry. A request rejected with 429 was not executed; after other
-// failures it may have been, so only idempotent requests are retried.
+// pause waits before a retry and reports whether to retry. A request rejected with 429 was not executed. After other
+// failures it may have been executed, so only idempotent requests are retried.
 func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int) bool {
 	refused, _ := errors.AsType[*Error](err)
 	limited := refused != nil && refused.Code == CodeRateLimited
@@ -141,8 +143,8 @@ func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int)
 	return c.backOff(ctx, try, err)
 }
 
-// backOff waits as long as the server asks, and at least a time growing with failures. It returns false if ctx ends
-// or the wait exceeds MaxWait.
+// backOff waits as long as the server asks for, and at least a time that grows with the number of failures. It
+// returns false if ctx is done or the wait exceeds MaxWait.
 func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	var asked time.Duration
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -176,19 +178,19 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is makes errors.Is(err, ext.CodeNotFound) match the code, or the cause if one of several items failed.
+// Is makes errors.Is(err, ext.CodeNotFound) match the code or, if one of several items failed, the cause.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(ErrorCode)
 	return ok && (e.Code == code || e.Cause != nil && *e.Cause == code)
 }
 
-// Error makes a code a target for errors.Is.
+// Error makes a code usable as the target of errors.Is.
 func (e ErrorCode) Error() string { return string(e) }
 
-// ErrNotModified is returned by Get if the record still matches IfNoneMatch.
+// ErrNotModified is returned by Get if the record still has the ETag in IfNoneMatch.
 var ErrNotModified = errors.New("the record is not modified")
 
-// readError reads an error response. Without a code it comes from another program, e.g. a proxy.
+// readError reads an error response. A response without a code comes from another program, e.g. a proxy.
 func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified

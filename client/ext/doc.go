@@ -5,12 +5,12 @@
 //	settings := install.Records("settings")
 //	meta, err := settings.Put(ctx, "theme", ext.Put{Value: map[string]any{"dark": true}})
 //
-// Server errors are an *Error. errors.Is(err, ext.CodeNotFound) matches the code, or the cause if one of several
-// items failed.
+// Errors from the server are of type *Error. errors.Is(err, ext.CodeNotFound) matches the code or, if one of several
+// items failed, the cause.
 //
-// The client retries after a 429, as the server asks. After a 408, 502, 503, 504 or network error the request may
-// have been executed, so the client repeats only safe requests: reads, puts and deletes without a precondition, and
-// batches and increments, which carry an idempotency key. Other writes return the error.
+// The client retries after a 429, when the server allows it. After a 408, 502, 503, 504 or network error the request
+// may have been executed, so the client repeats only safe requests: reads, puts and deletes without a precondition,
+// and batches and increments, which carry an idempotency key. For other writes it returns the error.
 //
 // Types are generated from the server's OpenAPI description at /ext/openapi.json.
 package ext

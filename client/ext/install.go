@@ -17,12 +17,12 @@ type Install struct {
 	path   string
 }
 
-// Records returns a namespace's records. The first write creates the namespace.
+// Records returns the records of a namespace. The first write creates the namespace.
 func (i Install) Records(namespace string) Records {
 	return Records{client: i.client, namespace: namespace, path: i.path + "/namespaces/" + url.PathEscape(namespace)}
 }
 
-// Op is a batch operation, created by methods of Records.
+// Op is an operation of a batch. Methods of Records create it.
 type Op struct {
 	fields opFields
 	err    error
@@ -62,7 +62,7 @@ func (r Records) op(kind, key string, precondition []Precondition) Op {
 	return o
 }
 
-// PutOp returns a Put for a batch.
+// PutOp returns a Put operation for a batch.
 func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	o := r.op("put", key, precondition)
 	request, err := p.request()
@@ -73,17 +73,17 @@ func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	return o
 }
 
-// DeleteOp returns a Delete for a batch.
+// DeleteOp returns a Delete operation for a batch.
 func (r Records) DeleteOp(key string, precondition ...Precondition) Op {
 	return r.op("delete", key, precondition)
 }
 
-// CheckOp only checks a precondition, which is required.
+// CheckOp returns an operation that only checks a precondition, which is required.
 func (r Records) CheckOp(key string, precondition ...Precondition) Op {
 	return r.op("check", key, precondition)
 }
 
-// IncrementOp returns an Increment for a batch.
+// IncrementOp returns an Increment operation for a batch.
 func (r Records) IncrementOp(key string, in Increment, precondition ...Precondition) Op {
 	o, request := r.op("increment", key, precondition), in.request()
 	o.fields.Pointer, o.fields.By, o.fields.Min, o.fields.Max, o.fields.Create = &request.Pointer, request.By, request.Min, request.Max, request.Create
@@ -96,19 +96,19 @@ type OpResult struct {
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
 
-	Existed bool `json:"existed"` // before a delete
+	Existed bool `json:"existed"` // whether the record existed before a delete
 
-	Revision     int64       `json:"revision"` // after a check, 0: no record
+	Revision     int64       `json:"revision"` // after a check, 0 if there is no record
 	Etag         string      `json:"etag"`
-	Created      bool        `json:"created"` // by this operation
+	Created      bool        `json:"created"` // whether this operation created the record
 	TTLExpiresAt *time.Time  `json:"ttlExpiresAt"`
 	CreatedAt    time.Time   `json:"createdAt"`
 	UpdatedAt    time.Time   `json:"updatedAt"`
-	Sum          json.Number `json:"sum"` // after an increment
+	Sum          json.Number `json:"sum"` // result of an increment
 }
 
-// Batch applies operations on any namespaces in order, all or nothing. An idempotency key makes retries safe. If an
-// operation fails, the *Error contains its Index.
+// Batch applies operations on any namespaces in order. If an operation fails, none is applied, and the *Error
+// contains its Index. An idempotency key makes retries safe.
 func (i Install) Batch(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	var result BatchResult
 	_, err := i.client.sendOnce(ctx, call{method: http.MethodPost, path: i.path + "/batch"}, BatchRequest{Ops: ops}, &result)
@@ -121,7 +121,7 @@ func (i Install) Usage(ctx context.Context) (u Usage, err error) {
 	return u, err
 }
 
-// Namespaces returns the namespaces with records.
+// Namespaces returns the namespaces that contain records.
 func (i Install) Namespaces(ctx context.Context) ([]NamespaceUsage, error) {
 	var list NamespaceList
 	err := i.get(ctx, "/namespaces", nil, &list)
@@ -135,13 +135,13 @@ func (i Install) get(ctx context.Context, path string, query url.Values, into an
 
 // ChangesQuery selects changes.
 type ChangesQuery struct {
-	Since int64         // NextSince of the previous response; 0: from the start
+	Since int64         // NextSince of the previous response; 0 to read from the start
 	Wait  time.Duration // whole seconds, at most a minute
-	Limit int           // at most 1000; 0: the server's default, 100
+	Limit int           // at most 1000; 0 for the server's default, 100
 }
 
-// Changes returns changes, oldest first. If the changes after Since were deleted, the code is CHANGES_EXPIRED: read
-// all records again.
+// Changes returns changes, oldest first. If the changes after Since were deleted, the error has the code
+// CHANGES_EXPIRED; then read all records again.
 func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, err error) {
 	query := url.Values{"since": {strconv.FormatInt(q.Since, 10)}}
 	if q.Wait > 0 {
@@ -164,8 +164,8 @@ func (i Install) Latest(ctx context.Context) (int64, error) {
 // watchWait is shorter than usual proxy timeouts.
 const watchWait = 30 * time.Second
 
-// Watch yields changes after a number until ctx ends, retrying after server and network failures. To continue later,
-// pass the last change's Seq. Other errors, such as CHANGES_EXPIRED and ctx's, end it.
+// Watch yields changes after a number until ctx is done. It retries after server and network failures. Other errors,
+// such as CHANGES_EXPIRED and the error of ctx, end it. To continue later, pass the Seq of the last change.
 func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for failed := 0; ; {

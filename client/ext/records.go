@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Precondition is a condition on a record. If it fails, nothing is written, and the error contains the code
+// Precondition is a condition on a record. If it is not met, nothing is written, and the error contains the code
 // REVISION_MISMATCH and the current revision.
 type Precondition func(*preconditions)
 
@@ -23,7 +23,7 @@ type preconditions struct {
 	match, noneMatch string
 }
 
-// IfRevision requires this revision; 0: no record.
+// IfRevision requires that the record has this revision; 0 means that the record does not exist.
 func IfRevision(revision int64) Precondition {
 	return func(g *preconditions) { g.revision = &revision }
 }
@@ -31,13 +31,14 @@ func IfRevision(revision int64) Precondition {
 // IfAbsent requires that the record does not exist.
 func IfAbsent() Precondition { return IfRevision(0) }
 
-// IfMatch requires this ETag, with quotes as in responses. Unlike revisions, ETags are never reused after a delete.
+// IfMatch requires that the record has this ETag, with quotes as in responses. Unlike revisions, ETags are never
+// reused after a delete.
 func IfMatch(etag string) Precondition { return func(g *preconditions) { g.match = etag } }
 
 // IfPresent requires that the record exists.
 func IfPresent() Precondition { return IfMatch("*") }
 
-// IfNoneMatch requires another ETag. Only requests for a single record support it.
+// IfNoneMatch requires that the record has another ETag. Only requests for a single record support it.
 func IfNoneMatch(etag string) Precondition { return func(g *preconditions) { g.noneMatch = etag } }
 
 func collect(list []Precondition) (g preconditions) {
@@ -67,7 +68,7 @@ func (g *preconditions) query() url.Values {
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
-// inBody returns the preconditions of a list item.
+// inBody returns the preconditions in the form for list items.
 func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
 		return nil, nil, errors.New("IfNoneMatch is not supported in a list or a batch")
@@ -78,7 +79,7 @@ func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	return g.revision, match, nil
 }
 
-// Records are a namespace's records and schemas.
+// Records gives access to the records and schemas of a namespace.
 type Records struct {
 	client    *Client
 	namespace string
@@ -89,11 +90,11 @@ func (r Records) at(key string) string { return r.path + "/records/" + url.PathE
 
 // Put is a record to write.
 type Put struct {
-	Value    any           // encoded by encoding/json unless a json.RawMessage
-	Metadata any           // an object, encoded like Value; nil: {}
-	TTL      time.Duration // whole seconds; 0: never expires
+	Value    any           // encoded by encoding/json unless it is a json.RawMessage
+	Metadata any           // an object, encoded like Value; nil for {}
+	TTL      time.Duration // whole seconds; 0 if the record never expires
 
-	// SchemaVersion must be the active version unless it is 0.
+	// SchemaVersion, unless 0, must be the active version.
 	SchemaVersion int32
 }
 
@@ -147,8 +148,8 @@ func (r Records) Delete(ctx context.Context, key string, precondition ...Precond
 	return err
 }
 
-// Merge applies a merge patch (RFC 7396) to the value: members of the patch replace the value's, and null removes
-// them. Metadata and TTL stay.
+// Merge applies a merge patch (RFC 7396) to the value: members of the patch replace members of the value, and null
+// removes a member. Metadata and TTL do not change.
 func (r Records) Merge(ctx context.Context, key string, patch any, precondition ...Precondition) (meta RecordMeta, err error) {
 	body, err := encode(patch)
 	if err != nil {
@@ -161,11 +162,11 @@ func (r Records) Merge(ctx context.Context, key string, patch any, precondition 
 	return meta, err
 }
 
-// Increment adds to a number in a value.
+// Increment describes an addition to a number in a value.
 type Increment struct {
-	Pointer  string      // JSON pointer; "": the whole value
+	Pointer  string      // JSON pointer; "" for the whole value
 	By       json.Number // exact decimal
-	Min, Max json.Number // bounds for the sum; "": none
+	Min, Max json.Number // bounds for the sum; "" for no bound
 	Create   bool        // create a missing record and enclosing objects, starting at 0
 }
 
@@ -195,7 +196,7 @@ func (r Records) Increment(ctx context.Context, key string, in Increment, precon
 	return result, err
 }
 
-// Item returns a put for BulkPut.
+// Item returns an item for BulkPut.
 func (r Records) Item(key string, p Put, precondition ...Precondition) (item PutItem, err error) {
 	request, err := p.request()
 	if err != nil {
@@ -207,7 +208,8 @@ func (r Records) Item(key string, p Put, precondition ...Precondition) (item Put
 	return item, err
 }
 
-// BulkPut writes records, all or nothing, and returns them in order. If an item fails, the *Error contains its Index.
+// BulkPut writes all records and returns them in order. If an item fails, none is written, and the *Error contains
+// its Index.
 func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, error) {
 	idempotent := true
 	for i := range items {
@@ -218,13 +220,13 @@ func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, 
 	return result.Items, err
 }
 
-// List selects records and their parts.
+// List selects records and which parts of them are returned.
 type List struct {
 	Prefix   string // key prefix
-	Reverse  bool   // descending
+	Reverse  bool   // in descending order
 	Values   bool
 	Metadata bool
-	Page     int // records per request, at most 100; 0: the server's default, 25
+	Page     int // records per request, at most 100; 0 for the server's default, 25
 }
 
 func (l *List) query(cursor string) url.Values {
@@ -245,13 +247,13 @@ func (l *List) query(cursor string) url.Values {
 	return q
 }
 
-// ListPage returns a page. cursor is the previous page's NextCursor, or "".
+// ListPage returns a page of records. cursor is the NextCursor of the previous page, or "".
 func (r Records) ListPage(ctx context.Context, l List, cursor string) (page RecordList, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/records", query: l.query(cursor), idempotent: true}, &page)
 	return page, err
 }
 
-// List yields all records in key order. An error ends it.
+// List yields all records in key order. It stops after an error.
 func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 	return func(yield func(ListItem, error) bool) {
 		for cursor := ""; ; {
@@ -275,7 +277,7 @@ func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 
 const typeJSON = "application/json"
 
-// encode does not escape <: as \u003c, a value of maximum size would exceed the server's limit.
+// encode encodes v without escaping <. With \u003c, a value of maximum size would exceed the server's limit.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -284,7 +286,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// sendJSON is send with a JSON body.
+// sendJSON is like send, but encodes a JSON body.
 func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
 	body, err := encode(request)
 	if err != nil {
@@ -294,7 +296,7 @@ func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.
 	return c.send(ctx, r, into)
 }
 
-// sendOnce is sendJSON with an idempotency key, which makes retries safe.
+// sendOnce is like sendJSON, but adds an idempotency key, which makes retries safe.
 func (c *Client) sendOnce(ctx context.Context, r call, request, into any) (http.Header, error) {
 	if r.header == nil {
 		r.header = http.Header{}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// SchemaPage returns at most limit schemas, newest first. cursor is the previous page's NextCursor, or "". Limit 0 is
-// the server's default.
+// SchemaPage returns at most limit schemas, newest first. cursor is the NextCursor of the previous page, or "". If
+// limit is 0, the server's default applies.
 func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page SchemaList, err error) {
 	q := url.Values{}
 	if limit > 0 {
@@ -23,7 +23,7 @@ func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page
 	return page, err
 }
 
-// Schemas yields the namespace's schemas, newest first. An error ends it.
+// Schemas yields the schemas of the namespace, newest first. It stops after an error.
 func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	return func(yield func(Schema, error) bool) {
 		for cursor := ""; ; {
@@ -45,8 +45,8 @@ func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	}
 }
 
-// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft, which validates nothing until SetSchemaStatus
-// activates it.
+// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft. The draft validates nothing until
+// SetSchemaStatus activates it.
 func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, er
 	return s, err
 }
 
-// Schema returns a version.
+// Schema returns a version of the schema.
 func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), idempotent: true}, &s)
 	return s, err
@@ -72,8 +72,8 @@ func (r Records) schema(version int32) string {
 	return r.path + "/schemas/" + strconv.Itoa(int(version))
 }
 
-// CheckSchema compares a document with the active schema and reports which stored records it would reject. It changes
-// nothing. The server checks records in parts; the report covers all.
+// CheckSchema compares a document with the active schema and reports which stored records the document would reject.
+// It changes nothing. The server checks records in parts; the report covers all parts.
 func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaRe
 	return r.check(ctx, SchemaCheckRequest{Schema: text})
 }
 
-// CheckSchemaVersion is CheckSchema for a registered version.
+// CheckSchemaVersion is like CheckSchema, but for a registered version.
 func (r Records) CheckSchemaVersion(ctx context.Context, version int32) (SchemaReport, error) {
 	return r.check(ctx, SchemaCheckRequest{Version: &version})
 }

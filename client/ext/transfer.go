@@ -27,8 +27,8 @@ type exportLine struct {
 // errCut means that an export ended before its last line.
 var errCut = &retry.NetworkError{Err: fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
 
-// Export yields all readable records by namespace and key, without schemas. After a lost connection it continues at
-// the last cursor. Other errors end it.
+// Export yields all records that the token may read, by namespace and key, without schemas. After a lost connection
+// it continues at the last cursor. It stops after other errors.
 func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		e := export{install: i, yield: yield}
@@ -53,10 +53,10 @@ type export struct {
 	install Install
 	yield   func(Record, error) bool
 	cursor  string
-	last    *Record // last since the cursor; a retry repeats up to it
+	last    *Record // last record since the cursor; a retry repeats the records up to it
 }
 
-// read sends a request. It returns nil at the end, or if the caller stopped.
+// read sends a request and reads records. It returns nil at the end, or if the caller stopped.
 func (e *export) read(ctx context.Context) error {
 	var query url.Values
 	if e.cursor != "" {
@@ -106,8 +106,8 @@ type importLine struct {
 	TTLExpiresAt *time.Time      `json:"ttlExpiresAt,omitempty"`
 }
 
-// Import writes exported records: value, metadata and expiry, with new revisions. It runs in steps: an error, also
-// from records, may leave some records written. Repeating it is safe.
+// Import writes exported records with their value, metadata and expiry, but new revisions. It runs in steps, so after
+// an error, which may also come from records, some records may be written. Repeating Import is safe.
 func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (result ImportResult, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

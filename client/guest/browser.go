@@ -9,10 +9,11 @@ import (
 // browser implements the operations shared by all profiles.
 type browser struct{ transport }
 
-// UseTokens proves the session by a token in store instead of a cookie, like an app. Call it before the first request.
+// UseTokens makes the client identify its session by a token in store instead of a cookie, like an app. Call it
+// before the first request.
 func (b *browser) UseTokens(store TokenStore) { b.store = store }
 
-// Begin starts a session, or returns the session of the cookie or token.
+// Begin starts a session. If the cookie or token already has a session, Begin returns that session.
 func (b *browser) Begin(ctx context.Context) (s Session, err error) {
 	return s, b.begun.inTurn(ctx, func() error {
 		s, err = b.begin(ctx)
@@ -35,21 +36,23 @@ func (b *browser) Clear(ctx context.Context) error {
 	return b.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
 }
 
-// Attributes returns the front end's session attributes, and their entity tag for PatchAttributes.
+// Attributes returns the attributes that the front end stored with the session, and their entity tag for
+// PatchAttributes.
 func (b *browser) Attributes(ctx context.Context) (a Attributes, tag string, err error) {
 	return a, tag, b.do(ctx, call{method: http.MethodGet, path: "/session/attributes", tag: &tag, idempotent: true}, &a)
 }
 
-// PatchAttributes merges members into the attributes (RFC 7396); nil removes a member. If ifMatch is set and the
-// entity tag differs, it returns CodeAttributesChanged. A request with ifMatch is not retried after a lost response,
-// because it may have succeeded.
+// PatchAttributes merges members into the attributes (RFC 7396); nil removes a member. If ifMatch is set and differs
+// from the entity tag, the error has the code CodeAttributesChanged. A request with ifMatch is not retried after a
+// lost response, because it may have succeeded.
 func (b *browser) PatchAttributes(ctx context.Context, p AttributesPatch, ifMatch string) (a Attributes, tag string, err error) {
 	return a, tag, b.do(ctx, call{
 		method: http.MethodPatch, path: "/session/attributes", body: p, ifMatch: ifMatch, tag: &tag, idempotent: ifMatch == "",
 	}, &a)
 }
 
-// SignIn signs in the site's user with a token that the site signed, and merges the guest's data into the user's.
+// SignIn signs in a user of the site with a token that the site signed, and merges the guest's data into the user's
+// data.
 func (b *browser) SignIn(ctx context.Context, token string) (l Linked, err error) {
 	return l, b.do(ctx, call{method: http.MethodPost, path: "/session/link", body: LinkRequest{Token: token}, key: NewKey()}, &l)
 }
@@ -66,12 +69,12 @@ func (b *browser) UserSessions(ctx context.Context) ([]UserSession, error) {
 	return l.Items, err
 }
 
-// EndUserSession ends a session of the user, e.g. on a lost phone.
+// EndUserSession ends one of the user's sessions, e.g. on a lost phone.
 func (b *browser) EndUserSession(ctx context.Context, id string) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/user/sessions/" + url.PathEscape(id), idempotent: true}, nil)
 }
 
-// EndOtherSessions ends all the user's sessions except this session.
+// EndOtherSessions ends all sessions of the user except this one.
 func (b *browser) EndOtherSessions(ctx context.Context) error {
 	return b.do(ctx, call{method: http.MethodDelete, path: "/user/sessions", idempotent: true}, nil)
 }

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// Catalogue searches a site. C is the criteria, as in the profile's schema; I is an item, as found by the upstream
-// named search.
+// Catalogue searches a site. C is the type of the criteria in the profile's schema. I is the type of the items that
+// the upstream named search returns.
 type Catalogue[C, I any] struct{ b *browser }
 
-// NewCatalogue returns the catalogue of a Site, which shares its session.
+// NewCatalogue returns a catalogue that shares the session of a Site.
 func NewCatalogue[C, I, P any](s *Site[P]) Catalogue[C, I] { return Catalogue[C, I]{&s.browser} }
 
-// CriteriaQuery is a search.
+// CriteriaQuery describes a search.
 type CriteriaQuery[C any] struct {
 	Criteria C        `json:"criteria"`
 	Page     int      `json:"page,omitempty"`     // 0 means 1
 	PageSize int      `json:"pageSize,omitempty"` // 0 means 20
-	Locale   Locale   `json:"locale,omitempty"`   // default: the session's, or the browser's
-	Currency Currency `json:"currency,omitempty"` // default: the session's
+	Locale   Locale   `json:"locale,omitempty"`   // default: the locale of the session, or else of the browser
+	Currency Currency `json:"currency,omitempty"` // default: the currency of the session
 }
 
-// ItemResults is a page of found items.
+// ItemResults is a page of search results.
 type ItemResults[C, I any] struct {
 	SearchID  SearchID         `json:"searchId"`
 	Query     CriteriaQuery[C] `json:"query"`
 	CreatedAt time.Time        `json:"createdAt"`
 	Items     []I              `json:"items"`
-	Total     int              `json:"total"` // on all pages
+	Total     int              `json:"total"` // number of items on all pages
 	Page      int              `json:"page"`
 	NextPage  *int             `json:"nextPage"` // nil on the last page
 }
@@ -48,7 +48,7 @@ func (c Catalogue[C, I]) Search(ctx context.Context, q CriteriaQuery[C]) (r Item
 	return r, c.b.do(ctx, call{method: http.MethodPost, path: "/search", body: q, idempotent: true}, &r)
 }
 
-// Continue returns a page of a search session, counted from 1.
+// Continue returns a page of a search session. The first page is 1.
 func (c Catalogue[C, I]) Continue(ctx context.Context, id SearchID, page int) (r ItemResults[C, I], err error) {
 	query := url.Values{"page": {strconv.Itoa(page)}}
 	return r, c.b.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), query: query, idempotent: true}, &r)
@@ -63,14 +63,14 @@ func (c Catalogue[C, I]) History(ctx context.Context) ([]SearchedItems[C], error
 	return l.Items, err
 }
 
-// Upstream names a profile's upstream, and the values of its path and parameters.
+// Upstream selects an upstream of the profile, and the values of its path and parameters.
 type Upstream struct {
 	Name       string
 	Path       []string
 	Parameters url.Values
 }
 
-// Answer decodes an upstream's response into into. It is the same for all guests.
+// Answer decodes the response of an upstream into into. The response is the same for all guests.
 func (s *Site[P]) Answer(ctx context.Context, u Upstream, into any) error {
 	parts := []string{"/catalogue", url.PathEscape(u.Name)}
 	for _, value := range u.Path {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// looksAtContext is the number of hashes between checks of ctx.
+// looksAtContext is the number of hashes computed between checks of ctx.
 const looksAtContext = 4096
 
-// solve finds a text for which the SHA-256 of challenge, a dot and the text starts with the given number of zero
+// solve finds a text for which the SHA-256 of challenge, a dot and the text begins with the given number of zero
 // bits.
 func solve(ctx context.Context, challenge string, zeros int) (string, error) {
 	for n := 0; ; n++ {

@@ -15,14 +15,14 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// Client is a guest's browser. It is safe for concurrent use once its fields are set.
+// Client represents a guest's browser. It is safe for concurrent use once its fields are set.
 type Client struct{ browser }
 
 // exampleBase is the base URL shown in errors.
 const exampleBase = "https://shop.example.com"
 
 // New returns a client without a session. The base URL is e.g. https://shop.example.com, without /bff/consumer/v1.
-// The first request that needs a session starts it.
+// The first request that needs a session starts one.
 func New(baseURL string) (*Client, error) {
 	b, err := newBrowser(baseURL)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Search(ctx context.Context, q SearchQuery) (r SearchResults, er
 	return r, c.do(ctx, call{method: http.MethodPost, path: "/search", body: q, idempotent: true}, &r)
 }
 
-// Continue returns a page of a search session, counted from 1.
+// Continue returns a page of a search session. The first page is 1.
 func (c *Client) Continue(ctx context.Context, id SearchID, page int) (r SearchResults, err error) {
 	query := url.Values{"page": {strconv.Itoa(page)}}
 	return r, c.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), query: query, idempotent: true}, &r)
@@ -102,7 +102,7 @@ type Nights struct {
 	Adults, Children, Rooms int    // default: 2 adults, no children, 1 room
 }
 
-// Availability returns a property's offers for a stay.
+// Availability returns the offers of a property for a stay.
 func (c *Client) Availability(ctx context.Context, id PropertyID, n Nights) (a Availability, err error) {
 	query := url.Values{"from": {n.From}, "to": {n.To}}
 	for name, count := range map[string]int{"adults": n.Adults, "children": n.Children, "rooms": n.Rooms} {
@@ -132,23 +132,23 @@ func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
 	})
 }
 
-// AddWish adds a property to the wishlist, or returns the existing entry unchanged.
+// AddWish adds a property to the wishlist. If the wishlist contains it, AddWish returns the existing entry unchanged.
 func (c *Client) AddWish(ctx context.Context, r WishRequest) (w Wish, err error) {
 	return w, c.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
 
-// SetNote replaces a wishlist entry's note; "" removes it.
+// SetNote replaces the note of a wishlist entry; "" removes it.
 func (c *Client) SetNote(ctx context.Context, property PropertyID, note string) (w Wish, err error) {
 	return w, c.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(property), body: NoteRequest{Note: note}, key: NewKey()}, &w)
 }
 
-// RemoveWish removes a property from the wishlist, if present.
+// RemoveWish removes a property from the wishlist. It succeeds if the property is not in the wishlist.
 func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to a tenant's booking site. If the server suspects a bot, Mint solves its challenge, which
-// takes some milliseconds of CPU time.
+// Mint mints a handoff to the booking site of a tenant. If the server suspects a bot, Mint solves the server's
+// challenge, which takes a few milliseconds of CPU time.
 func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, r MintRequest) (m Minted, err error) {
 	return m, c.do(ctx, call{
 		method: http.MethodPost, path: "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(property), body: r, key: NewKey(),
@@ -214,7 +214,7 @@ func StaticToken(token string) TokenSource {
 }
 
 // NewReceiver returns a receiver for the internal listener, e.g. http://holdfast.internal:8002. Create tokens with
-// holdfast guest tokens create.
+// `holdfast guest tokens create`.
 func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
 	t, err := receiver(internalURL, tokens)
 	if err != nil {
@@ -232,7 +232,7 @@ func receiver(internalURL string, tokens TokenSource) (transport, error) {
 }
 
 // Consume consumes a handoff. Call it before showing anything to the guest. Exactly one attempt succeeds. key
-// identifies the attempt: repeating it with the same key returns the same answer, even from another process.
+// identifies the attempt: a repeated call with the same key returns the same result, even from another process.
 func (r *Receiver) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h Received, err error) {
 	return h, r.send(ctx, consume(handoff, key, request), &h)
 }
@@ -255,7 +255,7 @@ type Error struct {
 	Status int
 	Problem
 
-	// RetryAfter is the delay requested by the server; 0 if none.
+	// RetryAfter is the delay that the server requested, or 0.
 	RetryAfter time.Duration
 }
 

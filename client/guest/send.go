@@ -16,7 +16,7 @@ import (
 )
 
 type transport struct {
-	// HTTP sends the requests. A Client's has a cookie jar.
+	// HTTP sends the requests. For a Client it has a cookie jar.
 	HTTP *http.Client
 
 	// Retries is the maximum number of retries per request; default 4.
@@ -29,8 +29,8 @@ type transport struct {
 	base   string
 	tokens TokenSource // may be nil
 
-	store TokenStore // nil: cookies
-	begun *begun     // nil without sessions
+	store TokenStore // nil if the session is identified by a cookie
+	begun *begun     // nil if there are no sessions
 }
 
 type call struct {
@@ -42,21 +42,22 @@ type call struct {
 
 	solution string  // challenge solution, may be ""
 	ifMatch  string  // entity tag, may be ""
-	tag      *string // receives the response's entity tag; may be nil
+	tag      *string // receives the entity tag of the response; may be nil
 
 	// idempotent requests are safe to retry without a key.
 	idempotent bool
 
-	// public requests need no session, and a response does not mean that there is a session.
+	// public requests need no session. A response to such a request does not mean that there is a session.
 	public bool
 }
 
-// begin starts a session, or returns the cookie's session.
+// begin starts a session. If the cookie already has a session, begin returns that session.
 func (t *transport) begin(ctx context.Context) (s Session, err error) {
 	return s, t.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
 }
 
-// do sends a request. If the server requires a session or a solved challenge, it gets it and sends the request again.
+// do sends a request. If the server requires a session or a solved challenge, do provides it and sends the request
+// again.
 func (t *transport) do(ctx context.Context, r call, into any) error {
 	if r.public {
 		return t.try(ctx, r, into)
@@ -83,7 +84,7 @@ func (t *transport) try(ctx context.Context, r call, into any) error {
 	}
 }
 
-// send sends a request, retries it if safe, and decodes the response into into, unless into is nil.
+// send sends a request, retries it if that is safe, and decodes the response into into, unless into is nil.
 func (t *transport) send(ctx context.Context, r call, into any) error {
 	var body []byte
 	if r.body != nil {
@@ -168,8 +169,8 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	return req, nil
 }
 
-// isRetryable reports whether retrying is useful and safe. A rate-limited request was not executed; after other
-// failures it may have been.
+// isRetryable reports whether a retry is useful and safe. A rate-limited request was not executed. After other
+// failures the request may have been executed.
 func isRetryable(err error, r call) bool {
 	safe := r.idempotent || r.key != ""
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -184,7 +185,7 @@ func isRetryable(err error, r call) bool {
 	return retry.IsNetwork(err) && safe
 }
 
-// asked returns the delay requested by the server.
+// asked returns the delay that the server requested.
 func asked(err error) time.Duration {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.RetryAfter
@@ -192,8 +193,8 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// readError reads an error response, possibly nested (guest.nested_errors). Errors from elsewhere, e.g. a proxy,
-// carry no code.
+// readError reads an error response, which may be nested (guest.nested_errors). Errors from other programs, e.g. a
+// proxy, have no code.
 func readError(resp *http.Response) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {

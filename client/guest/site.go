@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Site is a guest's browser for profiles other than hotel, e.g. a shop. P is the handoff payload. It is safe for
-// concurrent use once its fields are set.
+// Site represents a guest's browser for profiles other than hotel, e.g. a shop. P is the type of the handoff payload.
+// It is safe for concurrent use once its fields are set.
 type Site[P any] struct{ browser }
 
 // NewSite returns a client without a session; see New.
@@ -27,13 +27,14 @@ type ItemWish struct {
 	ID       WishID    `json:"id"`
 	TenantID Tenant    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`
-	Quantity int       `json:"quantity"` // 0 if the profile uses no quantities
+	Quantity int       `json:"quantity"` // 0 if the profile does not use quantities
 	Source   Source    `json:"source"`
 	Note     *string   `json:"note,omitempty"`
 	AddedAt  time.Time `json:"addedAt"`
 }
 
-// ItemWishRequest adds an item to the wishlist. ItemID is required, and TenantID if the profile sets no tenant.
+// ItemWishRequest adds an item to the wishlist. ItemID is required. TenantID is required unless the profile sets the
+// tenant.
 type ItemWishRequest struct {
 	ItemID   string  `json:"itemId"`
 	TenantID string  `json:"tenantId,omitempty"`
@@ -44,8 +45,8 @@ type ItemWishRequest struct {
 
 // WishChange changes a note, a quantity, or both.
 type WishChange struct {
-	Note     *string `json:"note,omitempty"`     // nil: unchanged; "": removed
-	Quantity int     `json:"quantity,omitempty"` // 0: unchanged
+	Note     *string `json:"note,omitempty"`     // nil if unchanged; "" removes the note
+	Quantity int     `json:"quantity,omitempty"` // 0 if unchanged
 }
 
 // ViewedItem is a viewed item.
@@ -55,7 +56,7 @@ type ViewedItem struct {
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// PayloadRequest requests a handoff with a payload. Other members default to the session's.
+// PayloadRequest requests a handoff with a payload. Other members default to those of the session.
 type PayloadRequest[P any] struct {
 	Payload  P               `json:"payload"`
 	Currency *string         `json:"currency,omitempty"`
@@ -63,7 +64,7 @@ type PayloadRequest[P any] struct {
 	Campaign *map[string]any `json:"campaign,omitempty"`
 }
 
-// ItemHandoff is a handoff of the session.
+// ItemHandoff is a handoff that the session minted.
 type ItemHandoff[P any] struct {
 	HandoffID  HandoffID     `json:"handoffId"`
 	TenantID   UUID          `json:"tenantId"`
@@ -77,7 +78,7 @@ type ItemHandoff[P any] struct {
 	ConsumedAt *time.Time    `json:"consumedAt,omitempty"`
 }
 
-// ItemPageView is a viewed page.
+// ItemPageView is a page view to publish.
 type ItemPageView struct {
 	Page       PageViewPage `json:"page"`
 	TenantID   string       `json:"tenantId,omitempty"`
@@ -86,7 +87,7 @@ type ItemPageView struct {
 	OccurredAt *string      `json:"occurredAt,omitempty"`
 }
 
-// ItemFunnelEvent is a step towards a handoff.
+// ItemFunnelEvent is a step towards a handoff, to publish.
 type ItemFunnelEvent struct {
 	Step       FunnelEventStep `json:"step"`
 	TenantID   string          `json:"tenantId,omitempty"`
@@ -104,7 +105,7 @@ func (s *Site[P]) Viewed(ctx context.Context) ([]ViewedItem, error) {
 	return l.Items, err
 }
 
-// AddViewed puts an item at the front of the viewed items. tenant may be "" if the profile sets one.
+// AddViewed puts an item at the front of the viewed items. tenant may be "" if the profile sets the tenant.
 func (s *Site[P]) AddViewed(ctx context.Context, tenant, item string) (v ViewedItem, err error) {
 	body := struct {
 		TenantID string `json:"tenantId,omitempty"`
@@ -125,7 +126,7 @@ func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
 	})
 }
 
-// AddWish adds an item to the wishlist, or returns the existing entry unchanged.
+// AddWish adds an item to the wishlist. If the wishlist contains it, AddWish returns the existing entry unchanged.
 func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest) (w ItemWish, err error) {
 	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
 }
@@ -135,12 +136,12 @@ func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange) (w 
 	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}, &w)
 }
 
-// RemoveWish removes an item from the wishlist, if present.
+// RemoveWish removes an item from the wishlist. It succeeds if the item is not in the wishlist.
 func (s *Site[P]) RemoveWish(ctx context.Context, item string) error {
 	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to a tenant like Client.Mint. item names the payload, e.g. cart-1.
+// Mint mints a handoff to a tenant, like Client.Mint. item names the payload, e.g. cart-1.
 func (s *Site[P]) Mint(ctx context.Context, tenant TenantID, item string, r PayloadRequest[P]) (m Minted, err error) {
 	path := "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(item)
 	return m, s.do(ctx, call{method: http.MethodPost, path: path, body: r, key: NewKey()}, &m)
@@ -176,19 +177,19 @@ func (s *Site[P]) record(ctx context.Context, kind string, items any) ([]string,
 	return ids.IDs, err
 }
 
-// ReceivedItem is a handoff as received by the consuming site.
+// ReceivedItem is a handoff as the consuming site receives it.
 type ReceivedItem[P any] struct {
 	ItemHandoff[P]
 
 	SessionID SessionID        `json:"sessionId"`
 	Campaign  *json.RawMessage `json:"campaign,omitempty"`
-	Suspect   bool             `json:"suspect"` // the browser or address differs from the minted handoff's
+	Suspect   bool             `json:"suspect"` // the browser or address is not the one that minted the handoff
 }
 
-// SiteReceiver is a Receiver for handoffs with a payload, e.g. a checkout.
+// SiteReceiver is like Receiver, but for handoffs with a payload, e.g. at a checkout.
 type SiteReceiver[P any] struct{ transport }
 
-// NewSiteReceiver is like NewReceiver.
+// NewSiteReceiver is like NewReceiver, but for handoffs with a payload.
 func NewSiteReceiver[P any](internalURL string, tokens TokenSource) (*SiteReceiver[P], error) {
 	t, err := receiver(internalURL, tokens)
 	if err != nil {

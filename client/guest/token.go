@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// TokenStore keeps an app's session token, e.g. in a key chain. Implementations must be safe for concurrent use.
+// TokenStore stores the session token of an app, e.g. in a key chain. Implementations must be safe for concurrent
+// use.
 type TokenStore interface {
-	// Load returns the token saved last, or "".
+	// Load returns the last saved token, or "".
 	Load(ctx context.Context) (string, error)
 
 	// Save replaces the token.
@@ -40,7 +41,7 @@ func (m *MemoryTokens) Save(_ context.Context, token string) error {
 // bearer is the Authorization scheme.
 const bearer = "Bearer "
 
-// setToken adds the session token to a request, or asks for one.
+// setToken adds the session token to a request. If there is no token yet, it asks the server for one.
 func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	token, err := store.Load(ctx)
 	switch {
@@ -54,8 +55,8 @@ func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	return nil
 }
 
-// saveToken saves a response's token. If the request carried the same token, a concurrent sign-in may have replaced it
-// meanwhile.
+// saveToken saves the token in a response. If the request carried the same token, a concurrent sign-in may have
+// replaced it since.
 func saveToken(ctx context.Context, store TokenStore, resp *http.Response) error {
 	token := resp.Header.Get("X-Session-Token")
 	if token == "" || resp.Request.Header.Get("Authorization") == bearer+token {
@@ -67,10 +68,11 @@ func saveToken(ctx context.Context, store TokenStore, resp *http.Response) error
 	return nil
 }
 
-// begun serializes requests until the first succeeds, because two would start two sessions.
+// begun runs requests one at a time until the first succeeds, because two concurrent requests would start two
+// sessions.
 type begun struct {
-	turn chan struct{} // holds a value while no request runs alone
-	done chan struct{} // closed when there is a session
+	turn chan struct{} // contains a value while no request runs alone
+	done chan struct{} // closed once there is a session
 }
 
 func newBegun() *begun {
@@ -79,7 +81,7 @@ func newBegun() *begun {
 	return b
 }
 
-// inTurn calls fn, alone if there may be no session.
+// inTurn calls fn. While there may be no session, no other call runs at the same time.
 func (b *begun) inTurn(ctx context.Context, fn func() error) error {
 	select {
 	case <-b.done:

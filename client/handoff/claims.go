@@ -14,8 +14,8 @@ import (
 type Claims struct {
 	ID       string // handoff: "bhd_" and a ULID
 	Session  string // guest session: "gms_" and a ULID
-	Tenant   string // lower-case UUID
-	Property string // lower-case UUID; with a payload an item ID, e.g. sku-4711
+	Tenant   string // UUID in lower case
+	Property string // UUID in lower case, or with a payload an item ID, e.g. sku-4711
 	CheckIn  string // YYYY-MM-DD
 	CheckOut string // YYYY-MM-DD, after CheckIn
 	Adults   int    // 1 to 99
@@ -24,11 +24,11 @@ type Claims struct {
 	Currency string // ISO 4217, e.g. EUR
 	Locale   string // BCP 47, e.g. de-AT
 
-	// Payload is the SHA-256 of the payload stored by the server, which compares it on consumption. A handoff
-	// contains either a payload or a stay (CheckIn to Rooms).
+	// Payload is the SHA-256 of the payload, which the server stores and compares when the handoff is consumed. A
+	// handoff contains either a payload or a stay (CheckIn to Rooms).
 	Payload []byte
 
-	// 32-byte digests, keyed by the issuer. Campaign may be nil.
+	// Campaign, Fingerprint and IP are 32-byte digests, keyed by the issuer. Campaign may be nil.
 	Campaign    []byte
 	Fingerprint []byte
 	IP          []byte
@@ -124,7 +124,7 @@ func parseDate(s string) (time.Time, error) {
 	return t, nil
 }
 
-// encode requires valid claims.
+// encode encodes the claims, which must be valid.
 func (c *Claims) encode() []byte {
 	var b []byte
 	add := func(v []byte) { b = append(binary.AppendUvarint(b, uint64(len(v))), v...) }
@@ -152,7 +152,7 @@ func (c *Claims) encode() []byte {
 	return b
 }
 
-// decode accepts only encode's output.
+// decode decodes the output of encode and rejects other encodings.
 func decode(payload []byte) (c Claims, err error) {
 	rest := payload
 	next := func() []byte {
@@ -196,7 +196,7 @@ func decode(payload []byte) (c Claims, err error) {
 	return c, err
 }
 
-// split returns a token's fields, or false if malformed.
+// split returns the fields of a token, or false if the token is malformed.
 func split(token string) (key, signed, payload, mac string, ok bool) {
 	if len(token) > MaxToken {
 		return "", "", "", "", false

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxJWT is the maximum JWT size in bytes.
+// MaxJWT is the maximum size of a JWT in bytes.
 const MaxJWT = 2048
 
 const (
@@ -32,7 +32,7 @@ func IsIssuer(s string) bool { return isPrintable(s, maxIssuer) }
 type Signer struct {
 	id, issuer, tenant string
 	key                ed25519.PrivateKey
-	header             string // encoded, with its dot
+	header             string // encoded, including the dot after it
 }
 
 // SignerOptions configure NewSigner.
@@ -68,7 +68,7 @@ type jwtHeader struct {
 	Type      string `json:"typ"`
 }
 
-// jwtClaims contain propertyId and a stay, or itemId and a payload. Digests are base64url without padding.
+// jwtClaims contain either propertyId and a stay, or itemId and a payload. Digests are base64url without padding.
 type jwtClaims struct {
 	Issuer      string `json:"iss"`
 	Tenant      string `json:"aud"`
@@ -106,7 +106,7 @@ func (s *Signer) payload(c *Claims) ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// Sign returns a JWT. The claims' times must be whole seconds.
+// Sign returns a JWT. The times in the claims must be whole seconds.
 func (s *Signer) Sign(c Claims) (token string, err error) {
 	if err := c.Check(); err != nil {
 		return "", err
@@ -150,7 +150,7 @@ func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
 
 func (s *Signer) public() ed25519.PublicKey { return ed25519.PublicKey(s.key[ed25519.SeedSize:]) }
 
-// Expected is the required content of a JWT.
+// Expected is what a JWT must contain.
 type Expected struct {
 	Issuer string
 	Tenant string
@@ -163,7 +163,7 @@ type jwt struct {
 	signature   []byte
 }
 
-// parseJWT splits a JWT. It rejects every algorithm but EdDSA.
+// parseJWT splits a JWT. It rejects all algorithms except EdDSA.
 func parseJWT(token string) (t jwt, err error) {
 	if len(token) > MaxJWT {
 		return t, ErrMalformed
@@ -185,7 +185,7 @@ func parseJWT(token string) (t jwt, err error) {
 	return t, err
 }
 
-// parseHeader returns the key ID. A header cannot select the algorithm or a key location.
+// parseHeader returns the key ID. A header can select neither the algorithm nor the location of a key.
 func parseHeader(encoded string) (key string, err error) {
 	text, err := decodeBase64(encoded)
 	if err != nil {

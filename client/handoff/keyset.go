@@ -37,8 +37,8 @@ func FormatKeySet(signers []*Signer) ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// ParseKeySet parses a JWK Set. It ignores keys with other types, curves, uses or algorithms, which verify no
-// handoff.
+// ParseKeySet parses a JWK Set. It ignores keys with other types, curves, uses or algorithms, because these do not
+// verify handoffs.
 func ParseKeySet(text []byte) (*KeySet, error) {
 	if len(text) > MaxKeySet {
 		return nil, fmt.Errorf("the key set has more than %d bytes", MaxKeySet)
@@ -61,7 +61,7 @@ func ParseKeySet(text []byte) (*KeySet, error) {
 	return s, nil
 }
 
-// add ignores keys that do not verify handoffs.
+// add adds a key. It ignores a key that does not verify handoffs.
 func (s *KeySet) add(k map[string]any) error {
 	if _, private := k["d"]; private {
 		return errors.New("the key set has a private key: revoke it")
@@ -94,8 +94,8 @@ func (s *KeySet) has(id string) bool {
 	return ok
 }
 
-// Verify returns a JWT's claims and key ID. If the error is ErrExpired or ErrNotYetValid, the signature is valid and
-// the claims are returned too.
+// Verify returns the claims and the key ID of a JWT. If the error is ErrExpired or ErrNotYetValid, the signature is
+// valid and Verify also returns the claims.
 func (s *KeySet) Verify(token string, e Expected) (c Claims, key string, err error) {
 	t, err := parseJWT(token)
 	if err != nil {

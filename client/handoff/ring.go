@@ -11,23 +11,23 @@ import (
 
 const version = "bh1"
 
-// State is the use of a key.
+// State is how a key may be used.
 type State string
 
-// Key states. To rotate keys, add the new key as VerifyOnly everywhere, make it Active and the old key VerifyOnly,
-// and remove the old key after MaxLife plus the clock difference. Remove a leaked key at once.
+// Key states. To rotate keys, add the new key as VerifyOnly everywhere, then make it Active and the old key
+// VerifyOnly, and remove the old key after MaxLife plus the clock difference. Remove a leaked key immediately.
 const (
 	Active     State = "active" // signs and verifies
 	VerifyOnly State = "verify-only"
 )
 
-// Key is a key in a ring.
+// Key is a key of a ring.
 type Key struct {
-	ID     string // see the token format
+	ID     string // as in the token format
 	Secret []byte // at least 32 random bytes
 	State  State
 
-	// Limits on the minting times of verifiable tokens. Zero: no limit.
+	// NotBefore and NotAfter limit when verifiable tokens were minted. Zero means no limit.
 	NotBefore, NotAfter time.Time
 }
 
@@ -87,7 +87,7 @@ var (
 // leeway is the maximum clock difference between issuer and verifier.
 const leeway = 30 * time.Second
 
-// strict rejects padding and nonzero unused bits.
+// strict rejects padding, and unused bits that are not zero.
 var strict = base64.RawURLEncoding.Strict()
 
 // Sign returns a token and the ID of the signing key.
@@ -107,7 +107,7 @@ func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	return token, k.ID, nil
 }
 
-// KeyID returns the claimed key ID of a token or JWT without verification.
+// KeyID returns the key ID that a token or JWT claims, without verification.
 func KeyID(token string) (id string, ok bool) {
 	if id, _, _, _, ok = split(token); ok {
 		return id, true
@@ -116,8 +116,8 @@ func KeyID(token string) (id string, ok bool) {
 	return t.key, err == nil
 }
 
-// Verify returns a token's claims and key ID. If the error is ErrExpired or ErrNotYetValid, the signature is valid
-// and the claims are returned too.
+// Verify returns the claims and the key ID of a token. If the error is ErrExpired or ErrNotYetValid, the signature is
+// valid and Verify also returns the claims.
 func (r *Ring) Verify(token string, now time.Time) (c Claims, key string, err error) {
 	id, signed, payload, mac, ok := split(token)
 	if !ok {
@@ -153,7 +153,7 @@ func sum(secret []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// decodeBase64 accepts only EncodeToString's output: the standard decoder ignores line breaks.
+// decodeBase64 accepts only the output of EncodeToString, because the standard decoder ignores line breaks.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := strict.DecodeString(s)
 	if err != nil || len(s) != strict.EncodedLen(len(b)) {

@@ -20,29 +20,30 @@ type VerifierOptions struct {
 	Issuer string // the server's guest.handoff_issuer
 	Tenant string // lower-case UUID
 
-	Client *http.Client     // nil: a client with a timeout. Redirects are not followed
-	Now    func() time.Time // nil: time.Now
+	Client *http.Client     // nil for a client with a timeout. Redirects are not followed
+	Now    func() time.Time // nil for time.Now
 }
 
-// Verifier verifies a tenant's JWTs with public keys published by the server. It is safe for concurrent use.
+// Verifier verifies the JWTs of a tenant with the public keys that the server publishes. It is safe for concurrent
+// use.
 type Verifier struct {
 	o      VerifierOptions
 	client http.Client
 
 	mu      sync.Mutex
-	set     *KeySet // nil: never fetched
+	set     *KeySet // nil if never fetched
 	fetched time.Time
-	fresh   time.Time // the set needs no refresh until then
-	tried   time.Time // start of the latest fetch
-	failed  error     // latest fetch
+	fresh   time.Time // until then the set needs no refresh
+	tried   time.Time // when the latest fetch started
+	failed  error     // error of the latest fetch
 	running chan struct{}
 }
 
 const (
 	defaultFresh = 5 * time.Minute
 	maxFresh     = 15 * time.Minute
-	maxStale     = time.Hour        // while the server is unavailable
-	fetchPause   = 15 * time.Second // between two fetches, whatever tokens arrive
+	maxStale     = time.Hour        // maximum age of the set while the server is unavailable
+	fetchPause   = 15 * time.Second // minimum time between two fetches, whatever tokens arrive
 	fetchTime    = 10 * time.Second
 )
 
@@ -79,8 +80,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Verify returns a JWT's claims and key ID, like KeySet.Verify. It fetches the key set if it is old or lacks the key,
-// at most every 15 seconds, and returns ErrNoKeySet without a key set.
+// Verify returns the claims and the key ID of a JWT, like KeySet.Verify. If the key set is old or does not contain
+// the key, Verify fetches it, at most every 15 seconds. It returns ErrNoKeySet if there is no key set.
 func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key string, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
@@ -93,7 +94,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key stri
 	return set.Verify(token, Expected{v.o.Issuer, v.o.Tenant, v.o.Now()})
 }
 
-// keys returns a key set that contains the key if the server publishes it.
+// keys returns a key set. It contains the key if the server publishes the key.
 func (v *Verifier) keys(ctx context.Context, id string) (*KeySet, error) {
 	running := v.begin(ctx, id)
 	if running != nil {
@@ -142,14 +143,14 @@ func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	return done
 }
 
-// fetch also returns how long the set is fresh.
+// fetch returns the key set and how long it is fresh.
 func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.o.KeySet, nil)
 	if err != nil {
 		return nil, 0, err
 	}
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
-	r.Header.Set("Cache-Control", "no-cache") // an intermediate cache may lack the newest key
+	r.Header.Set("Cache-Control", "no-cache") // a cache in between may not have the newest key
 	answer, err := v.client.Do(r)
 	if err != nil {
 		return nil, 0, err

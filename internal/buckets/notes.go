@@ -22,7 +22,7 @@ type note struct {
 	at        time.Time
 	bucket    BucketID
 	hasPolicy bool
-	rules     *Notifications // nil if the bucket has no rules
+	rules     *Notifications // nil if the bucket publishes no events
 }
 
 const maxNotes = 10_000

@@ -10,16 +10,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Upload is an incomplete multipart upload, with the future object's metadata.
+// Upload is an incomplete multipart upload with the metadata of the future object.
 type Upload struct {
 	ID          UploadID
 	Name        string
 	Created     Moment
-	Creator     AccountID // S3's initiator
+	Creator     AccountID // the initiator in S3
 	ContentType string
 	Headers     map[string]string
 	Roles       []string
-	Properties  // Checksum without Value: the client's choice
+	Properties  // the client's choice is a Checksum without Value
 }
 
 // Part is a part of an upload.
@@ -37,10 +37,10 @@ type PartRef struct {
 	Checksum string // base64; may be empty
 }
 
-// Multipart limits.
+// Limits of multipart uploads.
 const (
 	MaxParts = 10000
-	MinPart  = 5 << 20 // bytes of all parts but the last
+	MinPart  = 5 << 20 // minimum size in bytes of all parts but the last
 )
 
 // Multipart upload errors.
@@ -59,7 +59,7 @@ type Assembly struct {
 	Length int64
 	Used   []Segment
 	Sums   []Checksum
-	Unused []Part // not in the list
+	Unused []Part // not in the completion list
 }
 
 // Assemble validates a completion list against the stored parts, ordered by number.
@@ -120,7 +120,7 @@ type UploadPage struct {
 	AfterID UploadID
 }
 
-// Object returns the assembled object, or an error if the client expects another.
+// Object returns the assembled object, or an error if the client expects a different object.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
@@ -139,7 +139,7 @@ func (a *Assembly) UnusedBytes() (n int64) {
 	return n
 }
 
-// UploadLister builds an UploadPage, as Lister builds a Page.
+// UploadLister builds an UploadPage like Lister builds a Page.
 type UploadLister struct {
 	q     UploadQuery
 	page  UploadPage
@@ -175,7 +175,7 @@ func (l *UploadLister) From() (name string, id UploadID) {
 	return l.q.After, l.q.AfterID
 }
 
-// Add adds a row. skip means: continue after name and id.
+// Add adds a row. If it returns skip, the rows must continue after name and id.
 func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool) {
 	if !strings.HasPrefix(u.Name, l.q.Prefix) {
 		return "", "", false, true

@@ -25,7 +25,8 @@ type Quota struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Allows reports whether usage may change by delta. Reductions are always allowed: a quota may be below the usage.
+// Allows reports whether usage may change by delta. It always allows reductions, because a quota may be below the
+// usage.
 func (q Quota) Allows(u, delta Usage) bool {
 	return (q.Objects == 0 || delta.Objects <= 0 || u.Objects+delta.Objects <= q.Objects) &&
 		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)
@@ -62,12 +63,12 @@ type AccountUsage struct {
 
 // Miscount is a wrong counter.
 type Miscount struct {
-	Bucket  BucketID // "": the account
-	Counted Usage    // counter
-	Stored  Usage    // rows
+	Bucket  BucketID // "" for the account
+	Counted Usage    // according to the counter
+	Stored  Usage    // according to the rows
 }
 
-// Miscounts compares counters with rows, which have no account entry.
+// Miscounts compares counters with rows. stored has no entry for the account.
 func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
 	var total Usage
 	for _, u := range stored {

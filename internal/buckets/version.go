@@ -18,18 +18,18 @@ type Versioning int8
 const (
 	VersioningOff Versioning = iota
 	VersioningEnabled
-	VersioningSuspended // new objects replace the null version; other versions stay
+	VersioningSuspended // new objects replace the null version; other versions are kept
 )
 
 // VersionID is a UUID or NullVersion. Newer versions have smaller IDs, so an index by name and ID returns the newest
-// first. The first 16 digits are math.MaxInt64 minus a Moment that increases with each version, even if the clock
+// first. The first 16 digits are math.MaxInt64 minus a Moment, which increases with each version even if the clock
 // jumps.
 type VersionID string
 
-// NullVersion is the version written without versioning. Properties stores "".
+// NullVersion is the ID of a version written without versioning. Properties stores "" for it.
 const NullVersion VersionID = "null"
 
-// NewVersionID returns an ID for now. newest is the newest existing version, or "".
+// NewVersionID returns an ID for the time now. newest is the newest existing version, or "".
 func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	if newest != "" {
 		now = max(now, newest.moment()+1)
@@ -37,7 +37,7 @@ func NewVersionID(now Moment, newest VersionID, id ObjectID) VersionID {
 	return VersionOf(math.MaxInt64-int64(now), id)
 }
 
-// VersionOf encodes number in the first 16 digits; the rest comes from id.
+// VersionOf encodes number in the first 16 digits and copies the rest from id.
 func VersionOf(number int64, id ObjectID) VersionID {
 	digits := fmt.Sprintf("%016x", uint64(number))
 	return VersionID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:] + string(id[len(id)-18:]))
@@ -51,7 +51,7 @@ func (v VersionID) moment() Moment {
 	return Moment(math.MaxInt64 - n)
 }
 
-// ParseVersionID parses a client's version ID.
+// ParseVersionID parses a version ID sent by a client.
 func ParseVersionID(text string) (VersionID, error) {
 	if text == string(NullVersion) {
 		return NullVersion, nil
@@ -73,30 +73,31 @@ func (o *Object) VersionID() VersionID {
 // Version is an object version or a delete marker.
 type Version struct {
 	Object
-	Marker     bool   // no body: the object is deleted while this is current
+	Marker     bool   // no body; while this is current, the object is deleted
 	Current    bool   // returned by requests without a version
-	Superseded Moment // when a newer version replaced it
+	Superseded Moment // time at which a newer version replaced it
 }
 
 // Deleted is the result of a Delete.
 type Deleted struct {
 	Object  Object    // without Inline; zero if only a marker was deleted or created
-	Version VersionID // deleted version or marker; "": the bucket is not versioned
+	Version VersionID // deleted version or marker; "" if the bucket is not versioned
 	Marker  bool      // Version is a created or deleted marker
 	Err     error
 }
 
-// Versions reads and changes object versions. Errors are as for Store.
+// Versions reads and changes object versions. Methods return the same errors as Store.
 type Versions interface {
-	// SetVersioning waits for running writes. It returns ErrVersioning for VersioningOff, and ErrLockVersioning for
-	// suspending in a bucket with object lock.
+	// SetVersioning sets the versioning state and waits for running writes. It returns ErrVersioning for
+	// VersioningOff, and ErrLockVersioning for suspending versioning in a bucket with object lock.
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
 
-	// SetBucketLock waits for running writes. Without versioning it returns ErrLockVersioning.
+	// SetBucketLock sets the object lock configuration and waits for running writes. It returns ErrLockVersioning if
+	// versioning is not enabled.
 	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
-	// Version reads the current version if id is empty. It returns ErrNoVersion or ErrNoObject; a delete marker is
-	// not an error.
+	// Version reads a version, or the current version if id is empty. It returns ErrNoVersion or ErrNoObject if there
+	// is none. A delete marker is not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
 	// ListVersions reads a page from one snapshot, by name, newest first.

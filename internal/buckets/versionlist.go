@@ -7,7 +7,8 @@ type VersionQuery struct {
 	Prefix    string
 	Delimiter string
 
-	// The page starts after all versions of After, a name or group, or only after its AfterVersion.
+	// The page starts after all versions of After, which is a name or group. If AfterVersion is set, it starts after
+	// that version.
 	After        string
 	AfterVersion VersionID
 
@@ -23,26 +24,26 @@ type VersionPage struct {
 	Versions []Version // without Inline
 	Groups   []string
 
-	// If More, the next page starts after these.
+	// If More is true, the next page starts after these.
 	More         bool
 	After        string
 	AfterVersion VersionID
 }
 
-// VersionPosition is where rows begin, by name, then version with the current object first.
+// VersionPosition is where rows begin. Rows are ordered by name and then by version, with the current object first.
 type VersionPosition struct {
 	Name      string
 	Inclusive bool
-	After     VersionID // else, if set, start with older noncurrent versions; never NullVersion
+	After     VersionID // otherwise, if set, start with older noncurrent versions; never NullVersion
 }
 
-// Below and above all IDs.
+// IDs below and above all others.
 const (
 	FirstVersion VersionID = "00000000-0000-0000-0000-000000000000"
 	LastVersion  VersionID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
-// Noncurrent returns the position before the name's noncurrent versions.
+// Noncurrent returns the position before the noncurrent versions of the name.
 func (p VersionPosition) Noncurrent() VersionID {
 	switch {
 	case p.Inclusive:
@@ -61,7 +62,7 @@ type VersionLister struct {
 	bytes int
 }
 
-// NewVersionLister returns a VersionLister. null is AfterVersion's position if it is NullVersion.
+// NewVersionLister returns a VersionLister. If AfterVersion is NullVersion, null is its position.
 func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
 	l := &VersionLister{q: q, from: VersionPosition{Name: q.After, After: q.AfterVersion}}
 	if q.AfterVersion == NullVersion {
@@ -82,11 +83,11 @@ func (l *VersionLister) skip(objects Query, group string) {
 	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
 }
 
-// smallBatch is read first and after each group: usually the next row is in another group.
+// smallBatch rows are read first and after each group, because the next row is usually in another group.
 const smallBatch = 8
 
-// Fill builds the page. read passes at most limit rows to add until it returns false, and returns their number. key
-// is the row's position, "" for the current object.
+// Fill builds the page. read passes at most limit rows to add until add returns false, and returns their number. key
+// is the position of a row, "" for the current object.
 func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func(v Version, key VersionID) bool) (int, error)) (VersionPage, error) {
 	batch := l.q.Limit + 1
 	if l.q.Delimiter != "" {

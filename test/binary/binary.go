@@ -1,4 +1,4 @@
-// Package binary builds and runs the binary for tests that act like operators and clients.
+// Package binary builds and runs the binary for tests that use it like operators and clients.
 package binary
 
 import (
@@ -20,7 +20,8 @@ import (
 
 var path string
 
-// ProgramsVar names Build's output folder. A test that restarts its own program sets it for the new process.
+// ProgramsVar names the environment variable with the output folder of Build. A test that restarts its own program
+// sets it for the new process.
 const ProgramsVar = "HOLDFAST_TEST_PROGRAMS"
 
 var programs struct {
@@ -51,7 +52,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// MainOfWaiting is Main for tests that mostly wait: up to n run in parallel.
+// MainOfWaiting is like Main, but for tests that mostly wait. Up to n of them run in parallel.
 func MainOfWaiting(m *testing.M, n int) int {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
@@ -85,17 +86,17 @@ func Build(t *testing.T, pkg string) string {
 	return program
 }
 
-// Programs is Build's output folder.
+// Programs returns the output folder of Build.
 func Programs() string { return programs.dir }
 
 // Path returns the binary's path.
 func Path() string { return path }
 
-// Environ returns the environment without Holdfast's settings, plus vars. By default the S3 port is automatic and
-// guests are disabled, because hundreds of first starts would take a third longer.
+// Environ returns the environment without Holdfast's settings, and adds vars. By default the S3 port is chosen
+// automatically and guests are disabled, because hundreds of first starts would otherwise take a third longer.
 func Environ(vars ...string) []string {
-	// Tests look like bots, so scores are off by default. They count change events, so the background event for a new
-	// session is off, too.
+	// Tests look like bots, so scores are off by default. The background event for a new session is also off, because
+	// tests count change events.
 	env := []string{"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_GUEST__SAMPLE_SESSIONS=2147483647"}
 	if !slices.Contains(vars, GuestsByDefault) {
 		env = append(env, "HOLDFAST_GUEST__ENABLED=false")
@@ -117,13 +118,13 @@ type Result struct {
 	Stdout, Stderr string
 }
 
-// Run runs a command to its end.
+// Run runs a command and waits until it ends.
 func Run(t *testing.T, env []string, args ...string) Result {
 	t.Helper()
 	return RunOf(t, path, env, args...)
 }
 
-// RunOf is Run with another release's binary.
+// RunOf is like Run, but uses the binary of another release.
 func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound) // a sweep or backup may take long
@@ -131,7 +132,7 @@ func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	return run(t, ctx, exec.CommandContext(ctx, path, args...), env)
 }
 
-// RunSockets runs serve to its end with sockets opened like systemd's.
+// RunSockets runs serve with sockets opened like systemd's, and waits until it ends.
 func RunSockets(t *testing.T, sockets []*os.File, env []string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound)
@@ -139,7 +140,7 @@ func RunSockets(t *testing.T, sockets []*os.File, env []string) Result {
 	return run(t, ctx, socketed(ctx, sockets), env)
 }
 
-// socketed starts serve through a shell, which knows the process ID that serve checks.
+// socketed starts serve through a shell, because serve checks a process ID that only the shell knows beforehand.
 func socketed(ctx context.Context, sockets []*os.File) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`LISTEN_FDS=%d LISTEN_PID=$$ exec "$0" serve`, len(sockets)), path)
 	cmd.ExtraFiles = sockets
@@ -161,5 +162,5 @@ func run(t *testing.T, ctx context.Context, cmd *exec.Cmd, env []string) Result 
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// Bound limits every wait. On a busy machine, each step at a start may take seconds.
+// Bound limits every wait. On a busy machine, each step of a start may take seconds.
 const Bound = 2 * time.Minute

@@ -7,13 +7,13 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Credentials are printed by `holdfast sync token`.
+// Credentials are what `holdfast sync token` prints.
 type Credentials struct{ sync.Credentials }
 
 // Answer is a response with its body.
 type Answer = workload.Answer
 
-// Want sends a request and expects the status.
+// Want sends a request and fails unless the response has this status.
 func (c Credentials) Want(t *testing.T, status int, method, path, body string) Answer {
 	t.Helper()
 	a, err := c.Send(method, path, body)

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// MinIO starts MinIO with vars and a bucket, if installed.
+// MinIO starts MinIO with vars and creates a bucket. If MinIO is not installed, the test is skipped; see Program.
 func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	return otherServer(t, "minio", bucket, func(program, address, dir string) *exec.Cmd {
@@ -22,7 +22,8 @@ func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	})
 }
 
-// Versitygw starts versitygw with vars, versioning and a bucket, if installed.
+// Versitygw starts versitygw with vars and versioning, and creates a bucket. If versitygw is not installed, the test
+// is skipped; see Program.
 func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	versions := t.TempDir()
@@ -35,7 +36,8 @@ func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 
 const otherKey = "holdfast-test"
 
-// otherServer waits until the server has created a bucket: a health check passes before it accepts writes.
+// otherServer starts a server and waits until it has created a bucket, because the health check passes before the
+// server accepts writes.
 func otherServer(t *testing.T, name, bucket string, command func(program, address, dir string) *exec.Cmd) Bucket {
 	t.Helper()
 	found, err := filepath.Glob("../../bin/" + name + "-*")

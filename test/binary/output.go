@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Output collects a process's output, readable at any time.
+// Output collects the output of a process. It can be read at any time.
 type Output struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	grown chan struct{} // closed at the next write; nil without waiters
+	grown chan struct{} // closed at the next write; nil if nobody waits
 }
 
 func (o *Output) Write(p []byte) (int, error) {
@@ -30,7 +30,7 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// Await returns re's groups once it matches, or nil when the process ended or after Bound.
+// Await waits until re matches and returns its groups. It returns nil when the process has ended or after Bound.
 func (o *Output) Await(re *regexp.Regexp, ended <-chan struct{}) []string {
 	timeout := time.NewTimer(Bound)
 	defer timeout.Stop()

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// Program returns a program's path. If missing, it skips the test, or fails if TEST_REQUIRE names the program.
+// Program returns the path of a program. If the program is missing, Program skips the test, or fails it if
+// TEST_REQUIRE names the program.
 func Program(t *testing.T, name string) string {
 	t.Helper()
-	for _, where := range []string{name, "/usr/sbin/" + name} { // not in users' PATH on Debian
+	for _, where := range []string{name, "/usr/sbin/" + name} { // /usr/sbin is not in PATH for users on Debian
 		if path, err := exec.LookPath(where); err == nil {
 			return path
 		}
@@ -20,7 +21,7 @@ func Program(t *testing.T, name string) string {
 	return ""
 }
 
-// Absentf skips a test because something is missing, or fails if TEST_REQUIRE names it.
+// Absentf skips a test because something is missing, or fails it if TEST_REQUIRE names the missing thing.
 func Absentf(t *testing.T, name, format string, args ...any) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {

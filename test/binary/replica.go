@@ -13,7 +13,7 @@ import (
 
 var lag = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
 
-// AwaitReplica waits until the replica contains everything acknowledged before now.
+// AwaitReplica waits until the replica contains everything that was acknowledged before the call.
 func (s *Server) AwaitReplica() {
 	s.t.Helper()
 	written := time.Now()
@@ -59,12 +59,12 @@ func (s *Server) NewBucket(t *testing.T, name string) Bucket {
 	return Bucket{strings.TrimPrefix(s.S3URL(), "http://"), name, c.Signer.AccessKeyID, c.Signer.Secret}
 }
 
-// URL returns the URL for settings.
+// URL returns the bucket's URL for settings.
 func (b Bucket) URL() string {
 	return "s3://" + b.Name + "?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=http://" + b.Address
 }
 
-// Vars returns the credentials as variables.
+// Vars returns the credentials as environment variables.
 func (b Bucket) Vars() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + b.ID, "AWS_SECRET_ACCESS_KEY=" + b.Secret, "AWS_EC2_METADATA_DISABLED=true"}
 }

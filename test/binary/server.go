@@ -22,9 +22,9 @@ import (
 type Server struct {
 	t      *testing.T
 	Cmd    *exec.Cmd
-	Env    []string // for commands
+	Env    []string // environment for commands
 	Data   string
-	URL    string // main listener, without a public URL's name and prefix
+	URL    string // main listener, without the name and prefix of a public URL
 	Admin  string
 	Output *Output
 	Ended  chan struct{}
@@ -38,7 +38,7 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
-// Migrate migrates the databases in these settings.
+// Migrate migrates the databases that these settings name.
 func Migrate(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	if r := Run(t, Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
@@ -52,31 +52,31 @@ var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+
 
 var s3Announced = regexp.MustCompile(`(?m)^  s3 +\w+://(\S+)$|"s3":"\w+://([^"]+)"`)
 
-// Launch starts a server, by default on free ports, and waits until it is alive.
+// Launch starts a server and waits until it is alive. By default it uses free ports.
 func Launch(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchOf(t, path, data, vars...)
 }
 
-// LaunchOf is Launch with another release's binary.
+// LaunchOf is like Launch, but uses the binary of another release.
 func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchProgram(t, path, data, vars...)
 }
 
-// LaunchProgram is Launch with a program with the same command line.
+// LaunchProgram is like Launch, but starts another program with the same command line.
 func LaunchProgram(t *testing.T, program, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, exec.Command(program, "serve"), data, vars)
 }
 
-// LaunchFlags is Launch with flags for serve.
+// LaunchFlags is like Launch, but passes flags to serve.
 func LaunchFlags(t *testing.T, flags []string, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, exec.Command(path, append([]string{"serve"}, flags...)...), data, vars)
 }
 
-// LaunchSockets is Launch with sockets opened like systemd's.
+// LaunchSockets is like Launch, but passes sockets opened like systemd's.
 func LaunchSockets(t *testing.T, sockets []*os.File, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, socketed(context.WithoutCancel(t.Context()), sockets), data, vars)
@@ -85,7 +85,7 @@ func LaunchSockets(t *testing.T, sockets []*os.File, data string, vars ...string
 func launch(t *testing.T, cmd *exec.Cmd, data string, vars []string) *Server {
 	t.Helper()
 	s := &Server{t: t, Cmd: cmd, Data: data, Output: &Output{}, Ended: make(chan struct{})}
-	// The system chooses the ports: over thousands of starts, a port found beforehand is sometimes taken.
+	// The system chooses the ports. In thousands of starts, a port that was free before is sometimes taken.
 	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
 	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
 	if err := s.Cmd.Start(); err != nil {
@@ -128,7 +128,7 @@ func (s *Server) Kill() {
 	<-s.Ended
 }
 
-// Await polls the admin listener until it answers with the status.
+// Await polls the admin listener until it responds with the status.
 func (s *Server) Await(path string, status int) string {
 	s.t.Helper()
 	return s.AwaitAnswer(path, func(got int, _ string) bool { return got == status })
@@ -140,13 +140,13 @@ func (s *Server) AwaitMetric(line string) {
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\n"+line+"\n") })
 }
 
-// AwaitAnswer polls the admin listener until done accepts its answer.
+// AwaitAnswer polls the admin listener until done accepts the response.
 func (s *Server) AwaitAnswer(path string, done func(status int, body string) bool) string {
 	s.t.Helper()
 	return s.AwaitLong(Bound, path, done)
 }
 
-// AwaitLong is AwaitAnswer with another limit.
+// AwaitLong is like AwaitAnswer, but with another time limit.
 func (s *Server) AwaitLong(most time.Duration, path string, done func(status int, body string) bool) string {
 	s.t.Helper()
 	deadline := time.NewTimer(most)
@@ -166,14 +166,14 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 			s.t.Fatalf("the server ended:\n%s", s.Output)
 		case <-deadline.C:
 			s.t.Fatalf("%s still answers %s\n%s", path, last, s.Output)
-		case <-time.After(pause): // metrics cost the server a few milliseconds
+		case <-time.After(pause): // each read of the metrics costs the server a few milliseconds
 		}
 	}
 }
 
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Second}}
 
-// AwaitOutput waits for a match and returns its groups.
+// AwaitOutput waits until the output matches and returns the groups.
 func (s *Server) AwaitOutput(re string) []string {
 	s.t.Helper()
 	found := s.Output.Await(regexp.MustCompile(re), s.Ended)
@@ -214,7 +214,7 @@ func (s *Server) Get(path string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// Verb runs a command on the server's data and expects success.
+// Verb runs a command on the server's data and fails the test if the command fails.
 func (s *Server) Verb(args ...string) string {
 	s.t.Helper()
 	r := Run(s.t, s.Env, args...)
@@ -224,7 +224,7 @@ func (s *Server) Verb(args ...string) string {
 	return r.Stdout
 }
 
-// Token issues a storage user's credentials.
+// Token issues the credentials of a storage user.
 func (s *Server) Token(uid int64, flags ...string) Credentials {
 	s.t.Helper()
 	out := s.Verb(append([]string{"sync", "token", "--uid", fmt.Sprint(uid)}, flags...)...)

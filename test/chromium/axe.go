@@ -21,7 +21,7 @@ var axeLock []byte
 // Axe checks pages with axe-core: WCAG 2.2 A and AA, and best practices.
 type Axe struct{ script string }
 
-// NewAxe installs axe-core with npm. Without npm it skips the test, or fails if TEST_REQUIRE names it.
+// NewAxe installs axe-core with npm. Without npm it skips the test, or fails it if TEST_REQUIRE names npm.
 func NewAxe(t *testing.T) *Axe {
 	t.Helper()
 	npm, dir := binary.Program(t, "npm"), t.TempDir()
@@ -42,7 +42,7 @@ func NewAxe(t *testing.T) *Axe {
 	return &Axe{string(script)}
 }
 
-// Violations returns the page's current problems, a line per element.
+// Violations returns the current problems of the page, one line per element.
 func (a *Axe) Violations(t *testing.T, p *Page) []string {
 	t.Helper()
 	if !Run[bool](t, p, `return typeof axe === 'object'`) {

@@ -1,4 +1,4 @@
-// Package chromium drives headless Chromium, so that tests use pages like people:
+// Package chromium controls headless Chromium, so that tests use pages like people:
 //
 //	b := chromium.Start(t)
 //	p := b.Open(t, s.URL+"/guest/demo")
@@ -7,7 +7,7 @@
 //	p.Await(t, func() { p.Press(t, "#results a", "Enter") })
 //	if problems := p.Problems(); len(problems) > 0 { … }
 //
-// It speaks the Chrome DevTools Protocol over two pipes, in JSON messages that end with a zero byte
+// It uses the Chrome DevTools Protocol over two pipes, with JSON messages that end with a zero byte
 // (docs/decisions/0034-browser-tests.md).
 package chromium
 
@@ -29,17 +29,17 @@ import (
 // Browser is a running Chromium, or a browser context with its own cookies.
 type Browser struct {
 	conn    *conn
-	context string // from Target.createBrowserContext; "": the profile's
+	context string // from Target.createBrowserContext; "" for the profile's context
 }
 
-// NoCookies is a local host name for which the browser refuses cookies.
+// NoCookies is a name for this machine for which the browser refuses cookies.
 const NoCookies = "localhost"
 
 // Content settings take precedence over flags.
 const preferences = `{"profile":{"content_settings":{"exceptions":{"cookies":{"` + NoCookies + `,*":{"setting":2}}}}}}`
 
-// Start starts Chromium with an empty profile until the test ends. Without Chromium it skips the test, or fails if
-// TEST_REQUIRE names it.
+// Start starts Chromium with an empty profile. Chromium runs until the test ends. Without Chromium, Start skips the
+// test, or fails it if TEST_REQUIRE names Chromium.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	program := binary.Program(t, "chromium")
@@ -62,7 +62,7 @@ func Start(t *testing.T) *Browser {
 	cmd := exec.Command(program, "--headless", "--remote-debugging-pipe", "--user-data-dir="+profile,
 		"--no-sandbox",                             // tests also run as root
 		"--disable-gpu", "--disable-dev-shm-usage", // containers lack both
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost", // no other hosts
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost", // allow no other hosts
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--disable-default-apps", "--disable-breakpad", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
 		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
@@ -88,7 +88,7 @@ func Start(t *testing.T) *Browser {
 	return &Browser{conn: c}
 }
 
-// Private returns the browser with separate cookies and storage.
+// Private returns the same browser with separate cookies and storage.
 func (b *Browser) Private(t *testing.T) *Browser {
 	t.Helper()
 	var made struct{ BrowserContextID string }
@@ -113,7 +113,7 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 		p.conn.must(t, p.session, domain+".enable", nil, nil)
 	}
 	p.conn.must(t, p.session, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil)
-	// Only one tab is visible and focused. Others would draw nothing and match no :focus.
+	// Only one tab is visible and focused. Other tabs would draw nothing and not match :focus.
 	p.conn.must(t, p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
 	p.Scheme(t, "light")
 	p.Go(t, url)
@@ -126,7 +126,7 @@ type Page struct {
 	session string
 }
 
-// Await runs do, which opens another page in the tab, and returns when that is loaded.
+// Await runs do, which opens another page in the tab, and returns when that page is loaded.
 func (p *Page) Await(t *testing.T, do func()) {
 	t.Helper()
 	before, _ := p.conn.document(p.session)
@@ -152,8 +152,8 @@ func (p *Page) Go(t *testing.T, url string) {
 	}
 }
 
-// SetCookie sets a cookie, "name=value", for an address. Chromium may store a script's cookie too late for the next
-// navigation.
+// SetCookie sets a cookie, "name=value", for an address. If a script sets a cookie, Chromium may store it too late
+// for the next navigation.
 func (p *Page) SetCookie(t *testing.T, url, cookie string) {
 	t.Helper()
 	name, value, _ := strings.Cut(cookie, "=")
@@ -172,8 +172,8 @@ const until = fn => new Promise((done, fail) => {
 });
 `
 
-// Run runs an async function's body in the page, with args in `arguments`, and returns its result. $ and all are
-// querySelector and querySelectorAll; until(fn) waits for and returns a truthy result.
+// Run runs the body of an async function in the page, with args in `arguments`, and returns its result. $ and all are
+// querySelector and querySelectorAll. until(fn) waits until the result of fn is truthy, and returns it.
 func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 	t.Helper()
 	text, err := json.Marshal(append([]any{}, args...))
@@ -181,7 +181,7 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 		t.Fatal(err)
 	}
 	var answer struct {
-		Result           struct{ Value json.RawMessage } // even for an error
+		Result           struct{ Value json.RawMessage } // set even after an error
 		ExceptionDetails *exception
 	}
 	err = p.conn.call(p.session, "Runtime.evaluate", map[string]any{
@@ -210,8 +210,8 @@ func (p *Page) state() string {
 	return shown.Result.Value
 }
 
-// AwaitFocus waits until a matching element gets focus, from the page or a key. An autofocus element gets it when it
-// is drawn, maybe after the load event.
+// AwaitFocus waits until a matching element has the focus, because of the page or a key. An element with autofocus
+// gets the focus when it is drawn, possibly after the load event.
 func (p *Page) AwaitFocus(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => document.hasFocus() && document.activeElement?.matches(arguments[0]))`, selector)
@@ -222,8 +222,8 @@ var keys = map[string]struct {
 	text string
 }{"Tab": {9, ""}, "Enter": {13, "\r"}, "Escape": {27, ""}, " ": {32, " "}, "ArrowDown": {40, ""}, "ArrowUp": {38, ""}, "ArrowLeft": {37, ""}, "ArrowRight": {39, ""}}
 
-// Press waits for an element's focus and presses Tab, Enter, Escape, ArrowDown, ArrowUp, ArrowLeft, ArrowRight or "
-// ".
+// Press waits until an element has the focus, and presses Tab, Enter, Escape, ArrowDown, ArrowUp, ArrowLeft,
+// ArrowRight or " ".
 func (p *Page) Press(t *testing.T, selector, key string) {
 	t.Helper()
 	if _, ok := keys[key]; !ok {
@@ -233,7 +233,7 @@ func (p *Page) Press(t *testing.T, selector, key string) {
 	p.press(t, key)
 }
 
-// TabTo waits until a matching element is visible, and presses Tab until it is focused.
+// TabTo waits until a matching element is visible, and presses Tab until it has the focus.
 func (p *Page) TabTo(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => $(arguments[0])?.checkVisibility())`, selector)
@@ -256,11 +256,11 @@ func (p *Page) press(t *testing.T, key string) {
 	p.conn.must(t, p.session, "Input.dispatchKeyEvent", params, nil)
 	delete(params, "text")
 	params["type"] = "keyUp"
-	// The page may be closed before the key is up.
+	// The page may be closed before the key is released.
 	_ = p.conn.call(p.session, "Input.dispatchKeyEvent", params, nil)
 }
 
-// Type waits for an element's focus and types text.
+// Type waits until an element has the focus, and types text.
 func (p *Page) Type(t *testing.T, selector, text string) {
 	t.Helper()
 	p.AwaitFocus(t, selector)
@@ -285,14 +285,14 @@ func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
 	}
 }
 
-// Throttle limits the page's uploads in bytes per second. -1: unlimited.
+// Throttle limits the page's uploads to a number of bytes per second; -1 means no limit.
 func (p *Page) Throttle(t *testing.T, upload int) {
 	t.Helper()
 	p.conn.must(t, p.session, "Network.enable", nil, nil)
 	p.conn.must(t, p.session, "Network.emulateNetworkConditions", map[string]any{"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": upload}, nil)
 }
 
-// Scripts enables or disables scripts on pages opened later.
+// Scripts enables or disables scripts on pages that are opened later.
 func (p *Page) Scripts(t *testing.T, run bool) {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
@@ -308,7 +308,7 @@ func (p *Page) Resize(t *testing.T, width, height int) {
 		return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, width)
 }
 
-// Scheme makes the page light or dark, as if preferred by the user. Pages scroll at once.
+// Scheme makes the page light or dark, as if the user preferred that. It also disables animated scrolling.
 func (p *Page) Scheme(t *testing.T, scheme string) {
 	t.Helper()
 	features := []map[string]string{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}

@@ -11,10 +11,10 @@ var keyboardScript string
 
 const maxTabs = 1000
 
-// TabThrough uses a newly opened page with the keyboard only, and returns its problems. Tab must visit all
-// interactive elements in document order, each visible and with a visible focus, and then leave the page. Enter and
-// space must open and close each <details> not matching closed, whose contents are visited, too. No element may be
-// mouse-only.
+// TabThrough uses a newly opened page with only the keyboard, and returns the problems it finds. Tab must visit all
+// interactive elements in document order and then leave the page. Each element must be visible and show the focus.
+// Enter and space must open and close each <details> that does not match closed; its contents are visited, too. No
+// element may require a mouse.
 func (p *Page) TabThrough(t *testing.T, closed string) (problems []string) {
 	t.Helper()
 	p.conn.must(t, p.session, "Runtime.evaluate", map[string]any{"expression": keyboardScript}, nil)

@@ -148,7 +148,7 @@ func lobby() string {
 	return c.svg()
 }
 
-// street draws a city map: 0.0425° in each direction.
+// street draws a city map that spans 0.0425° in each direction.
 func (p *city) street() string {
 	c := newCanvas(600, 600, "map "+p.name)
 	c.fill("#f1ede4", rect(0, 0, 600, 600))

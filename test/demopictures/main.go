@@ -1,4 +1,4 @@
-// Command demopictures draws the guest demo's pictures: hotels in their cities, rooms, and maps.
+// Command demopictures draws the pictures of the guest demo: hotels in their cities, rooms, and maps.
 //
 //	go run ./test/demopictures
 package main

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sector is written atomically.
+// A sector is written atomically.
 const sector = 512
 
-// superblock is how many initial sectors are never torn: ext4 does not mount with half a superblock, which its
-// journal does not cover.
+// superblock is the number of sectors at the beginning that are never torn, because ext4 does not mount with half a
+// superblock and its journal does not cover the superblock.
 const superblock = 8
 
 type version struct {
@@ -23,9 +23,9 @@ type version struct {
 	data  [sector]byte
 }
 
-// platter is a disk's content, guarded by the machine's mutex.
+// platter is the content of a disk. The machine's mutex protects it.
 type platter struct {
-	now, durable []byte // mapped, so that the garbage collector does not count them
+	now, durable []byte // mapped, so that the Go garbage collector does not count them
 	volatile     map[int64][]version
 	writes       int64 // since the last flush
 	flushes      int64
@@ -71,7 +71,7 @@ func (p *platter) flush() {
 // cut drops a random part of the unflushed sectors.
 func (p *platter) cut(choose *rand.Rand) {
 	keep := p.survivors(choose)
-	whole := map[int64]bool{} // whether a write's first block survives
+	whole := map[int64]bool{} // whether the first block of a write survives
 	keepWhole := func(write int64) bool {
 		if _, decided := whole[write]; !decided {
 			whole[write] = keep(write)
@@ -82,7 +82,7 @@ func (p *platter) cut(choose *rand.Rand) {
 	for n := range p.volatile {
 		numbers = append(numbers, n)
 	}
-	slices.Sort(numbers) // makes a seed repeat its choices
+	slices.Sort(numbers) // makes choices repeatable by seed
 	for _, n := range numbers {
 		versions, keep := p.volatile[n], keep
 		if n < superblock {
@@ -103,20 +103,20 @@ func (p *platter) cut(choose *rand.Rand) {
 func (p *platter) survivors(choose *rand.Rand) func(write int64) bool {
 	part := []float64{.1, .5, .9}[choose.IntN(3)]
 	switch choose.IntN(6) {
-	case 0: // nothing
+	case 0: // keep nothing
 		return func(int64) bool { return false }
-	case 1: // everything: only the processes die
+	case 1: // keep everything, so only the processes die
 		return func(int64) bool { return true }
-	case 2: // in order, the last one torn
+	case 2: // keep writes in order, the last one torn
 		last := choose.Int64N(p.writes + 1)
 		return func(write int64) bool { return write < last || write == last && choose.IntN(2) == 0 }
-	case 3: // whole writes in another order
+	case 3: // keep whole writes in another order
 		kept := make([]bool, p.writes+1)
 		for i := range kept {
 			kept[i] = choose.Float64() < part
 		}
 		return func(write int64) bool { return kept[write] }
-	default: // any sectors
+	default: // keep any sectors
 		return func(int64) bool { return choose.Float64() < part }
 	}
 }
@@ -135,7 +135,7 @@ var (
 	_ fs.NodeFsyncer   = (*node)(nil)
 )
 
-// Open disables the kernel's cache.
+// Open opens the file without the kernel's cache.
 func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	n.disk.opened.Add(1)
 	return &handle{n.disk}, fuse.FOPEN_DIRECT_IO, 0

@@ -25,7 +25,7 @@ type Machine struct {
 
 	mu       sync.Mutex
 	isOff    bool
-	released chan struct{} // closed by Release; nil while the power is on
+	released chan struct{} // closed by Release; nil if the power is on
 }
 
 // Disk is an ext4 disk.
@@ -33,14 +33,14 @@ type Disk struct {
 	Dir string // mount point
 
 	size    int64
-	file    string // on FUSE
+	file    string // file in the FUSE file system
 	platter *platter
 	opened  sync.WaitGroup // open handles
 	server  *fuse.Server
 	mounted bool
 }
 
-// Missing returns the requirements this system lacks, or "".
+// Missing returns the requirements that this system lacks, or "".
 func Missing() string {
 	if os.Geteuid() != 0 {
 		return "root, who may mount file systems"
@@ -60,9 +60,9 @@ func Missing() string {
 	return ""
 }
 
-// New returns a machine with disks of these sizes in bytes, unmounted and detached when the test ends. Run the test
-// in its own mount namespace, so that a killed process leaves nothing behind: unmounting a file system detaches its
-// loop device.
+// New returns a machine with disks of these sizes in bytes, which are unmounted and detached when the test ends. Run
+// the test in its own mount namespace, so that a killed process leaves nothing behind: unmounting a file system
+// detaches its loop device.
 func New(t testing.TB, sizes ...int64) *Machine {
 	t.Helper()
 	m := &Machine{t: t}
@@ -92,7 +92,7 @@ func (m *Machine) Flushes(n int) int64 {
 	return m.disks[n].platter.flushes
 }
 
-// Cut cuts the power and drops random unflushed data. Writes and flushes hang until Release.
+// Cut cuts the power and drops random unflushed data. Writes and flushes then hang until Release.
 func (m *Machine) Cut(choose *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (m *Machine) Release() {
 	close(m.released)
 }
 
-// powered waits while writes hang. It returns true with the mutex locked, or false without power.
+// powered waits while writes hang. It returns true with the mutex locked, or false if there is no power.
 func (m *Machine) powered() bool {
 	m.mu.Lock()
 	if !m.isOff {
@@ -122,8 +122,8 @@ func (m *Machine) powered() bool {
 	return false
 }
 
-// Restart mounts the disks after a cut, while no process uses them. checked verifies the file systems after journal
-// replay.
+// Restart mounts the disks after a cut, while no process uses them. If checked is true, it verifies the file systems
+// after journal replay.
 func (m *Machine) Restart(checked bool) {
 	m.t.Helper()
 	for _, d := range m.disks {
@@ -189,8 +189,8 @@ func (m *Machine) disk(size int64) *Disk {
 	return d
 }
 
-// closeOnExec keeps a device from child processes. The kernel ends a FUSE file system when its last process closes
-// the device, so nothing hangs if this process is killed.
+// closeOnExec prevents child processes from inheriting a device. The kernel ends a FUSE file system when the last
+// process closes the device, so nothing hangs if this process is killed.
 func closeOnExec(device string) error {
 	const folder = "/proc/self/fd"
 	all, err := os.ReadDir(folder)
@@ -220,8 +220,8 @@ func isClosed(c <-chan struct{}) bool {
 
 const loopControl = "/dev/loop-control"
 
-// mount attaches and mounts a loop device, which unmounting detaches. Another process mounts: this process serves the
-// storage and could not be killed while the kernel reads.
+// mount attaches and mounts a loop device. Unmounting detaches it. Another process performs the mount, because this
+// process serves the storage and could not be killed while the kernel reads.
 func (d *Disk) mount() error {
 	backing, err := os.OpenFile(d.file, os.O_RDWR, 0)
 	if err != nil {
@@ -240,7 +240,7 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// attach uses a free loop device. Other processes may take devices concurrently.
+// attach attaches a free loop device. Other processes may take devices concurrently.
 func attach(backing *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {

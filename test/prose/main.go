@@ -1,5 +1,5 @@
 // Command prose counts words that mark noun chains and riddles in comments and guides, and fails if a figure is more
-// than a tenth above its goal. A figure shows where to look: rewrite the sentence, do not swap the word.
+// than a tenth above its goal. A figure shows where to look: rewrite the sentence instead of swapping the word.
 //
 // usage: go run ./test/prose [-worst N]
 package main
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// mark is a pattern with its goals per 1,000 words in comments and guides.
+// mark is a pattern with its goals per 1,000 words in comments and in guides.
 type mark struct {
 	name             string
 	words            *regexp.Regexp
@@ -67,7 +67,7 @@ type count struct {
 	marks []int
 }
 
-// weight ranks files: riddles weigh more than chains.
+// weight ranks files. Riddles have more weight than noun chains.
 func (c count) weight() float64 {
 	return 1000 * float64(c.marks[0]+2*c.marks[1]+3*c.marks[2]) / float64(max(c.words, 1))
 }

@@ -1,5 +1,5 @@
-// Package retry has what the clients share: the check of their base URL, and when and how long to
-// wait before a request is sent again.
+// Package retry contains what the clients share: it checks base URLs, and decides whether a request is sent again and
+// how long to wait before.
 package retry
 
 import (
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Waits before a retry if the server does not give one.
+// Waits before a retry if the server does not specify a wait.
 const (
 	leastPause = 100 * time.Millisecond
 	mostPause  = 5 * time.Second
 )
 
-// NetworkError means that there was no response, or only a part of it.
+// NetworkError means that there was no response, or only part of one.
 type NetworkError struct{ Err error }
 
 func (e *NetworkError) Error() string { return e.Err.Error() }
@@ -34,8 +34,8 @@ func IsNetwork(err error) bool {
 	return ok
 }
 
-// IsTransient reports whether a server, or a proxy before it, may answer otherwise than with this
-// status if it is asked again. Whether it has done the request is unknown.
+// IsTransient reports whether another attempt may get another status from the server or from a proxy in front of it.
+// It is unknown whether the server executed the request.
 func IsTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -44,7 +44,7 @@ func IsTransient(status int) bool {
 	return false
 }
 
-// After returns the wait that a response asks for in seconds, or 0.
+// After returns the wait in seconds that a response asks for, as a duration, or 0.
 func After(resp *http.Response) time.Duration {
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || seconds <= 0 {
@@ -53,8 +53,8 @@ func After(resp *http.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Wait waits as long as the server asks for, and at least a time that grows with the number of
-// failures. It returns false if ctx ends or the wait exceeds most.
+// Wait waits as long as the server asks for, and at least a time that grows with the number of failures. It returns
+// false if ctx is done or the wait exceeds most.
 func Wait(ctx context.Context, failed int, asked, most time.Duration) bool {
 	wait := min(leastPause<<min(failed, 10), mostPause)
 	wait = max(wait/2+rand.N(wait/2), asked)
@@ -71,8 +71,8 @@ func Wait(ctx context.Context, failed int, asked, most time.Duration) bool {
 	}
 }
 
-// Base returns a base URL without a slash at its end, or an error if it is not one, or has the path
-// without, which the client adds. example is one in the error.
+// Base returns a base URL without a slash at its end. It returns an error if the URL is not valid or contains the
+// path without, which the client adds. example is a valid URL for the error text.
 func Base(base, example, without string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {

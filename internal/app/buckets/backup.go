@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/replica"
 )
 
-// holdTime is how long a crashed backup delays garbage collection.
+// holdTime is how long garbage collection is delayed after a backup crashed.
 const holdTime = 5 * time.Minute
 
 // nodesFolder is the backup folder for configured nodes. The node in the data folder keeps its name.
@@ -32,7 +32,7 @@ func (s *Buckets) files() *service.Files {
 	}
 }
 
-// where returns the node URLs, without removed nodes.
+// where returns the URLs of all nodes that are not removed.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 
 func isFile(url string) bool { return strings.HasPrefix(url, "file:") }
 
-// omitted lists the nodes that a backup without bodies lacks.
+// omitted lists the nodes that are missing in a backup without bodies.
 func (s *Buckets) omitted(ctx context.Context) (lines []string, err error) {
 	all, err := s.where(ctx)
 	for id, url := range all {
@@ -69,7 +69,7 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	}
 	defer func() { err = errors.Join(err, s.nodes.close()) }()
 	s.cluster.Report = func(f blobs.Finding) {
-		if f.Problem != blobs.Missing { // may be garbage
+		if f.Problem != blobs.Missing { // it may be garbage
 			s.report(f)
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	})
 }
 
-// restoreBodies copies a backup's bodies to file nodes in a data folder.
+// restoreBodies copies the bodies of a backup to file nodes in a data folder.
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
 	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)
@@ -108,7 +108,7 @@ func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[st
 	return copied, err
 }
 
-// missing counts the bodies that are on no file node, by their first node.
+// missing counts, by first node, the bodies that are on no file node.
 func missing(elsewhere map[string]int64, urls map[string]string) (lines []string) {
 	for id, n := range elsewhere {
 		lines = append(lines, fmt.Sprintf("%s only on storage node %s, %s", countOf(n, "body", "bodies"), id, cmp.Or(urls[id], "which is not configured")))

@@ -61,7 +61,7 @@ func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (d deletedBu
 	return d, err
 }
 
-// Named like S3's canned ACLs.
+// Names as in S3's canned ACLs.
 const (
 	accessPrivate = "private"
 	accessPublic  = "public-read"

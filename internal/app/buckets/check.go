@@ -21,12 +21,12 @@ import (
 
 const (
 	inspectTime = 5 * time.Second
-	// lateGarbage is the delay after buckets.garbage_after before a warning.
+	// lateGarbage is how long after buckets.garbage_after a warning is issued.
 	lateGarbage = 24 * time.Hour
 )
 
 func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
-	if !s.nodes.isLoaded() { // a command, not a server
+	if !s.nodes.isLoaded() { // this is a command, not a server
 		if err := s.nodes.load(ctx); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 			continue
 		}
 		if removed[id] {
-			if len(s.cfg.Nodes) > 0 { // else it is the default node, which nobody configured
+			if len(s.cfg.Nodes) > 0 { // otherwise it is the default node, which nobody configured
 				found = append(found, service.Finding{
 					State: service.Warning, What: what, Says: id + ", " + configured[id] + ", was removed and is not used, but buckets.nodes still has it", Fix: errConfigured.Error(),
 				})
@@ -97,7 +97,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	return append(append(append(found, damages...), f), keys), err
 }
 
-// removed reports by ID which storage nodes were drained and removed.
+// removed returns the IDs of the storage nodes that were drained and removed.
 func (s *Buckets) removed(ctx context.Context) (map[string]bool, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	all := map[string]bool{}
@@ -115,7 +115,7 @@ func copiesOf(n int) string {
 }
 
 // missingData returns the data folder if it does not exist yet. The first start creates it; another finding reports
-// whether it can.
+// whether that is possible.
 func (s *Buckets) missingData() string {
 	if _, err := os.Stat(s.deps.Data); !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -186,7 +186,7 @@ func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err er
 	return f, err
 }
 
-// mostKeys limits how many access keys a check decrypts. Key IDs are random.
+// mostKeys limits how many access keys a check decrypts. The sample is random, because key IDs are random.
 const mostKeys = 4 * buckets.MaxPage
 
 func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error) {

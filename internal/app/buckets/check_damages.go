@@ -65,7 +65,7 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 		if err != nil {
 			return nil, err
 		}
-		if seen[d.Path] { // same body
+		if seen[d.Path] { // damage to the same body
 			continue
 		}
 		if seen[d.Path] = true; len(seen) > shownLost {

@@ -35,7 +35,8 @@ func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.V
 	return nil, nil
 }
 
-// chooseFolder returns the folders that begin with prefix; for an object, its name in each folder.
+// chooseFolder returns the folders that begin with prefix. For an object, it returns the object's name in each
+// folder.
 func (s *Buckets) chooseFolder(ctx context.Context, prefix string, at url.Values) (*service.Choices, error) {
 	a, err := s.opened.Account(ctx, at.Get("account"))
 	if err != nil {

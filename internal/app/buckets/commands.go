@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns the old `quota` command, which was show or, with flags, set.
+// commands returns the old `quota` command, which shows the quota or, with flags, sets it.
 func (s *Buckets) commands(*service.Shell) []*cobra.Command {
 	quota := &cobra.Command{Use: "quota", Hidden: true, DisableFlagParsing: true, RunE: func(cmd *cobra.Command, args []string) error {
 		typed := []string{Name, "quotas", "show"}

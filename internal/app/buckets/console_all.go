@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// allAccounts limits the accounts read per page: an account may be empty.
+// allAccounts limits the accounts read per page, because accounts may be empty.
 const allAccounts = 100
 
-// A cursor is ACCOUNT/BUCKET.
+// showBuckets lists the buckets of all accounts. A cursor is ACCOUNT/BUCKET.
 func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	if s.opened == nil {
 		return nil, errDisabled

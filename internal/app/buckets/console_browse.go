@@ -100,7 +100,7 @@ func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buc
 	return nil
 }
 
-// nameInFolder strips the folder, which may be an object, too.
+// nameInFolder removes the folder from a name. The folder itself may also be an object.
 func nameInFolder(name, folder string) string {
 	if in := strings.TrimPrefix(name, folder); in != "" {
 		return in
@@ -131,7 +131,7 @@ func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name str
 	return c
 }
 
-// Row key prefixes: an object may be named like a folder.
+// Prefixes of row keys, because an object may have the same name as a folder.
 const (
 	objectKey = "object:"
 	folderKey = "folder:"

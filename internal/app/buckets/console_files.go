@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	previewText  = 64 << 10 // shown bytes of a text
+	previewText  = 64 << 10 // bytes shown of a text
 	previewImage = 20 << 20 // bytes; larger images are not shown
 	sniffed      = 512      // bytes for type detection
 
-	thumbnailWhole = 512 << 10 // bytes; a list shows smaller images whole
+	thumbnailWhole = 512 << 10 // bytes; a list shows smaller images as a whole
 	thumbnailHead  = 128 << 10 // bytes searched for a photo's thumbnail
 )
 
@@ -36,7 +36,8 @@ func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket,
 	return text, err
 }
 
-// imageType detects an image that browsers may show, or returns "". It ignores the stored content type.
+// imageType detects an image type that browsers may show. It returns "" for other files, and ignores the stored
+// content type.
 func imageType(head []byte) string {
 	if kind := http.DetectContentType(head); slices.Contains(service.Images, kind) {
 		return kind
@@ -59,7 +60,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	if o.Length > previewText {
 		title = "Preview of the first " + service.FormatBytes(previewText)
 		for i := 0; i < utf8.UTFMax && !utf8.Valid(head); i++ {
-			head = head[:len(head)-1] // the last character may be cut
+			head = head[:len(head)-1] // the last character may be incomplete
 		}
 	}
 	if !utf8.Valid(head) {
@@ -68,7 +69,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	return []service.Block{&service.Text{Title: title, Body: indented(head), Copy: true}}
 }
 
-// mostNested limits indentation: each level widens every line.
+// mostNested limits indentation, because each level widens every line.
 const mostNested = 20
 
 func indented(text []byte) string {
@@ -113,13 +114,13 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	return f, nil
 }
 
-// mayHaveThumbnail trusts the stored content type.
+// mayHaveThumbnail reports whether a list may show a thumbnail. It trusts the stored content type.
 func mayHaveThumbnail(o *buckets.Object) bool {
 	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
 }
 
-// sendThumbnail sends a small image whole, or a photo's embedded thumbnail. It decodes nothing: a few bytes may
-// expand to a billion pixels.
+// sendThumbnail sends a small image as a whole, or the embedded thumbnail of a photo. It decodes nothing, because a
+// few bytes may expand to a billion pixels.
 func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
@@ -156,7 +157,7 @@ func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.For
 	}
 }
 
-// uploadObjects stores a form's files. After an error, the files before it stay stored.
+// uploadObjects stores the files of a form. If a file fails, the files before it remain stored.
 func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
@@ -187,7 +188,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// asFolder adds a trailing slash; "" is the bucket.
+// asFolder adds a trailing slash. It returns "" for the bucket.
 func asFolder(name string) string {
 	if name != "" && !strings.HasSuffix(name, "/") {
 		name += "/"

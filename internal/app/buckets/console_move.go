@@ -87,8 +87,8 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 
 const moveAttempts = 5
 
-// move copies an object and deletes the original, or starts over if the original changed. It may be interrupted and
-// repeated.
+// move copies an object and deletes the original. If the original changed, move starts over. It may be interrupted
+// and repeated.
 func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	return errcode.Newf(errcode.Conflict, "%s changes all the time: it was copied, and the original stays", from)
 }
 
-// copy copies an object with its metadata, or returns the copy left by an interrupted move. It replaces former, an
-// earlier copy, if set.
+// copy copies an object with its metadata, or returns the copy that an interrupted move left. If former is set, the
+// new copy replaces that earlier copy.
 func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
 	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
 		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
@@ -161,7 +161,7 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	if o.MD5 != nil {
 		return there, bytes.Equal(there.MD5, o.MD5), nil
 	}
-	// Multipart objects have no MD5, but copies do.
+	// Multipart objects have no MD5, but copies need one.
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
 	defer func() { _ = body.Close() }()
 	sum := md5.New() //nolint:gosec // as above
@@ -172,12 +172,12 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 type summed struct {
 	io.Reader
 	md5       hash.Hash
-	checksum  hash.Hash // nil: none
+	checksum  hash.Hash // nil if there is none
 	algorithm checksum.Algorithm
 }
 
-// newSummed computes an MD5 and the given checksum, if any, because a multipart original's checksum does not match
-// its copy.
+// newSummed computes an MD5 and, if algorithm is set, that checksum, because the checksum of a multipart object does
+// not match its copy.
 func newSummed(body io.Reader, algorithm string) *summed {
 	c := &summed{md5: md5.New()} //nolint:gosec // as above
 	sums := []io.Writer{c.md5}

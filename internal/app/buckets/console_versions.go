@@ -46,7 +46,7 @@ func versionCells(a buckets.Account, b buckets.Bucket, v *buckets.Version, name 
 	return []service.Cell{first, service.TextCell(wordOf(v)), size, momentCell(v.Created)}
 }
 
-// A cursor is VERSION/NAME.
+// listVersions lists versions. A cursor is VERSION/NAME.
 func (s *Buckets) listVersions(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	version, after, _ := strings.Cut(r.Value("after"), "/")
 	folder, name := prefixOf(r)
@@ -95,7 +95,7 @@ func (s *Buckets) versionsTable(ctx context.Context, r *service.PageRequest, a b
 	for i := range page.Versions {
 		v := &page.Versions[i]
 		if v.Name != shown.Name {
-			return t, nil // the next name begins with this name
+			return t, nil // the name on the next page begins with this name
 		}
 		row := versionCells(a, b, v, v.Name)
 		created := row[3]
@@ -125,7 +125,7 @@ func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (form
 	return append(forms, remove)
 }
 
-// restoreVersion makes a copy of a version current.
+// restoreVersion copies a version, so that the copy becomes current.
 func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, v, err := s.version(ctx, r)
 	if err != nil {

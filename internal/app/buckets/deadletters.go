@@ -39,7 +39,7 @@ func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	}
 }
 
-// deadEvents covers all destinations, including those no longer configured.
+// deadEvents returns the events of all destinations, including destinations that are no longer configured.
 func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error) {
 	return s.publisher.dead, nil
 }
@@ -82,7 +82,7 @@ type deadOutput struct {
 	Cursor      string    `json:"-" cursor:""`
 }
 
-// outputOfDead also returns the event's S3 record. names caches account names.
+// outputOfDead returns the output for an event, including its S3 record. names caches account names.
 func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names map[string]string) (o deadOutput, record json.RawMessage, err error) {
 	o = deadOutput{ID: eventID(e.ID()), Object: e.Key, Destination: e.Topic, At: e.At, SetAside: e.DiedAt, Attempts: e.Attempts, Error: e.Reason}
 	o.Cursor = o.ID

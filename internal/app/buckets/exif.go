@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// JPEG and Exif, the metadata that cameras add.
+// JPEG and Exif, the format of the metadata that cameras add.
 const (
 	exifMarker      = 0xe1
 	exifOrientation = 0x0112
@@ -20,7 +20,8 @@ var (
 	exifHeader = []byte("Exif\x00\x00")
 )
 
-// exifThumbnail returns the JPEG thumbnail that a camera embedded in a photo, with the photo's orientation, or nil.
+// exifThumbnail returns the JPEG thumbnail that a camera embedded in a photo, or nil. The thumbnail gets the
+// orientation of the photo.
 func exifThumbnail(head []byte) []byte {
 	rest, ok := bytes.CutPrefix(head, jpegStart)
 	for ok && len(rest) > 4 && rest[0] == 0xff {
@@ -36,7 +37,7 @@ func exifThumbnail(head []byte) []byte {
 	return nil
 }
 
-// tiffThumbnail follows the second TIFF directory.
+// tiffThumbnail returns the thumbnail in the second TIFF directory.
 func tiffThumbnail(tiff []byte) []byte {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {
@@ -61,7 +62,7 @@ func tiffThumbnail(tiff []byte) []byte {
 	return append(turned(photo[exifOrientation]), thumb...)
 }
 
-// tiffDirectory returns a directory's numbers by tag, and the next directory's offset.
+// tiffDirectory returns the numbers in a directory by tag, and the offset of the next directory.
 func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[uint16]uint32, next uint32) {
 	numbers = map[uint16]uint32{}
 	if at == 0 || uint64(at)+2 > uint64(len(tiff)) {

@@ -82,8 +82,8 @@ func (in importInput) source() (bucket, prefix string) {
 	return bucket, prefix
 }
 
-// options returns the source and its credentials. Only commands read credentials from the environment: a user who
-// starts an import on a server must not act with the server's credentials.
+// options returns the source and its credentials. Only commands read credentials from the environment, because a user
+// who starts an import on a server must not use the server's credentials.
 func (in importInput) options(isServer bool) (imports.SourceOptions, error) {
 	o := imports.SourceOptions{
 		Endpoint: in.Endpoint, Region: in.Region, Profile: in.Profile, VirtualHost: in.VirtualHost, Anonymous: in.Anonymous,
@@ -138,7 +138,7 @@ func (o importOutput) IsPartial() bool { return o.Failed > 0 || o.Left > 0 }
 
 func (o importOutput) Notice() string {
 	if !o.hasEnded && o.Imported == 0 {
-		return "" // the error says why
+		return "" // the error explains the cause
 	}
 	imported, deleted, tags := "imported", "deleted", "imported the tags"
 	if o.DryRun {

@@ -83,7 +83,7 @@ const (
 	keyConfigured = "in the configuration"
 )
 
-// keyOutput is a list row with all limits in one column. Only the command shows its secret.
+// keyOutput is a row of the list with all limits in one column. Only the command that creates a key shows its secret.
 type keyOutput struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
@@ -100,7 +100,7 @@ type keyOutput struct {
 	Next      string    `json:"-" cursor:""`
 }
 
-// rank sorts working keys last.
+// rank orders keys so that working keys come last.
 func (k *keyOutput) rank() int {
 	switch k.State {
 	case keyConfigured:
@@ -165,7 +165,7 @@ func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	return o
 }
 
-// listKeys returns pages by ID. Each page ends with its working keys.
+// listKeys returns pages ordered by ID. On each page the working keys come last.
 func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {

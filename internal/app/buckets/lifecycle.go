@@ -112,7 +112,7 @@ type lifecycleRule struct {
 	Uploads int64         `json:"uploads" doc:"aborted by the last run"`
 
 	listedTerms
-	isWhole bool // set can express it
+	isWhole bool // the set operation can express the whole rule
 }
 
 func (o lifecycleOutput) Offers(verb string) bool { return verb != "clear" || len(o.Rules) > 0 }
@@ -162,7 +162,7 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 		o.State = lifecycleRuns
 	}
 	switch {
-	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour): // nothing to delete soon
+	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour): // nothing will be deleted soon
 	case run.IsDue(l, now):
 		o.Next = timeOrNone(now)
 	default:

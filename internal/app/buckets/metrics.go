@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics are not labeled by account or bucket.
+// metrics have no account or bucket labels.
 type metrics struct {
 	ops     *prometheus.CounterVec
 	latency *prometheus.HistogramVec
@@ -120,7 +120,7 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	return r
 }
 
-// backlogAge is how long database values are cached. Reading the backlog scans all garbage.
+// backlogAge is how long values from the database are cached, because reading the backlog scans all garbage.
 const backlogAge = time.Minute
 
 func (m *metrics) count(s3 *s3api.Handler) web.Handler {
@@ -131,7 +131,7 @@ func (m *metrics) count(s3 *s3api.Handler) web.Handler {
 	return s3.Serve
 }
 
-// resultOf returns a result label; left means that the client disconnected.
+// resultOf returns the result label. "left" means that the client disconnected.
 func resultOf(r *http.Request, err error) string {
 	switch {
 	case err == nil:

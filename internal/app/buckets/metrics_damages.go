@@ -21,11 +21,11 @@ type cached[T any] struct {
 
 	mu    sync.Mutex
 	value T
-	asked time.Time // last read, failed or not
+	asked time.Time // time of the last read, even if it failed
 	known bool      // the last read succeeded
 }
 
-// get returns false if the value could not be read.
+// get returns the value. It returns false if the value could not be read.
 func (c *cached[T]) get() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 		to.Gauge(name, help, func(set obs.Set) {
 			h, known := m.health.get()
 			for _, n := range cluster.Nodes() {
-				progress := buckets.Scrub{Node: n.ID, Began: buckets.At(m.now()), Total: 1} // before the first pass
+				progress := buckets.Scrub{Node: n.ID, Began: buckets.At(m.now()), Total: 1} // a state before the first pass
 				if i := slices.IndexFunc(h.Scrubs, func(s buckets.Scrub) bool { return s.Node == n.ID }); i >= 0 {
 					progress = h.Scrubs[i]
 				}

@@ -38,7 +38,7 @@ func (s *Buckets) nodeOperations() []operate.Operation {
 	}
 }
 
-// settleTime is how long a command waits for background work at its end.
+// settleTime is how long a command waits for background work before it ends.
 const settleTime = 10 * time.Second
 
 // withNodes loads the storage nodes for fn unless a server already did.
@@ -53,7 +53,7 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 	defer func() {
 		settled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
-		_ = s.cluster.Wait(settled) // a node that hangs
+		_ = s.cluster.Wait(settled) // fails if a node hangs
 		_ = s.cluster.Close(settled)
 		err = errors.Join(err, s.nodes.close())
 	}()

@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// loadEvery is the interval for reading the nodes from the database, refreshEvery for their free space.
+// loadEvery is how often the nodes are read from the database, and refreshEvery how often their free space is read.
 const (
 	loadEvery    = 2 * time.Second
 	refreshEvery = 10 * time.Second
@@ -29,24 +29,24 @@ const (
 
 const localNode = "local:1"
 
-// nodes keeps the cluster's nodes, from the configuration and the database. A configured node is initialized if the
-// database does not know it. Later its marker must exist, which detects an unmounted disk.
+// nodes keeps the nodes of the cluster up to date, from the configuration and the database. A configured node is
+// initialized if it is not in the database. After that its marker must exist, so that an unmounted disk is detected.
 type nodes struct {
 	cluster *blobs.Cluster
 	service *buckets.NodeService
 	cfg     *buckets.Config
 	clock   clock.Clock
 	log     *slog.Logger
-	folder  string // of localNode
-	create  bool   // may initialize nodes
-	process string // names temporary files; see processes
+	folder  string // folder of localNode
+	create  bool   // nodes may be initialized
+	process string // part of the names of temporary files; see processes
 
 	mu      sync.Mutex
 	open    map[string]opened               // by ID
 	last    map[string]buckets.Node         // in use by the cluster
 	failed  map[string]error                // configured nodes that were not initialized
 	changed atomic.Bool                     // since the last refresh
-	folders atomic.Pointer[map[string]bool] // folder node IDs
+	folders atomic.Pointer[map[string]bool] // IDs of nodes that are folders
 
 	saying sync.Mutex
 	said   map[string]string // logged errors, by node
@@ -81,7 +81,7 @@ func (n *nodes) reload(ctx context.Context) {
 	n.say(level, "", "could not read the storage nodes", err)
 }
 
-// say logs a node's error, or a common error for "", once until it changes.
+// say logs the error of a node, or a common error if node is "". It logs an error only once until the error changes.
 func (n *nodes) say(level slog.Level, node, what string, err error) {
 	text := ""
 	if err != nil {
@@ -105,8 +105,8 @@ func (n *nodes) say(level slog.Level, node, what string, err error) {
 	}
 }
 
-// ensure loads the nodes unless they are known: in commands, and in a server that started before its database was
-// migrated.
+// ensure loads the nodes unless they are already loaded. This is needed in commands, and in a server that started
+// before its database was migrated.
 func (n *nodes) ensure(ctx context.Context) error {
 	if n.isLoaded() {
 		return nil
@@ -154,8 +154,9 @@ func (n *nodes) load(ctx context.Context) error {
 	return n.use(all)
 }
 
-// check returns an error if too few nodes were ever initialized for a body's copies (0: default), or if no node works
-// now. It is not an error if fewer nodes work than each body has copies: most bodies can still be read.
+// check returns an error if no node works now, or if fewer nodes were ever initialized than a body has copies (0 for
+// the default number). It returns no error if fewer nodes work now than a body has copies, because most bodies can
+// still be read.
 func (n *nodes) check(ctx context.Context, copies int) error {
 	if err := n.ensure(ctx); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	failed := maps.Clone(n.failed)
 	n.mu.Unlock()
 	total, active, reason := n.working()
-	if total > 0 && active == 0 { // they may work again since the last refresh
+	if total > 0 && active == 0 { // nodes may work again since the last refresh
 		n.cluster.Refresh(ctx)
 		total, active, reason = n.working()
 	}
@@ -181,8 +182,8 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	return nil
 }
 
-// working counts active and working nodes, and returns the reason why a node does not work. A full node works: its
-// bodies can be read.
+// working returns the numbers of active and working nodes, and the reason why a node does not work. A full node
+// counts as working, because its bodies can be read.
 func (n *nodes) working() (total, works int, reason string) {
 	for _, s := range n.cluster.Nodes() {
 		switch {
@@ -208,7 +209,7 @@ func (n *nodes) configured() map[string]string {
 		}
 		return all
 	}
-	folder, err := filepath.Abs(n.folder) // a relative path would start with a host
+	folder, err := filepath.Abs(n.folder) // the URL of a relative path would start with a host
 	if err != nil {
 		n.log.Error("could not find the bodies folder", "folder", n.folder, "error", err)
 		return nil
@@ -263,7 +264,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	n.cluster.Set(list...)
 	for id, o := range n.open {
 		if next[id] != o {
-			_ = o.driver.Close() // unused
+			_ = o.driver.Close() // the driver is not used
 		}
 	}
 	n.open = next
@@ -285,7 +286,7 @@ func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	return clouddriver.New(node.URL, node.ID)
 }
 
-// isFolder reports whether a node is a folder. It does not wait for load; until load has finished it returns false.
+// isFolder reports whether a node is a folder. It does not wait for load, and returns false until load has finished.
 func (n *nodes) isFolder(id string) bool {
 	folders := n.folders.Load()
 	return folders != nil && (*folders)[id]
@@ -297,7 +298,7 @@ func (n *nodes) close() error {
 	return n.use(nil)
 }
 
-// scrubbed returns the folder nodes and, with cloud, cloud provider nodes.
+// scrubbed returns the nodes that are folders. If cloud is true, it also returns nodes at cloud providers.
 func (n *nodes) scrubbed(cloud bool) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

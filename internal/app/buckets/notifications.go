@@ -41,7 +41,7 @@ func (o notificationsOutput) Offers(verb string) bool {
 	return verb != "delete" || o.Notifications != ""
 }
 
-// notificationJSON is the aws-cli and SDK format.
+// notificationJSON is the format of aws-cli and the SDKs.
 type notificationJSON struct {
 	Topics    []ruleJSON `json:"TopicConfigurations,omitempty"`
 	Queues    []ruleJSON `json:"QueueConfigurations,omitempty"`

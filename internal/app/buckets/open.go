@@ -80,7 +80,7 @@ func (s *Buckets) Service() service.Service {
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
-		// Encrypts access key secrets.
+		// Encrypts the secrets of access keys.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
 		LargestRequest: func() int64 { return max(s3api.LargestRequest(), httpapi.LargestRequest()) },
 	}
@@ -183,7 +183,7 @@ func (s *Buckets) ready(reached func(context.Context) error) func(context.Contex
 	}
 }
 
-// client describes the service on the status page. Behind a proxy, only buckets.domain names the endpoint.
+// client describes the service on the status page. Behind a proxy, the endpoint is known only from buckets.domain.
 func (s *Buckets) client() service.Client {
 	c := service.Client{Title: "Buckets", Text: "S3 clients use this endpoint", Guide: "docs/buckets.md"}
 	server := &s.deps.Server
@@ -233,8 +233,8 @@ func (s *Buckets) jobs() []sweep.Job {
 
 const firstAccount = "main"
 
-// needKeySecret fails if the key secret was generated for this process only, as in a command before the server's
-// first start.
+// needKeySecret returns an error if the key secret was generated only for this process, as in a command that runs
+// before the first start of the server.
 func (s *Buckets) needKeySecret() error {
 	if s.deps.Unsaved[keySecret] {
 		return errcode.New(errcode.Invalid, "the secrets file has no buckets key secret: start the server once to add it")
@@ -242,8 +242,8 @@ func (s *Buckets) needKeySecret() error {
 	return nil
 }
 
-// settle creates the configured accounts. Without any, a new database gets an account with an access key, unless the
-// key secret is not saved yet, as in `holdfast migrate`: no server could decrypt the key.
+// settle creates the configured accounts. If none is configured, a new database gets an account with an access key,
+// unless the key secret is not saved yet, as in `holdfast migrate`, because no server could decrypt the key.
 func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,8 +278,8 @@ func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error
 	return newKey{key.ID, secret}, err
 }
 
-// hint explains how to use S3. On a terminal, the first start adds the new access key; a journal must not contain
-// secrets.
+// hint explains how to use S3. On a terminal, the first start also shows the new access key; a journal must not
+// contain secrets.
 func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	if embedded { // a remote database may be unavailable
 		_ = s.settle(ctx) // the server repeats it and reports the error
@@ -304,7 +304,7 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	return h
 }
 
-// listen returns the open listener's address, or else its setting.
+// listen returns the address of the open listener, or else its setting.
 func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.OpenAddress(Listener), s.cfg.Listen) }
 
 func (s *Buckets) endpoint() string {
@@ -315,7 +315,7 @@ func (s *Buckets) endpoint() string {
 	return s.deps.Server.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// start keeps the node states up to date. Nodes and damaged copies are loaded before the first request.
+// start keeps node states up to date. It loads nodes and damaged copies before the first request.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)

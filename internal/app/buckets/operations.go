@@ -25,7 +25,7 @@ var (
 	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list shows why; if they were copied, use the copy")
 )
 
-// on checks that the service is enabled and its data complete before it calls fn.
+// on checks that the service is enabled and the data complete, and then calls fn.
 func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		if s.opened == nil {
@@ -42,7 +42,7 @@ func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func
 	}
 }
 
-// onNodes is on for jobs that need the storage nodes.
+// onNodes is like on, but for jobs that need the storage nodes.
 func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progress) (Out, error)) func(context.Context, In, operate.Progress) (Out, error) {
 	return func(ctx context.Context, in In, progress operate.Progress) (Out, error) {
 		return on(s, func(ctx context.Context, in In) (out Out, err error) {

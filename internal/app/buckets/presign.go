@@ -37,7 +37,7 @@ func sign(key []byte, text string) []byte {
 	return m.Sum(nil)
 }
 
-// escape escapes everything but letters, digits and -_.~, as signatures require.
+// escape escapes all characters except letters, digits and -_.~, as signatures require.
 func escape(s string, keepsSlash bool) string {
 	s = strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 	if keepsSlash {

@@ -19,15 +19,15 @@ import (
 	"holdfast/internal/durable"
 )
 
-// processes removes temporary files left by killed servers. Each server locks a file in its data folder. The file is
-// named after the host and the ID that is also part of the server's temporary file names. If another process gets the
-// lock, the server is dead. A server looks at its own data folder only, so it removes no live server's files, even on
-// a shared network folder. Other temporary files are removed after a day.
+// processes removes temporary files left by killed servers. Each server locks a file in its data folder. The name of
+// the file consists of the host and an ID that is also part of the names of the server's temporary files. If another
+// process can acquire the lock, the server is dead. A server looks only at its own data folder, so it never removes
+// the files of a running server, even on a shared network folder. Other temporary files are removed after a day.
 type processes struct {
 	*Buckets
 	id     string
 	folder string
-	lock   *sqlitedb.Lock // nil: not registered
+	lock   *sqlitedb.Lock // nil if not registered
 }
 
 func newProcessID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
@@ -36,7 +36,8 @@ func newProcesses(s *Buckets, id string) *processes {
 	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
 
-// prefix names the host: a data folder copied to another machine contains lock files of servers that live here.
+// prefix returns the host part of lock file names. A data folder that was copied to another machine contains lock
+// files of servers that still run here.
 func (p *processes) prefix() (string, error) {
 	host, err := os.Hostname()
 	return host + "+", err
@@ -54,7 +55,7 @@ func (p *processes) register(ctx context.Context) error {
 	return err
 }
 
-// unregister removes the lock file if clean. Otherwise the process counts as killed.
+// unregister removes the lock file if clean is true. Otherwise the process counts as killed.
 func (p *processes) unregister(clean bool) {
 	if p.lock == nil {
 		return
@@ -79,7 +80,7 @@ func (p *processes) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// sweep removes dead processes' files. It walks the nodes only if a process died.
+// sweep removes the files of dead processes. It walks the nodes only if a process died.
 func (p *processes) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(p.folder)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// publisher has a relay per destination, so that an unavailable destination delays no other.
+// publisher runs one relay per destination, so that an unavailable destination does not delay others.
 type publisher struct {
 	s      *Buckets
 	ping   func(context.Context) error
@@ -41,7 +41,7 @@ type dead struct {
 	p *publisher
 }
 
-// RetryDead also wakes the relay.
+// RetryDead queues a dead event again and wakes the relay.
 func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	found, err := d.Dead.RetryDead(ctx, id)
 	for _, w := range d.p.wakers {
@@ -90,7 +90,7 @@ func (s *Buckets) probe(ctx context.Context) []service.Finding {
 
 const eventSource = "/buckets"
 
-// start starts the relays. end publishes the remaining events, with a timeout, and stops them.
+// start starts the relays. end publishes the remaining events within a timeout and stops the relays.
 func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 	var ends []func() error
 	end = func() (err error) {
@@ -123,7 +123,7 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 // pollEvents is the polling interval for events of killed processes.
 const pollEvents = 10 * time.Second
 
-// encodeRecords returns a webhook body: all events as S3 records, or a test event.
+// encodeRecords returns the body of a webhook request: all events as S3 records, or a test event.
 func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
 	records := make([]json.RawMessage, len(events))
 	for i := range events {
@@ -155,7 +155,7 @@ func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
 			n = 1
 		}
 		if err := w.Sink.Publish(ctx, events[:n]); err != nil {
-			return err // accepted events are sent again
+			return err // accepted events will be sent again
 		}
 		events = events[n:]
 	}
@@ -180,7 +180,7 @@ func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 	return r.Sink.Publish(ctx, all)
 }
 
-// dropEvents drops events not accepted in time, so that they do not fill the disk.
+// dropEvents drops events that were not accepted in time, so that they do not fill the disk.
 func (s *Buckets) dropEvents(ctx context.Context, now time.Time, _ int) (int, error) {
 	dropped, dead, err := s.opened.DropEvents(ctx, buckets.At(now.Add(-s.cfg.EventsAfter)), int64(s.cfg.MaxEvents))
 	n := dead

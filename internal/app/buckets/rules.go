@@ -67,7 +67,7 @@ func (in setRuleInput) Check() error {
 
 type ruleProblem struct{ input, reason string }
 
-// ruleInputs maps S3 rule members to inputs, with better reasons.
+// ruleInputs maps members of S3 rules to inputs and clearer reasons.
 var ruleInputs = map[string]ruleProblem{
 	"ID":                      {"rule", ""},
 	"Rule":                    {"expire-days", "expected at least one of expire-days, noncurrent-days and abort-days"},
@@ -95,7 +95,7 @@ func (t *ruleTerms) rule(id string) buckets.LifecycleRule {
 	return r
 }
 
-// termsOf ignores terms that ruleTerms lacks; see isAll.
+// termsOf returns the terms of a rule. It ignores terms that ruleTerms cannot express; see isAll.
 func termsOf(r *buckets.LifecycleRule) ruleTerms {
 	t := ruleTerms{Prefix: r.Begins(), Abort: r.AbortDays, Disabled: r.Disabled}
 	if r.Expiration != nil {
@@ -110,7 +110,7 @@ func termsOf(r *buckets.LifecycleRule) ruleTerms {
 	return t
 }
 
-// isAll reports whether r has only these terms: no date, tags, sizes or separate action for delete markers.
+// isAll reports whether r consists of these terms: it has no date, tags, sizes or separate action for delete markers.
 func (t ruleTerms) isAll(r *buckets.LifecycleRule) bool {
 	same, prefix := *r, r.Begins()
 	same.Prefix, same.Filter = nil, &buckets.LifecycleFilter{}
@@ -130,7 +130,7 @@ func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buc
 	if err == nil {
 		err = about(in.Bucket, s.opened.EditLifecycle(ctx, a.ID, in.Bucket, edit))
 	}
-	if wrong, ok := errors.AsType[*buckets.LifecycleError](err); ok { // too many
+	if wrong, ok := errors.AsType[*buckets.LifecycleError](err); ok { // there are too many rules
 		return errcode.Newf(errcode.Conflict, "%s: the lifecycle rules would not be valid: %s", in.Bucket, wrong.Error())
 	}
 	return err

@@ -11,16 +11,16 @@ const event = `owner uuid, stream uuid, seq integer, topic text, key text, paylo
 const part = `((unicode(substr({owner}, -1)) & 15) + 9 * (unicode(substr({owner}, -1)) >> 6) +
 	(unicode(substr({stream}, -1)) & 15) + 9 * (unicode(substr({stream}, -1)) >> 6)) % 16`
 
-// tables are the tables of all engines, without holds: a backup's hold protects garbage of the source only. Large
-// tables are split by owner, so that a bucket of any size is copied in many snapshots. Garbage claims belong to the
-// source's workers.
+// tables are the tables of all engines, without holds, because a backup's hold protects only garbage in the source.
+// Large tables are split by owner, so that a bucket of any size is copied in many snapshots. Garbage claims belong to
+// workers of the source and are not copied.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
-		// Names are unique, too.
+		// Names are also unique.
 		{Name: "manta_bucket_account", Key: 1, First: true, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
 		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros, name text, expires micros, limits json`)},
 		{Name: "manta_bucket_node", Key: 1, First: true, Columns: rows.Columns(`id text, url text, state text, added micros`)},
-		// Read-only mode ends an audit or a drain: the source does not know later bodies.
+		// Read-only mode ends an audit or a drain, because the source does not know later bodies.
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
@@ -32,7 +32,7 @@ var tables = []rows.Group{
 		{
 			Name: "manta_bucket_usage", Key: 2, First: true, Replace: true,
 			Columns: rows.Columns(`owner uuid, bucket_id uuid, objects integer, bytes integer, max_objects integer, max_bytes integer`),
-			// PostgreSQL splits it into slots, all of which exist if there is a quota.
+			// PostgreSQL splits usage into slots. If there is a quota, all slots exist.
 			PostgresFrom: `SELECT owner, bucket_id, sum(objects)::bigint AS objects, sum(bytes)::bigint AS bytes,
 				max(max_objects) AS max_objects, max(max_bytes) AS max_bytes FROM manta_bucket_usage GROUP BY owner, bucket_id`,
 			PostgresInsert: `

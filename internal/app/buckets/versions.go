@@ -67,7 +67,7 @@ type versionPage struct {
 
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
-// A cursor is VERSION/NAME.
+// versionList lists versions. A cursor is VERSION/NAME.
 func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []listedVersion, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {

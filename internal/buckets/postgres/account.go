@@ -97,7 +97,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
-// shareAccount keeps the account from being deleted, or returns ErrNoAccount.
+// shareAccount locks the account against deletion, or returns ErrNoAccount.
 func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	var found bool
 	_, err := tx.QueryRow(sqlShareAccount, []any{string(id)}, &found)
@@ -107,7 +107,7 @@ func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
 	return err
 }
 
-// shareAccount locks the account against deletion, or returns ErrNoAccount.
+// CreateKey implements buckets.Accounts.
 func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	if err := k.Account.Check(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// attacks try to delete or change locked versions with each writing store method.
+// attacks try to delete or change locked versions with every store method that writes.
 var attacks = map[string]func(*attack){
 	"CreateBucket": func(a *attack) {
 		_, _ = a.h.Store.CreateBucket(a.t.Context(), a.owner, buckets.BucketRef{Name: a.bucket.Name, ID: newRef("").ID}, a.now)
@@ -104,7 +104,7 @@ var attacks = map[string]func(*attack){
 	"RemoveBucket": func(a *attack) {
 		_, _ = a.h.Collector.RemoveBucket(a.t.Context(), buckets.DeletedBucket{Bucket: a.bucket, Deleted: a.now}, a.now, 1000)
 	},
-	"SetSharks": func(a *attack) { // a drain moves bodies, not versions
+	"SetSharks": func(a *attack) { // a drain moves bodies but does not change versions
 		for _, r := range a.references() {
 			was := r.Sharks
 			set, err := a.h.References.SetSharks(a.t.Context(), r, []string{"north:3.stor"})
@@ -212,7 +212,7 @@ func (a *attack) each(fn func(v buckets.Version)) {
 	}
 }
 
-// collect removes all garbage and, like a worker with a wrong claim, tries to remove the locked versions.
+// collect removes all garbage. Like a worker with a wrong claim, it also tries to remove the locked versions.
 func (a *attack) collect() {
 	must(a.t, "Hold", a.h.Collector.Hold(a.t.Context(), "h", a.now, a.now+1))
 	must(a.t, "Release", a.h.Collector.Release(a.t.Context(), "h"))
@@ -274,7 +274,7 @@ func (a *attack) check(after string) {
 	}
 }
 
-// lockedRows: no store method deletes or changes a locked version. Add new methods to attacks or readers.
+// lockedRows checks that no store method deletes or changes a locked version. Add new methods to attacks or readers.
 func lockedRows(t *testing.T, u *user) {
 	a := newAttack(t, u)
 	a.check("the preparation")

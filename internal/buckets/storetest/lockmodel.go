@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Retention ends at least a day before or after the database clock, which may differ from the machine's.
+// Every retention ends at least a day before or after the database time, because the machine's clock may differ.
 var untils = []buckets.Moment{-day, day, 2 * day}
 
 func (m *versionMachine) drawRetention(rt *rapid.T) buckets.Retention {
@@ -40,7 +40,8 @@ func (m *versionMachine) stepBucketLock(rt *rapid.T) {
 	m.lock = l
 }
 
-// wantWritten checks that a new object has o.Lock or the bucket's default, and returns it with the lock.
+// wantWritten checks that a new object has o.Lock or the bucket's default retention, and returns the object with its
+// lock.
 func (m *versionMachine) wantWritten(rt *rapid.T, o buckets.Object) buckets.Object {
 	v, err := m.version(o.Name, o.VersionID())
 	must(rt, "Version", err)
@@ -88,7 +89,7 @@ func (m *versionMachine) stepLock(rt *rapid.T) {
 	}
 }
 
-// changed is the documented result when a lock changes.
+// changed returns the documented result of changing a lock.
 func changed(l buckets.Lock, c buckets.LockChange, now buckets.Moment) (to buckets.Lock, forbidden bool) {
 	to = l
 	if c.Hold != "" {
@@ -117,8 +118,8 @@ func isLocked(l buckets.Lock, bypass bool, now buckets.Moment) bool {
 	return l.Until > now && (l.Mode == buckets.Compliance || !bypass)
 }
 
-// tryEraseAny deletes a version, sometimes with a bypass, at a random time that locks must ignore. forbidden is the
-// model's answer.
+// tryEraseAny deletes a version, sometimes with a bypass, at a random time that locks must ignore. It returns
+// forbidden if the model forbids the delete.
 func (m *versionMachine) tryEraseAny(rt *rapid.T, name string, id buckets.VersionID) (d buckets.Deleted, forbidden bool, err error) {
 	del := buckets.Delete{Name: name, Version: id, Now: m.now, Bypass: rapid.Bool().Draw(rt, "bypass")}
 	if i := m.index(name, id); i >= 0 && isLocked(m.names[name][i].Lock, del.Bypass, m.began) {

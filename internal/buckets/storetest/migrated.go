@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Migrated checks a backend on migrated data: everything is as it was, and writes continue. For each schema version a
-// backend has a script in testdata/schema that writes this data into an empty database, at these microseconds after
+// Migrated checks a backend on migrated data: everything is unchanged, and writes continue. For each schema version,
+// a backend has a script in testdata/schema that writes this data into an empty database, at these microseconds after
 // second 1,700,000,000. IDs are a letter, zeros and a number; an MD5 is 15 zeros and a number.
 //
 //	1       account a1, main, quota 5 objects and 1,000 bytes

@@ -14,7 +14,7 @@ import (
 func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 
 // machine takes random steps on a store and a model. After each step it compares all visible state: objects, parts,
-// usage, and where every body ever written is.
+// usage, and where every body ever written is now.
 type machine struct {
 	*user
 	objects  map[string]buckets.Object
@@ -51,7 +51,7 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// empty deletes everything. After a failed walk the store may differ from the model, so it ignores errors.
+// empty deletes everything. It ignores errors, because the store may differ from the model after a failed test.
 func (m *machine) empty() {
 	for name := range m.objects {
 		_, _ = m.tryDelete(name, buckets.Condition{})

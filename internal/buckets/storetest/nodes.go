@@ -71,7 +71,7 @@ func nodes(t *testing.T, u *user) {
 	}
 }
 
-// removedNode: a node that is or is being removed refuses writes until it is added again.
+// removedNode checks that a node refuses writes from the beginning of its removal until it is added again.
 func removedNode(t *testing.T, u *user) {
 	ctx := t.Context()
 	u.westNode(buckets.NodeActive)
@@ -112,7 +112,7 @@ func removedNode(t *testing.T, u *user) {
 	u.putPart("up", id, part(1, 10, u.now))
 }
 
-// removeNodeRace: writes during RemoveNode keep the node in use or fail.
+// removeNodeRace checks that a write during RemoveNode either fails or keeps the node in use.
 func removeNodeRace(t *testing.T, u *user) {
 	const writers = 20
 	service := buckets.NewNodeService(u.h.Nodes)
@@ -144,8 +144,8 @@ func removeNodeRace(t *testing.T, u *user) {
 	}
 }
 
-// claimOfMovedGarbage: a worker does not remove a garbage row that was moved after its claim, because it removed the
-// body from the old nodes only.
+// claimOfMovedGarbage checks that a worker does not remove a garbage row that was moved after the claim, because the
+// worker removed the body only from the old nodes.
 func claimOfMovedGarbage(t *testing.T, u *user) {
 	o := u.put("a")
 	u.delete("a")
@@ -170,7 +170,7 @@ func claimOfMovedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 }
 
-// claimOfMovedParts is the same for garbage parts.
+// claimOfMovedParts is like claimOfMovedGarbage, but for garbage parts.
 func claimOfMovedParts(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	p := part(1, 10, u.now)

@@ -133,7 +133,7 @@ func hostileNames() []string {
 	return names
 }
 
-// objectNames: every name is a separate object. Lists are in byte order.
+// objectNames checks that every name is a separate object and that lists are in byte order.
 func objectNames(t *testing.T, u *user) {
 	made := map[string]buckets.ObjectID{}
 	for _, name := range hostileNames() {
@@ -210,7 +210,7 @@ func objectFrames(t *testing.T, u *user) {
 	}
 }
 
-// setFrames: a body gets frames once, and only while its row still refers to it.
+// setFrames checks that a body gets frames only once, and only while its row still references it.
 func setFrames(t *testing.T, u *user) {
 	id := u.createUpload("parts", u.now)
 	one := u.putPart("parts", id, part(1, 10, u.now))
@@ -330,7 +330,7 @@ func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	return errs
 }
 
-// deleteAll: conditions are per deletion. Names may repeat.
+// deleteAll checks that each deletion has its own conditions, and that names may repeat.
 func deleteAll(t *testing.T, u *user) {
 	a, b, c, d := u.putObject(full("a")), u.put("b"), u.put("c"), u.put("é")
 	cases := []struct {
@@ -478,7 +478,7 @@ func bucketByName(t *testing.T, u *user) {
 	u.wantUsage(1, 5)
 }
 
-// isolation: an account that knows all IDs of another account can neither read nor change its data.
+// isolation checks that an account that knows all IDs of another account can neither read nor change its data.
 func isolation(t *testing.T, u *user) {
 	o := u.put("a")
 	id := u.createUpload("up", u.now)

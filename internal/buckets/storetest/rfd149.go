@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// rfd149Checks check for defects in RFD 149's SQL statements.
+// rfd149Checks look for the defects in RFD 149's SQL statements.
 func rfd149Checks() []check {
 	return []check{
 		{"ContentTypeOnOverwrite", contentTypeOnOverwrite},
@@ -26,7 +26,7 @@ func rfd149Checks() []check {
 	}
 }
 
-// contentTypeOnOverwrite: the second write stored the MD5 as the content type.
+// contentTypeOnOverwrite covers this defect: the second write stored the MD5 as the content type.
 func contentTypeOnOverwrite(t *testing.T, u *user) {
 	o := object("a")
 	u.putObject(o)
@@ -36,7 +36,7 @@ func contentTypeOnOverwrite(t *testing.T, u *user) {
 	equal(t, "MD5", u.get("a").MD5, o.MD5)
 }
 
-// creatorAndProperties: the first write lost both; the second kept an old creator.
+// creatorAndProperties covers this defect: the first write lost both, and the second kept an old creator.
 func creatorAndProperties(t *testing.T, u *user) {
 	o := full("a")
 	for _, creator := range []buckets.AccountID{o.Creator, "", buckets.AccountID(buckets.NewUUID())} {
@@ -55,7 +55,8 @@ func creatorAndProperties(t *testing.T, u *user) {
 	equal(t, "properties of another object", u.get("a").Properties, buckets.Properties{})
 }
 
-// noLostGarbage: all overwritten versions become garbage once, even if the first write creates the object.
+// noLostGarbage checks that each overwritten version becomes garbage once, even if the first write creates the
+// object.
 func noLostGarbage(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -109,7 +110,7 @@ func noLostGarbageOnDelete(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// oneCreates: exactly one of many writes with If-None-Match: * succeeds.
+// oneCreates checks that exactly one of many writes with If-None-Match: * succeeds.
 func oneCreates(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -129,7 +130,7 @@ func oneCreates(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// oneReplaces: exactly one of many writes with the current entity tag succeeds.
+// oneReplaces checks that exactly one of many writes with the current entity tag succeeds.
 func oneReplaces(t *testing.T, u *user) {
 	first := u.put("a")
 	errs := testdb.Concurrently(parallel, func(int) error {
@@ -141,7 +142,7 @@ func oneReplaces(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// listFromLiveObjects: deleted objects were listed.
+// listFromLiveObjects covers this defect: deleted objects were listed.
 func listFromLiveObjects(t *testing.T, u *user) {
 	u.put("deleted")
 	u.delete("deleted")
@@ -149,7 +150,7 @@ func listFromLiveObjects(t *testing.T, u *user) {
 	equal(t, "listed", u.listed(buckets.Query{Limit: 10}), []string{"live"})
 }
 
-// listInByteOrder: the database locale determined the order.
+// listInByteOrder covers this defect: the database locale determined the order.
 func listInByteOrder(t *testing.T, u *user) {
 	names := []string{"_", "-a", "B", "Z", "a", "a b", "a-b", "ab", "b", "z", "ä", "é", "z\u0301", "ﬀ", "\U0001f600", "\uffff", "\ue000"}
 	for _, name := range names {
@@ -159,7 +160,7 @@ func listInByteOrder(t *testing.T, u *user) {
 	equal(t, "after Z", u.listed(buckets.Query{Limit: 3, Start: buckets.Position{Name: "Z"}})[0], "_")
 }
 
-// prefixIsNoPattern: %, _ and \ in a prefix matched other names.
+// prefixIsNoPattern covers this defect: %, _ and \ in a prefix matched other names.
 func prefixIsNoPattern(t *testing.T, u *user) {
 	names := []string{"a%b", "a%", "a_b", "a_", "axb", `a\b`, `a\`, `a\%`, "ab", "A_", "%", "_", `\`}
 	for _, name := range names {
@@ -177,7 +178,7 @@ func prefixIsNoPattern(t *testing.T, u *user) {
 	}
 }
 
-// nameEqualToSkipMarker: a page lost its first name if that directly followed a group.
+// nameEqualToSkipMarker covers this defect: a page lost its first name if the name directly followed a group.
 func nameEqualToSkipMarker(t *testing.T, u *user) {
 	for _, name := range []string{"a/1", "a/2", "a0", "a0/x", "b\U0010ffff1", "c"} {
 		u.put(name)
@@ -189,7 +190,7 @@ func nameEqualToSkipMarker(t *testing.T, u *user) {
 	equal(t, "after the group", entryNames(u.list(buckets.Query{Delimiter: "/", Limit: 9}.Starting("a/"))), []string{"a0", "a0/", "b\U0010ffff1", "c"})
 }
 
-// internalNames: names with an upload in progress were hidden.
+// internalNames covers this defect: names with an upload in progress were hidden.
 func internalNames(t *testing.T, u *user) {
 	for _, name := range []string{".mpu-locks/a", ".mpu-parts/a", ".mpu-uploads/a"} {
 		u.put(name)

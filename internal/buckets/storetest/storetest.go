@@ -1,9 +1,9 @@
-// Package storetest defines the contract of the bucket stores as tests. A backend's test calls Run; callers must not
-// rely on anything untested.
+// Package storetest defines the contract of the bucket stores as tests. The test of a backend calls Run. Callers must
+// not rely on anything untested.
 //
 // Cases run in parallel, each with a new account on a shared database, unless they need to see every account. The
-// suite provides the time. Condition cases are exported, so that package buckets shares the table. NaiveList defines
-// a listing.
+// suite provides the time. Condition cases are exported so that package buckets can use the same table. NaiveList
+// defines a listing.
 package storetest
 
 import (
@@ -32,15 +32,15 @@ type Harness struct {
 	// Appended returns an account's unpublished events in order.
 	Appended func(t suite.TB, owner buckets.AccountID) []Appended
 
-	// Damage runs a statement that no store would, on the tables common to all backends. A backend with other
-	// counters than manta_bucket_usage translates it.
+	// Damage runs a statement that no store would run, on the tables that all backends have. A backend with other
+	// counters than manta_bucket_usage translates the statement.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on its own database, whose engine fails with fault's error at each possible point.
-	// If nil, the Faults cases are skipped.
+	// Faulty opens another Harness on its own database. At each possible point, the engine fails with the error that
+	// fault returns. If Faulty is nil, the Faults cases are skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
-	// Second opens the database again, like another process; nil if only one process may use it.
+	// Second opens the database again, like another process. It is nil if only one process may use the database.
 	Second func(t testing.TB) buckets.Store
 
 	// Exempt maps known failing cases ("Group/Case") to a reason.
@@ -49,7 +49,7 @@ type Harness struct {
 	Soak suite.Soak
 }
 
-// Run runs the suite. open must register its own cleanup.
+// Run runs the suite. open must register the cleanup of what it opens.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -68,7 +68,7 @@ func Names() []string { return suite.Names(groups()) }
 
 type check = suite.Case[*user]
 
-// groups is the contract. A group with Own sees every account.
+// groups are all cases of the contract. A group with Own sees every account.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Buckets", Cases: bucketChecks()},

@@ -17,7 +17,8 @@ const (
 
 const parallel = 100
 
-// user is an account with a bucket. Its operations end the test on failure, unless their names begin with "try".
+// user is an account with a bucket. If an operation fails, the test ends, unless the operation's name begins with
+// "try".
 type user struct {
 	t      suite.TB
 	h      Harness
@@ -152,7 +153,7 @@ func entryNames(p buckets.Page) (all []string) {
 	return all
 }
 
-// references returns the account's bodies on storage nodes by ID. Each must be in a single row.
+// references returns the account's bodies on storage nodes by ID. Each body must be in a single row.
 func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	u.t.Helper()
 	all := map[buckets.ObjectID]buckets.Reference{}
@@ -169,7 +170,7 @@ func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	return all
 }
 
-// wantBodies checks that exactly these bodies are on storage nodes. live are objects or parts.
+// wantBodies checks that exactly these bodies are on storage nodes. live are the bodies of objects and parts.
 func (u *user) wantBodies(live, garbage []buckets.ObjectID) {
 	u.t.Helper()
 	var gotLive, gotGarbage []buckets.ObjectID
@@ -201,8 +202,8 @@ func (u *user) usage() buckets.AccountUsage {
 	return a
 }
 
-// wantUsage checks the counters of bucket and account, and that an audit agrees. The account must have no other
-// objects.
+// wantUsage checks the counters of the bucket and the account, and that an audit finds the same numbers. The account
+// must have no other objects.
 func (u *user) wantUsage(objects, bytes int64) {
 	u.t.Helper()
 	want := buckets.Usage{Objects: objects, Bytes: bytes}

@@ -1,5 +1,5 @@
-// Package testpages serves test pages in the console's frame, so that tests use its scripts without waiting for a
-// server's data.
+// Package testpages serves test pages in the console's frame, so that tests can use its scripts without waiting for a
+// server to have data.
 package testpages
 
 import (
@@ -17,18 +17,18 @@ import (
 	"holdfast/internal/web"
 )
 
-// Console is a console with two test pages: "charts", and "part", which updates itself partly.
+// Console is a console with two test pages: "charts", and "part", of which a part updates itself.
 type Console struct {
 	URL     string
-	Text    atomic.Pointer[string] // in the part; nil: the page is deleted
-	IsWhole atomic.Bool            // the page lacks such a part
+	Text    atomic.Pointer[string] // text in the part; nil if the page is deleted
+	IsWhole atomic.Bool            // the page has no part that updates itself
 	Shown   atomic.Int64           // page views
 }
 
 // Show changes the text in the part.
 func (c *Console) Show(text string) { c.Text.Store(&text) }
 
-// Start starts a console with an admin token until the test ends.
+// Start starts a console with an admin token. It runs until the test ends.
 func Start(t *testing.T, token string) *Console {
 	t.Helper()
 	proxies, err := web.NewResolver("", nil)

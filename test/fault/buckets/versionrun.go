@@ -86,7 +86,7 @@ func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask
 	}
 }
 
-// runVersions changes versions until the fault ends. After a lost answer it reads the object's versions.
+// runVersions changes versions until the fault ends. If a response is lost, it reads the versions of the object.
 func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWriter) {
 	ask := b.asker(h, l, w.n)
 	h.Drive(l, func() (harness.Result, error) {
@@ -154,8 +154,8 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf lists the changed object's versions. It also reads the null version, which may have been replaced, or
-// the version whose lock was changed.
+// versionsOf lists the versions of the changed object. It also reads the null version, which may have been replaced,
+// or the version whose lock was changed.
 func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
 	bucket := bucketOf(c.path)
 	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
@@ -174,7 +174,7 @@ func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err erro
 			return nil, false, nil
 		}
 		all[i].md5, all[i].lock = buckets.MD5Of(a), lockOf(a)
-		if all[i].md5 == "" { // a rule deleted it meanwhile
+		if all[i].md5 == "" { // a rule deleted the version after it was listed
 			all = slices.Delete(all, i, i+1)
 		}
 	}
@@ -265,7 +265,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// readAll compares every version's bytes and lock. The lock may come from any possible state.
+// readAll compares the bytes and locks of all versions. The lock may be from any possible state.
 func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
 	locks := map[string][]string{}
@@ -277,7 +277,7 @@ func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possib
 	for _, v := range state {
 		a, err := b.send(h, h.Server, http.MethodGet, path+"?versionId="+v.id, "")
 		if b.rules && a.Status == http.StatusNotFound && (v.mayGo || v.marker && isAging(path) || isGone(path) && bucketOf(path) == expiring) {
-			continue // the server applied the rules meanwhile
+			continue // the server applied the rules in the meantime
 		}
 		switch {
 		case err != nil:
@@ -300,7 +300,7 @@ func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	}
 }
 
-// checkCopiedVersions compares versions with a state at some moment during the copy.
+// checkCopiedVersions compares versions with the state at some moment during the copy.
 func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	h.T.Helper()
 	all := b.listVersions(h)
@@ -320,7 +320,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	}
 }
 
-// readNull adds the null version's body and lock, because several possible states may contain a null version.
+// readNull adds the body and lock of the null version, because several possible states may contain a null version.
 func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
 	h.T.Helper()
 	if i := indexOf(state, "null"); i >= 0 && !state[i].marker {
@@ -357,7 +357,7 @@ func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 		default:
 			conn := harness.Dial(h.T, url)
 			_, err := conn.Exec(h.T.Context(), onPostgres)
-			harness.Must(h.T, errors.Join(err, conn.Close(h.T.Context()))) // before a killed server's connections are counted
+			harness.Must(h.T, errors.Join(err, conn.Close(h.T.Context()))) // before the connections of a killed server are counted
 			return
 		}
 	}
@@ -368,7 +368,7 @@ func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
 	harness.Must(h.T, conn.Close())
 }
 
-// releaseLease ends a killed process's lease, which would delay the lifecycle rules for a minute.
+// releaseLease ends the lease of a killed process, which would delay the lifecycle rules for a minute.
 func (b *Workload) releaseLease(h *harness.Harness) {
 	h.T.Helper()
 	pids := [2]int{h.Server.Cmd.Process.Pid}
@@ -380,8 +380,7 @@ func (b *Workload) releaseLease(h *harness.Harness) {
 	b.script(h, sql, sql)
 }
 
-// expire applies the rules until there is nothing left to delete. It returns the number of version bodies on storage
-// nodes.
+// expire applies the rules until nothing is left to delete. It returns the number of version bodies on storage nodes.
 func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	b.setRules(h)
@@ -420,7 +419,7 @@ func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	}
 }
 
-// deleteVersions counts the bodies that cannot be deleted.
+// deleteVersions deletes all versions and counts the bodies that cannot be deleted.
 func (b *Workload) deleteVersions(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	for _, w := range b.keepers {

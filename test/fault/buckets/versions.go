@@ -16,42 +16,42 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// Buckets with lifecycle rules. The first path segment after the bucket selects the rule.
+// Buckets with lifecycle rules. The first path segment after the bucket decides which rule applies.
 const (
 	versioned = "/versions"
-	sometimes = "/sometimes" // versioned in every second round, suspended in the others
+	sometimes = "/sometimes" // versioned in every second round, otherwise suspended
 	expiring  = "/expiring"
 	locking   = "/locking" // versioned, with some locked versions
 )
 
 var ruled = []string{versioned, sometimes, expiring, locking}
 
-// Version locks, which outlast a test.
+// Version locks. They last longer than a test.
 const (
 	governance = "GOVERNANCE"
 	compliance = "COMPLIANCE"
 	hold       = "HOLD"
-	noLock     = "NONE" // from the server; "" in the model
+	noLock     = "NONE" // as the server returns it; "" in the model
 )
 
-// mostCompliance limits the undeletable versions per writer.
+// mostCompliance limits the versions per writer that cannot be deleted.
 const mostCompliance = 8
 
 const (
 	aging = "/old/"  // noncurrent versions expire, except the newest, and so do lone delete markers
-	gone  = "/gone/" // current objects expire at once
+	gone  = "/gone/" // current objects expire immediately
 )
 
 const newerKept = 2
 
 type kept struct {
-	id     string // "null", or unknownID
+	id     string // an ID, "null", or unknownID
 	marker bool
 	md5    string
-	bodies int    // on storage nodes
-	lock   string // "": unlocked or unknown
+	bodies int    // number of bodies on storage nodes
+	lock   string // "" if unlocked or unknown
 
-	aged  bool // selected by the noncurrent rule once enough versions are newer
+	aged  bool // selected by the noncurrent rule when enough versions are newer
 	mayGo bool // may be deleted by the rule
 }
 
@@ -64,9 +64,9 @@ type versionWriter struct {
 	modes   map[string]string // versioning by bucket in this round
 	state   map[string][]kept // by path, newest first
 	history map[string][]past
-	lost    *change // unanswered
+	lost    *change // change without a response
 
-	compliant int // versions locked in compliance mode
+	compliant int // number of versions locked in compliance mode
 }
 
 type past struct {
@@ -78,13 +78,13 @@ type change struct {
 	kind          string // put, upload, copy, delete, drop (delete a version), or hold (set or remove a legal hold)
 	path          string
 	version       string // for drop and hold
-	lock          string // for the new version, or the new hold
+	lock          string // lock of the new version, or the new hold
 	bypass        bool   // ignores governance
 	locked        bool   // deletion must be refused
-	source        string // for copy, with its version
+	source        string // source of a copy, with its version
 	parts         []string
 	before, after []kept
-	sent          int64 // test clock
+	sent          int64 // time by the test clock
 	refused       bool
 }
 
@@ -102,7 +102,7 @@ func isGone(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)
 
 func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], aging) }
 
-// next chooses a change to a key. Keys are few, so that they get several versions.
+// next chooses a change to a key. There are few keys, so that they get several versions.
 func (w *versionWriter) next() *change {
 	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone, locking + aging, locking + aging}
 	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
@@ -238,7 +238,7 @@ func (w *versionWriter) set(path string, state []kept, sent, now int64) {
 	w.history[path] = append(w.history[path], past{slices.Clone(state), sent, now})
 }
 
-// possible returns an object's possible states between two clock ticks.
+// possible returns the states that an object may have had between two clock ticks.
 func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	all := [][]kept{nil} // before the first change
 	for _, p := range w.history[path] {
@@ -259,7 +259,7 @@ const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
 const lockTime = 30 * 24 * time.Hour
 
-// do sends a change's requests until an answer is lost. It returns the created version, or "".
+// do sends the requests of a change until a response is lost. It returns the version created, or "".
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
 	switch c.kind {
@@ -291,7 +291,7 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	default:
 		headers = append(headers, "X-Amz-Object-Lock-Mode: "+c.lock, "X-Amz-Object-Lock-Retain-Until-Date: "+time.Now().Add(lockTime).UTC().Format(time.RFC3339))
 	}
-	if sum := md5.Sum([]byte(body)); c.kind == "put" { // required with a lock
+	if sum := md5.Sum([]byte(body)); c.kind == "put" { // the header is required with a lock
 		headers = append(headers, "Content-Md5: "+base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	a, answered := ask(method, target, body, headers...)
@@ -304,8 +304,8 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	return version, answered, a.Status == http.StatusServiceUnavailable, err
 }
 
-// explain compares the server's versions with a possible state and returns them as the new state. A rule may have
-// deleted versions and added delete markers.
+// explain compares the versions on the server with a possible state and returns them as the new state. A rule may
+// have deleted versions and added delete markers.
 func explain(path string, want, got []kept) (now []kept, ok bool) {
 	i := 0
 	for _, g := range got {

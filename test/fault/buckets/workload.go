@@ -1,4 +1,4 @@
-// Package buckets tests S3 under faults: its workload for all services' faults, and its own tests.
+// Package buckets tests S3 under faults. It contains the workload for the faults of all services, and its own tests.
 package buckets
 
 import (
@@ -22,7 +22,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is S3 under faults. Only `holdfast sweep` removes deleted bodies.
+// Service returns S3 under faults. Only `holdfast sweep` removes deleted bodies.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "buckets", Section: "BUCKETS", Vars: []string{
@@ -54,18 +54,18 @@ func Service() harness.Service {
 	}
 }
 
-// Workload is a bucket whose writers use separate keys.
+// Workload is a bucket. Each writer uses its own keys.
 type Workload struct {
 	writers []*buckets.Writer
 	keepers []*versionWriter
 	modes   map[string]string // versioning by bucket
 	rules   bool              // the server applies lifecycle rules in rounds; in a soak all files are counted after each round
-	created bool              // the buckets exist
-	Nodes   []*Node           // nil: the node in the data folder
+	created bool              // the buckets were created
+	Nodes   []*Node           // nil for the node in the data folder
 	Copies  int               // per body
 	Sizes   buckets.Sizes
 	others  int // bodies that no writer wrote
-	locked  int // undeletable version bodies after Finish
+	locked  int // version bodies that cannot be deleted, after Finish
 
 	key      sigv4test.Signer
 	byServer sync.Map
@@ -145,7 +145,7 @@ func (b *Workload) Unanswered() []string {
 		harness.Unanswered(b.keepers, func(w *versionWriter) *change { return w.lost })...)
 }
 
-// Check reads every object. An unanswered write happened completely or not at all.
+// Check reads every object. A write without a response must have been done completely or not at all.
 func (b *Workload) Check(h *harness.Harness) {
 	h.T.Helper()
 	b.storesBodies(h)
@@ -173,7 +173,7 @@ func (b *Workload) storesBodies(h *harness.Harness) {
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy compares objects with the writers' state at some moment during the copy.
+// CheckCopy compares objects with the state of the writers at some moment during the copy.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -200,7 +200,7 @@ func (b *Workload) Reads(h *harness.Harness) (all []func() (binary.Answer, error
 
 var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
 
-// Finish deletes unreferenced bodies, and compares the files on the storage nodes with the objects.
+// Finish deletes unreferenced bodies and compares the files on the storage nodes with the objects.
 func (b *Workload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	b.abortUploads(h)
@@ -230,7 +230,7 @@ func (b *Workload) abortUploads(h *harness.Harness) {
 	}
 }
 
-// expected applies the lifecycle rules and counts the bodies that must be on storage nodes.
+// expected applies the lifecycle rules and returns how many bodies must be on storage nodes.
 func (b *Workload) expected(h *harness.Harness) int {
 	h.T.Helper()
 	want := b.ofLargeOwner(h) + b.others + b.expire(h)
@@ -254,7 +254,7 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	for _, n := range b.Nodes {
 		harness.Must(h.T, filepath.WalkDir(n.Dir, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // removed meanwhile
+				return nil // removed since it was listed
 			}
 			if err == nil && !e.IsDir() && e.Name() != ".holdfast-node" {
 				all = append(all, path)
@@ -265,13 +265,13 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	return all
 }
 
-// audited removes garbage and unreferenced files. Afterwards the nodes must contain only the copies of this many
-// bodies.
+// audited removes garbage and unreferenced files. After that, the nodes must contain only the copies of this number
+// of bodies.
 func (b *Workload) audited(h *harness.Harness, bodies int) {
 	h.T.Helper()
 	b.sweep(h)
 	before := b.files(h)
-	// In two days no file is too young, and a killed backup's hold is expired.
+	// Two days later no file is too young, and the hold of a killed backup has expired.
 	r := b.in(h, 48*time.Hour, "buckets", "audits", "run", "--verify", "--repair")
 	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
 	if r.Status != 0 || len(unexpected) > 0 {
@@ -285,7 +285,7 @@ func (b *Workload) audited(h *harness.Harness, bodies int) {
 	}
 }
 
-// sweep removes all garbage, even if the clock was ahead, or if a failed node kept its claim open.
+// sweep removes all garbage, even if the clock was ahead or a failed node kept its claim open.
 func (b *Workload) sweep(h *harness.Harness) {
 	h.T.Helper()
 	b.later(h, "sweep")

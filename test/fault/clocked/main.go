@@ -1,5 +1,5 @@
-// Command clocked is holdfast with a test-controlled clock. The file named by CLOCKED_BY contains an offset, e.g.
-// -1h, or the RFC 3339 time at which the clock stands still.
+// Command clocked is holdfast with a clock that the test controls. The file named by CLOCKED_BY contains an offset,
+// e.g. -1h, or the RFC 3339 time at which the clock stands still.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	}))
 }
 
-// now omits the monotonic reading, as after a clock change.
+// now returns the time without a monotonic reading, as after a clock change.
 func now() time.Time {
 	text, err := os.ReadFile(os.Getenv("CLOCKED_BY"))
 	if err != nil {

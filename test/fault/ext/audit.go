@@ -28,8 +28,8 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// checkAudit checks that the audit contains an install's changes in order, with correct counters. After a kill,
-// events may repeat, and a complete line follows a torn line.
+// checkAudit checks that the audit contains the changes of an install in order, with correct counters. After a kill,
+// events may repeat, and a torn line may be followed by the complete line.
 func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.T.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -107,7 +107,7 @@ func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	}
 }
 
-// entriesOf returns an install's records. Pages, export, counts and usage must agree.
+// entriesOf returns the records of an install. Pages, export, counts and usage must be consistent.
 func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	exported := exportOf(h, in)
@@ -252,7 +252,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	}
 }
 
-// copiedChanges returns a copy's changes. If the copy skips numbers, they end in a reported gap.
+// copiedChanges returns the changes in a copy. If the copy skips numbers, the changes end in a reported gap.
 func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -267,7 +267,7 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 		all = append(all, lines...)
 		switch {
 		case len(lines) > 0:
-		case leaps && len(all) == 0 && in.Before == 0: // the copy does not know the install, so it skips no numbers
+		case leaps && len(all) == 0 && in.Before == 0: // the copy does not contain the install, so it skips no numbers
 			return all
 		case leaps:
 			h.T.Fatalf("the changes of a copy end with %d, want a gap: %d %s", len(all), a.Status, a.Body)
@@ -277,8 +277,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
-// checkInstallMoment checks that a copy is an install's data at some moment: it contains every operation acknowledged
-// before, none sent after, and no partial operation.
+// checkInstallMoment checks that a copy contains the data of an install at some moment: every operation acknowledged
+// before the copy, no operation sent after it, and no partial operation.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

@@ -22,7 +22,7 @@ func WireExt(h *harness.Instance, in *ext.Install, c ext.Call) []byte {
 	return h.Wire(req)
 }
 
-// WantExt sends a call and expects a status.
+// WantExt sends a call and fails unless the response has this status.
 func WantExt(h *harness.Instance, in *ext.Install, status int, c ext.Call) binary.Answer {
 	h.T.Helper()
 	a, err := in.Send(h.T.Context(), h.Client, h.Server.URL, c)
@@ -45,7 +45,7 @@ func fillNamespace(h *harness.Instance, in *ext.Install, namespace string, keys,
 	}
 }
 
-// NewInstall returns an install with a token that outlives the tests.
+// NewInstall returns an install with a token that does not expire during tests.
 func NewInstall(t *testing.T, n int) *ext.Install {
 	t.Helper()
 	in := ext.NewInstall(n)

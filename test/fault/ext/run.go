@@ -11,7 +11,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// runExtWriter writes until the fault ends. After a lost answer it retries an idempotent operation, or reads the
+// runExtWriter writes until the fault ends. If a response is lost, it retries an idempotent operation, or reads the
 // records.
 func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	h.Drive(l, func() (harness.Result, error) {
@@ -45,7 +45,7 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	})
 }
 
-// sum may be missing in a repeated answer.
+// A repeated response may lack the sum.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {

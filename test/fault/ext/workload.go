@@ -1,4 +1,5 @@
-// Package ext tests extension storage under faults: its workload for all services' faults, and its own tests.
+// Package ext tests extension storage under faults. It contains the workload for the faults of all services, and its
+// own tests.
 package ext
 
 import (
@@ -15,7 +16,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is extension storage under faults.
+// Service returns extension storage under faults.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "ext", Section: "EXTSTORAGE", Vars: harness.ExtVars(),

@@ -1,4 +1,5 @@
-// Package guest tests guest sessions under faults: their workload for all services' faults, and its own tests.
+// Package guest tests guest sessions under faults. It contains the workload for the faults of all services, and its
+// own tests.
 package guest
 
 import (
@@ -22,7 +23,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is guest sessions under faults.
+// Service returns guest sessions under faults.
 func Service() harness.Service {
 	w := &guestWorkload{profile: guest.HotelSearch}
 	return harness.Service{
@@ -51,12 +52,12 @@ type guestWorkload struct {
 	profile  *guest.Profile
 	guests   []*guest.Guest
 	events   string              // published events
-	redis    *testdb.RedisServer // shared by processes on the same database; nil: hot state is in memory
-	token    string              // booking site token; "" before the first round
-	internal sync.Map            // internal listener address, by server
+	redis    *testdb.RedisServer // shared by processes on the same database; nil if hot state is in memory
+	token    string              // token of the booking site; "" before the first round
+	internal sync.Map            // address of the internal listener, by server
 }
 
-// siteOn returns a test's profile: FAULT_PROFILE, or a shop on PostgreSQL and a hotel search on SQLite.
+// siteOn returns the profile for a test: FAULT_PROFILE, or else a shop on PostgreSQL and a hotel search on SQLite.
 func siteOn(postgres bool) *guest.Profile {
 	if name := os.Getenv("FAULT_PROFILE"); name == guest.Shop.Name || name == "" && postgres {
 		return guest.Shop
@@ -123,7 +124,7 @@ func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.H
 	return guest.Site{HTTP: h.Client, Token: w.token}.Send(h.T.Context(), url.(string), "consume", of, key)
 }
 
-// run changes a session until the fault ends. It retries an unanswered change with the same key.
+// run changes a session until the fault ends. If a response is lost, it retries the change with the same key.
 func (w *guestWorkload) run(h *harness.Harness, l *harness.Load, g *guest.Guest) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := g.Lost
@@ -164,7 +165,7 @@ func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Gue
 				return fmt.Errorf("%s was acknowledged, and then the wishlist is %s, want %s: %w", g.Last, got, g.State.Wishes, err)
 			}
 		}
-	case n < 3 && !h.Leaps: // answers are kept for a day
+	case n < 3 && !h.Leaps: // responses are kept for a day
 		d := g.Last
 		if a, answered := w.ask(h, l, g, d); answered && fmt.Sprint(a.Status, a.Body) != d.Answer && !guest.IsInFlight(a) {
 			return fmt.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.Answer)
@@ -190,13 +191,13 @@ func (w *guestWorkload) Unanswered() []string {
 	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
 }
 
-// Check reads every session. An unanswered change happened completely or not at all; an acknowledged change is not
-// repeated.
+// Check reads every session. A change without a response must have been made completely or not at all. An
+// acknowledged change must not be repeated.
 func (w *guestWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	for _, g := range w.guests {
 		if g.Cookie == "" {
-			continue // joins in the next round
+			continue // this guest joins in the next round
 		}
 		w.settle(h, g)
 		d := g.Last
@@ -204,7 +205,7 @@ func (w *guestWorkload) Check(h *harness.Harness) {
 			continue
 		}
 		a, err := w.send(h, h.Server, g, d)
-		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // in flight on a killed server
+		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // a request was in progress on a killed server
 			harness.Pause(nil, 20*time.Millisecond)
 			a, err = w.send(h, h.Server, g, d)
 		}
@@ -232,7 +233,7 @@ func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	}
 }
 
-// forget drops the shared hot state, which caches the previous database's rows.
+// forget drops the shared hot state, because it caches rows of the previous database.
 func (w *guestWorkload) forget(h *harness.Harness) {
 	h.T.Helper()
 	if w.redis != nil {
@@ -240,8 +241,8 @@ func (w *guestWorkload) forget(h *harness.Harness) {
 	}
 }
 
-// CheckCopy compares the sessions with their state at some moment during the copy. The copy accepts no consumed
-// handoff and, after a restore, no earlier handoff.
+// CheckCopy compares the sessions with their state at some moment during the copy. The copy must not accept a
+// consumed handoff or, after a restore, any earlier handoff.
 func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
 	h.T.Helper()
 	w.forget(h)
@@ -275,7 +276,7 @@ func (w *guestWorkload) Probe(h *harness.Harness, s *binary.Server) (binary.Answ
 	return v.Send(h.T.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: w.profile.Wish(1), Key: "probe"})
 }
 
-// Reads requests handoffs, which are not cached.
+// Reads requests handoffs, because they are not cached.
 func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(w.guests) {
 		v := w.guests[n%len(w.guests)].Visitor // concurrent requests
@@ -286,7 +287,7 @@ func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, 
 	return all
 }
 
-// Finish waits for the events of all changes, in order, and expects no others.
+// Finish waits until the events of all changes are published in order, and fails if there are others.
 func (w *guestWorkload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	for start := time.Now(); ; harness.Pause(nil, 20*time.Millisecond) {
@@ -307,7 +308,7 @@ func (w *guestWorkload) Finish(h *harness.Harness) {
 	}
 }
 
-// published returns each session's events in order, without repetitions.
+// published returns the events of each session in order, without repeated events.
 func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	text, err := os.ReadFile(w.events)
@@ -329,7 +330,7 @@ func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	return got
 }
 
-// HaveRedis reports whether Redis is installed, which processes on a shared database need.
+// HaveRedis reports whether Redis is installed. Processes on a shared database need Redis.
 func HaveRedis() bool {
 	_, err := exec.LookPath("redis-server")
 	return err == nil

@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// Attack fills a server's memory: each client sends the request, then neither reads the answer nor sends the rest.
-// Refused clients retry.
+// Attack is a request that fills the memory of a server: each client sends it, then neither reads the response nor
+// sends the rest. Refused clients retry.
 type Attack struct {
 	Name        string
 	Connections int
 	Request     string
-	Fills       bool // uses most request memory; otherwise other limits stop the attack
+	Fills       bool // uses most of the request memory; otherwise other limits stop the attack
 }
 
 const (
-	// RequestMemory is the tests' server.request_memory, below the default, so that uncharged memory shows.
+	// RequestMemory is the server.request_memory of the tests. It is below the default, so that uncharged memory is
+	// noticed.
 	RequestMemory = 64 << 20
 
-	// MemoryOverhead is a server's memory besides requests: idle size, connections and caches.
+	// MemoryOverhead is the memory of a server besides requests: idle size, connections and caches.
 	MemoryOverhead = 100 << 20
 
 	attackTime = 2 * time.Second
@@ -31,16 +32,16 @@ const (
 	recoverTime = time.Minute
 )
 
-// MemoryVar sets RequestMemory.
+// MemoryVar is the environment variable that sets RequestMemory.
 var MemoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(RequestMemory)
 
-// RunAttacks runs the attacks in turn. Neighbours must get no error. It checks the server's memory during and after
-// each attack.
+// RunAttacks runs the attacks one after the other. It fails if neighbours get an error, and checks the server's
+// memory during and after each attack.
 func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func())) {
 	h.T.Helper()
 	before := h.Resident("VmRSS")
 	for _, a := range attacks {
-		before = max(before, h.Resident("VmRSS")) // it drops after a large attack until the server works again
+		before = max(before, h.Resident("VmRSS")) // after a large attack it is lower until the server works again
 		h.ResetPeak()
 		end := h.begin(a)
 		if a.Fills {
@@ -99,7 +100,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold reads only the status, until the attack ends or the request is refused.
+// hold sends a request and reads only the status. It returns when the attack ends or the request is refused.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {
@@ -131,10 +132,11 @@ func (h *Instance) ResetPeak() {
 }
 
 const (
-	// IdleMemory excludes the program file's evictable pages: up to 60 MB.
+	// IdleMemory is the limit for an idle server. It excludes up to 60 MB of the program file, which the kernel can
+	// evict.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is for 64 uploads (100 KB body and decoded records) and 16 downloads (2 MB page and up to 4 MB
-	// SQLite cache). That is 115 MB; garbage may double it.
+	// LoadMemory is the limit for 64 uploads (100 KB body and decoded records) and 16 downloads (2 MB page and up to
+	// 4 MB SQLite cache). That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

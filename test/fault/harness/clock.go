@@ -10,7 +10,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Clock sets a server's clock.
+// Clock controls the clock of a server.
 type Clock struct {
 	t    *testing.T
 	File string
@@ -30,7 +30,7 @@ func (c *Clock) Set(off time.Duration) {
 	c.write(off.String())
 }
 
-// Stop stops the clock at a time.
+// Stop makes the clock stand still at a time.
 func (c *Clock) Stop(at time.Time) {
 	c.t.Helper()
 	c.write(at.Format(time.RFC3339Nano))

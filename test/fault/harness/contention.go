@@ -16,7 +16,7 @@ import (
 
 const contentionClients = 64
 
-// StartContention starts several servers of a service on the same database, which take requests in turn.
+// StartContention starts several servers of a service on the same database. They take turns in receiving requests.
 func StartContention(t *testing.T, of Service, servers int, data string, vars ...string) *Harness {
 	t.Helper()
 	h := New(t, []Service{of}, false, data, append(vars, "HOLDFAST_LOG__ACCESS=false")...)
@@ -30,7 +30,7 @@ func StartContention(t *testing.T, of Service, servers int, data string, vars ..
 	return h
 }
 
-// ContentionTime is how long the clients continue.
+// ContentionTime returns how long the clients continue.
 func ContentionTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAULT_MINUTE")
@@ -42,7 +42,8 @@ func ContentionTime(t *testing.T) time.Duration {
 	return d
 }
 
-// InWaves repeatedly starts all clients at once. A client still busy with a wave skips the next.
+// InWaves repeatedly starts all clients at the same time. A client that is still busy with a wave skips the next
+// wave.
 func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, wave int) error) {
 	t.Helper()
 	turns := make([]chan int, contentionClients)
@@ -78,7 +79,7 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	clients.Wait()
 }
 
-// Signature and Host header use the last address.
+// spread distributes requests over servers. Signature and Host header contain the last address.
 type spread struct {
 	next  *http.Transport
 	hosts []string
@@ -93,13 +94,14 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(&sent)
 }
 
-// History lists requests with their times, some overlapping.
+// History lists requests with their times. Requests may overlap.
 type History []porcupine.Operation
 
-// checkBound limits the search for an order of a user's requests. An unfinished search proves nothing.
+// checkBound limits the search for an order of a user's requests. If the search does not finish, the result is
+// unknown.
 const checkBound = 20 * time.Second
 
-// Disorder explains why a history is not linearizable; "" if it is.
+// Disorder explains why a history is not linearizable. It returns "" if it is linearizable.
 func Disorder(m porcupine.Model, h History) string {
 	result, info := porcupine.CheckOperationsVerbose(m, h, checkBound)
 	if result == porcupine.Ok {

@@ -16,8 +16,8 @@ import (
 
 const capSysAdmin = 21
 
-// Private reruns the test in its own mount namespace, which cleans up all mounts. It returns true in that process; in
-// the parent the test is over.
+// Private runs the test again in a process with its own mount namespace, which cleans up all mounts. It returns true
+// in that process. In the parent process the test has ended.
 func Private(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_PRIVATE") != "" {
@@ -33,7 +33,8 @@ func Private(t *testing.T) bool {
 		return true
 	}
 	own := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	// Non-root users may mount in a user namespace. It keeps the user ID, because PostgreSQL refuses to run as 0.
+	// Users other than root may mount in a user namespace. It keeps the user ID, because PostgreSQL refuses to run as
+	// user 0.
 	asUser := syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
@@ -84,7 +85,7 @@ type Disk struct {
 func NewDisk(t *testing.T, size string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
-	Must(t, os.Chmod(filepath.Dir(dir), 0o755)) // under root, PostgreSQL runs as another user
+	Must(t, os.Chmod(filepath.Dir(dir), 0o755)) // if the test runs as root, PostgreSQL runs as another user
 	Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+size))
 	t.Cleanup(func() { Must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return &Disk{t, dir}
@@ -92,7 +93,7 @@ func NewDisk(t *testing.T, size string) *Disk {
 
 const page = 4096
 
-// Fill uses all space but leave pages, while others use space, too.
+// Fill uses all space except for leave pages, while other processes may also use space.
 func (d *Disk) Fill(leave int) {
 	d.T.Helper()
 	f, err := os.OpenFile(d.Dir+"/ballast", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

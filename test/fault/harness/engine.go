@@ -25,7 +25,7 @@ const (
 	OnSpanner  Engine = "Spanner"
 )
 
-// OnEach runs a fault that differs between engines.
+// OnEach runs a fault that is different on each engine.
 func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	t.Helper()
 	for e, run := range faults {
@@ -36,7 +36,7 @@ func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	}
 }
 
-// OnEngines runs a fault on several engines, with a data folder and engine settings.
+// OnEngines runs a fault on several engines. It passes a data folder and the settings for the engine.
 func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing.T, e Engine, data string, vars ...string)) {
 	t.Helper()
 	for _, e := range engines {
@@ -51,7 +51,7 @@ func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing
 // Both returns the engines that every service supports.
 func Both() []Engine { return []Engine{OnSQLite, OnPostgres} }
 
-// InSoak returns the engines in a soak only; `make test` uses a faster engine.
+// InSoak returns the engines in a soak, and none otherwise, because `make test` uses a faster engine.
 func InSoak(engines ...Engine) []Engine {
 	if testdb.Soaking() {
 		return engines
@@ -59,8 +59,8 @@ func InSoak(engines ...Engine) []Engine {
 	return nil
 }
 
-// InTurn returns the first engine, or all if FAULT_ROUNDS is set: for faults that concern the process more than its
-// engine.
+// InTurn returns the first engine, or all engines if FAULT_ROUNDS is set. It is for faults that affect the process
+// more than its engine.
 func InTurn(engines ...Engine) []Engine {
 	if os.Getenv("FAULT_ROUNDS") == "" {
 		return engines[:1]
@@ -82,7 +82,7 @@ func (e Engine) open(t *testing.T, of []Service) (data string, vars []string) {
 	return testdb.SQLite(t), nil
 }
 
-// Servers is how many processes share a database.
+// Servers returns how many processes share a database.
 func (e Engine) Servers() int {
 	if e == OnSQLite {
 		return 1
@@ -90,13 +90,13 @@ func (e Engine) Servers() int {
 	return 2
 }
 
-// InSpanner returns the settings for an emulator database.
+// InSpanner returns the settings for a database in the emulator.
 func InSpanner(of []Service, emulator, database string) []string {
 	vars := []string{"SPANNER_EMULATOR_HOST=" + emulator, "HOLDFAST_LOG__ACCESS=false"}
 	return append(vars, Settings(slices.DeleteFunc(slices.Clone(of), func(s Service) bool { return !s.Spanner }), "DATABASE_URL", "spanner://"+database)...)
 }
 
-// Run runs another program to its end.
+// Run runs another program and waits until it ends.
 func Run(t *testing.T, path string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
@@ -104,7 +104,7 @@ func Run(t *testing.T, path string, args ...string) {
 	}
 }
 
-// Abandoned waits until the database finishes a killed server's statements.
+// Abandoned waits until the database has finished the statements of a killed server.
 func Abandoned(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)
@@ -125,7 +125,7 @@ func Abandoned(t *testing.T, url string) {
 	}
 }
 
-// Dial connects to a database until the test ends.
+// Dial connects to a database. The connection is closed when the test ends.
 func Dial(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -1,5 +1,5 @@
 // Package harness runs workloads against a server during faults: it starts servers, injects faults in rounds, checks
-// every answer, and provides failing clocks, networks and disks.
+// every response, and provides clocks, networks and disks that fail.
 package harness
 
 import (
@@ -19,14 +19,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// Fault happens to a server under load. The load continues until inject returns, maybe after the fault. recover is
-// called when all requests are over.
+// Fault is a fault that happens to a server under load. The load continues until inject returns, possibly after the
+// fault has ended. recover is called when all requests have ended.
 type Fault struct {
 	Inject, Recover func()
-	Deadly          bool // kills a server: later requests may be unanswered
-	Readable        bool // reads are not refused
-	Certain         bool // a refused write did not happen
-	Resumes         bool // likewise, and its client continues with others
+	Deadly          bool // kills a server, so later requests may get no response
+	Readable        bool // reads must not be refused
+	Certain         bool // a refused write was not done
+	Resumes         bool // like Certain, and the client continues with other writes
 	Busy            bool // clients hardly wait between requests
 }
 
@@ -38,19 +38,19 @@ type Harness struct {
 	Vars      []string
 	Client    *http.Client
 	Server    *binary.Server
-	Second    *binary.Server                // on the same database, for every other client; may be nil
-	Moved     atomic.Pointer[binary.Server] // replaces the server within a round; may be nil
+	Second    *binary.Server                // on the same database, used by every other client; may be nil
+	Moved     atomic.Pointer[binary.Server] // replaces the server during a round; may be nil
 	Workloads []Workload
 	Load      *Load
 	Leaps     bool          // the clock leaps, which may end open batches
-	Enough    int           // a round waits for at most 20 more acknowledgements
-	Most      int           // rounds, below FAULT_ROUNDS; 0: no limit
-	Bound     time.Duration // for any answer during any fault
+	Enough    int           // a round starts its fault after 20 acknowledgements and fewer than this many more
+	Most      int           // maximum number of rounds, if below FAULT_ROUNDS; 0 for no limit
+	Bound     time.Duration // time limit for any response during any fault
 	Tally     tally
-	Clock     atomic.Int64 // ticks when a request is sent and acknowledged
+	Clock     atomic.Int64 // increases when a request is sent and when it is acknowledged
 }
 
-// New returns a harness with these services' workloads.
+// New returns a harness with the workloads of these services.
 func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Harness {
 	t.Helper()
 	if len(of) == 0 {
@@ -79,7 +79,7 @@ func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Har
 	return h
 }
 
-// Serve starts a server on the harness's data.
+// Serve starts a server on the data of the harness.
 func (h *Harness) Serve() *binary.Server { return binary.Start(h.T, h.Data, h.Vars...) }
 
 // Number parses an environment variable, or returns the default.
@@ -96,7 +96,7 @@ func Number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Rounds injects faults until the first error, after which the model does not hold.
+// Rounds injects faults until the first error, after which the model is not valid.
 func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	n := int(Number(h.T, "FAULT_ROUNDS", otherwise))
 	if h.Most > 0 {
@@ -122,7 +122,7 @@ func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	h.T.Logf("%s", &h.Tally)
 }
 
-// Injected fails if a fault should last until a write was refused, but none was.
+// Injected fails the test if a fault should have lasted until a write was refused, but no write was refused.
 func (h *Harness) Injected() {
 	h.T.Helper()
 	if h.Tally.Held > 0 && h.Tally.Refused.Load() == 0 && !h.T.Failed() {
@@ -130,10 +130,11 @@ func (h *Harness) Injected() {
 	}
 }
 
-// Bound limits every wait. It is below binary.Bound because the server must answer in time.
+// Bound limits every wait. It is below binary.Bound because the server must respond in time.
 const Bound = 30 * time.Second
 
-// Round runs the writers until some acknowledgements, and injects the fault a moment later, anywhere in a request.
+// Round starts the writers, waits for some acknowledgements, and injects the fault a moment later, at any point of a
+// request.
 func (h *Harness) Round(r int, f Fault) {
 	choose := h.Random(r, 0xffff)
 	load := newLoad(f)
@@ -168,7 +169,7 @@ func (h *Harness) Round(r int, f Fault) {
 	}
 }
 
-// Random returns a client's random source in a round.
+// Random returns the random source of a client for a round.
 func (h *Harness) Random(round int, who uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Seed, uint64(round)<<16|who))
 }
@@ -183,7 +184,7 @@ func (h *Harness) Finish() {
 	}
 }
 
-// Await waits until enough is closed, at most Bound.
+// Await waits until enough is closed, but no longer than Bound.
 func (h *Harness) Await(enough <-chan struct{}) {
 	h.T.Helper()
 	if Pause(enough, Bound); !Closed(enough) && !h.T.Failed() {
@@ -191,7 +192,7 @@ func (h *Harness) Await(enough <-chan struct{}) {
 	}
 }
 
-// Pause waits until c is closed, or for d.
+// Pause waits until c is closed or d has elapsed.
 func Pause(c <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -210,7 +211,7 @@ func Must(t *testing.T, err error) {
 }
 
 type tally struct {
-	Rounds, Held                int // Held: until a write was refused
+	Rounds, Held                int // Held counts rounds that lasted until a write was refused
 	Acknowledged, There, absent int64
 	Reads, Refused, slowest     atomic.Int64 // reads in a round, 503s, and the longest wait for an answer
 }
@@ -223,13 +224,13 @@ func (c *tally) String() string {
 // DbPatience is the server's timeout for connections and statements.
 const DbPatience = 4 * time.Second
 
-// Choice returns a round's random source.
+// Choice returns the random source of a round.
 func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }
 
-// Hold usually lasts a moment, but in every third round until a write is refused, which must happen in time. Kinds of
-// faults alternate.
+// Hold keeps a fault for a moment or, in every third round, until a write is refused, which must happen in time. The
+// kinds of faults alternate.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
 		Pause(h.Load.Refused, h.Bound+time.Second)
@@ -241,7 +242,7 @@ func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 // Lasts reports whether a fault lasts until a write is refused.
 func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 
-// End fails if outages left something behind in the server.
+// End fails the test if outages left something behind in the server.
 func (h *Harness) End() {
 	h.T.Helper()
 	if h.Second == nil { // another server was available
@@ -256,6 +257,6 @@ func (h *Harness) End() {
 			return false
 		}
 		n, err := strconv.Atoi(found[1])
-		return err == nil && n < 80 // an idle server has about 55; a hundred requests failed
+		return err == nil && n < 80 // an idle server has about 55; a hundred requests had failed
 	})
 }

@@ -23,7 +23,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Instance is a server whose user secret the test knows.
+// Instance is a server whose users' secret the test knows.
 type Instance struct {
 	T      *testing.T
 	Server *binary.Server
@@ -32,7 +32,7 @@ type Instance struct {
 	Users  []*syncload.User
 }
 
-// Start migrates and starts a server. User IDs begin at 1.
+// Start migrates the databases and starts a server. User IDs begin at 1.
 func Start(t *testing.T, users int, data string, vars ...string) *Instance {
 	t.Helper()
 	vars = append(append(vars, "SYNC_MASTER_SECRET="+Secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false"), ExtVars()...)
@@ -51,7 +51,7 @@ func (h *Instance) Credentials(u *syncload.User) syncload.Credentials {
 	return u.Credentials(h.Server.URL)
 }
 
-// Send sends a request and expects status 200.
+// Send sends a request and fails unless the status is 200.
 func (h *Instance) Send(u *syncload.User, method, path, body string) error {
 	a, err := h.Credentials(u).SendBy(h.T.Context(), h.Client, method, path, body)
 	if err == nil && a.Status != http.StatusOK {
@@ -85,13 +85,13 @@ func (h *Instance) Wire(req *http.Request) []byte {
 	return b.Bytes()
 }
 
-// Dial connects to the server with about this receive buffer.
+// Dial connects to the server with a receive buffer of about this size.
 func (h *Instance) Dial(buffer int) *net.TCPConn {
 	h.T.Helper()
 	return h.DialTo(strings.TrimPrefix(h.Server.URL, "http://"), buffer)
 }
 
-// DialTo is Dial for another listener.
+// DialTo is like Dial, but for another listener.
 func (h *Instance) DialTo(address string, buffer int) *net.TCPConn {
 	h.T.Helper()
 	conn, err := connectTo(address, buffer)
@@ -113,7 +113,7 @@ func connectTo(address string, buffer int) (*net.TCPConn, error) {
 	return tcp, tcp.SetReadBuffer(buffer)
 }
 
-// Resident returns a line in the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
+// Resident returns the value of a line in the server's /proc/PID/status, e.g. VmRSS or VmHWM, in bytes.
 func (h *Instance) Resident(line string) int64 {
 	h.T.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", h.Server.Cmd.Process.Pid))
@@ -165,10 +165,11 @@ type OtherClients struct {
 	took     []time.Duration
 }
 
-// Patience limits OtherClients' p99, far above the times on a busy machine and far below the server's timeouts.
+// Patience limits the p99 latency of OtherClients. It is far above the latencies on a busy machine and far below the
+// timeouts of the server.
 const Patience = 5 * time.Second
 
-// StartOthers starts a client for each of the last n users, which write, read and list until Stop.
+// StartOthers starts a client for each of the last n users. The clients write, read and list until Stop is called.
 func (h *Instance) StartOthers(n int) *OtherClients {
 	b := &OtherClients{instance: h}
 	ctx, end := context.WithCancel(h.T.Context())
@@ -223,7 +224,7 @@ func Ended(h *Harness) {
 	}
 }
 
-// Instance returns the server for requests outside the workload.
+// Instance returns the server as an Instance, for requests outside the workload.
 func (h *Harness) Instance() *Instance { return &Instance{T: h.T, Server: h.Server, Client: h.Client} }
 
 // Loaded returns how many requests are in progress.
@@ -243,7 +244,7 @@ var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)
 // Secret is the servers' master secret.
 const Secret = "of the fault harness"
 
-// ProbeUser is in no workload.
+// ProbeUser is a user that is in no workload.
 const ProbeUser = 1000
 
 // NewUser returns a user with a token signed with secret.
@@ -254,7 +255,7 @@ func NewUser(t *testing.T, secret string, uid int64) *syncload.User {
 	return u
 }
 
-// ExtSecret signs install tokens; ExtTenant owns the installs.
+// ExtSecret signs install tokens. ExtTenant owns the installs.
 const (
 	ExtSecret = "of the fault harness's extensions"
 	ExtTenant = "7e4a4e1c-0000-4000-8000-000000000001"

@@ -9,19 +9,19 @@ import (
 	"holdfast/test/binary"
 )
 
-// Load is shared by a round's writers and the fault.
+// Load is the state that the writers of a round share with the fault.
 type Load struct {
 	Fault
-	injected chan struct{} // later requests may be refused or, if the fault is deadly, lost
+	injected chan struct{} // closed when later requests may be refused or, if the fault is deadly, lost
 	Refused  chan struct{}
-	Over     chan struct{} // after the fault: stop writing
+	Over     chan struct{} // closed after the fault, when clients must stop writing
 	once     sync.Once
-	pace     time.Duration // per client during the fault
+	pace     time.Duration // pause between the requests of a client during the fault
 
 	mu           sync.Mutex
 	acknowledged int64
-	marks        map[int64]chan struct{} // closed at this count
-	ended        bool                    // after an error: stop waiting
+	marks        map[int64]chan struct{} // each is closed when its count is reached
+	ended        bool                    // set after an error, so that nobody waits
 }
 
 func newLoad(f Fault) *Load {
@@ -61,7 +61,7 @@ func (l *Load) count() int64 {
 	return l.acknowledged
 }
 
-// End stops waiting after an error.
+// End ends all waits after an error.
 func (l *Load) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func Closed(c <-chan struct{}) bool {
 	}
 }
 
-// ServerOf returns the n-th client's server.
+// ServerOf returns the server of the n-th client.
 func (h *Harness) ServerOf(n int) *binary.Server {
 	if moved := h.Moved.Load(); moved != nil {
 		return moved
@@ -94,7 +94,7 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 	return h.Server
 }
 
-// Result is the outcome of a client's step.
+// Result is the outcome of one step of a client.
 type Result int
 
 // Results.
@@ -121,15 +121,16 @@ func (h *Harness) Drive(l *Load, step func() (Result, error)) {
 	}
 }
 
-// Unavailable reports whether an answer is a 503 with Retry-After.
+// Unavailable reports whether a response is a 503 with Retry-After.
 func Unavailable(a binary.Answer) bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }
 
-// Judge sends a request and requires a timely answer; after the fault, a 503 with Retry-After is allowed (answered is
-// false). Only a killed server may leave it unanswered. Only a list may be cut off.
+// Judge sends a request and requires a response in time. After the fault was injected, it may be a 503 with
+// Retry-After; Judge then returns answered = false. There may be no response only if the server was killed. Only the
+// response to a list may be cut off.
 func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
-	if Closed(l.injected) { // a few requests show a lasting fault's effects
+	if Closed(l.injected) { // a few requests are enough to show the effects of a lasting fault
 		Pause(l.Over, l.pace)
 	}
 	start := time.Now()
@@ -166,7 +167,7 @@ func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer
 	return a, false
 }
 
-// Decided counts whether an unanswered write happened.
+// Decided counts whether a write without a response was done.
 func (h *Harness) Decided(write fmt.Stringer, refused, there bool) {
 	h.T.Helper()
 	if !there {

@@ -11,7 +11,7 @@ import (
 
 // Network is a TCP proxy between a server and its database that simulates network faults.
 type Network struct {
-	URL      string // database URL through the network
+	URL      string // URL of the database through the network
 	Listener net.Listener
 	to       func() (net.Conn, error)
 
@@ -23,10 +23,10 @@ type Network struct {
 
 type link struct {
 	near, far net.Conn
-	flows     chan struct{} // its own, once forgotten
+	flows     chan struct{} // a channel of its own, after Forget
 }
 
-// NewNetwork returns a network to a PostgreSQL URL.
+// NewNetwork returns a network in front of a PostgreSQL URL.
 func NewNetwork(t *testing.T, url string) *Network {
 	t.Helper()
 	conf, err := pgconn.ParseConfig(url)
@@ -37,7 +37,7 @@ func NewNetwork(t *testing.T, url string) *Network {
 	return n
 }
 
-// NetworkTo returns a network to an address.
+// NetworkTo returns a network in front of an address.
 func NetworkTo(t *testing.T, kind, address string) *Network {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,7 +67,7 @@ func NetworkTo(t *testing.T, kind, address string) *Network {
 	return n
 }
 
-// serve copies data until one side closes, including all data sent before.
+// serve copies data until one side closes. It delivers all data that was sent before.
 func (n *Network) serve(near net.Conn) {
 	far, err := n.to()
 	if err != nil {
@@ -120,14 +120,14 @@ func (n *Network) pass(l *link) time.Duration {
 	}
 }
 
-// Silence drops all traffic without closing connections.
+// Silence stops all traffic without closing connections.
 func (n *Network) Silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.flows = make(chan struct{})
 }
 
-// Forget silences existing connections forever, like a replaced router. New connections work.
+// Forget silences the existing connections forever, as if a router was replaced. New connections work.
 func (n *Network) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +143,7 @@ func (n *Network) Slow(delay time.Duration) {
 	n.delay = delay
 }
 
-// Heal delivers data again, starting with held data.
+// Heal delivers data again, starting with the data held back.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +158,7 @@ func (n *Network) Heal() {
 	}
 }
 
-// Cut resets all connections; data in transit is lost.
+// Cut resets all connections. Data in transit is lost.
 func (n *Network) Cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

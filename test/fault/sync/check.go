@@ -26,7 +26,8 @@ func checkUser(h *harness.Harness, u *syncload.User) {
 	}
 }
 
-// readUser returns a user's timestamps by collection and records by writer. The server's answers must agree.
+// readUser returns the timestamps of a user by collection, and the records by writer. The responses of the server
+// must be consistent.
 func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Number, there map[string]syncload.State) {
 	h.T.Helper()
 	getSync(h, u, "/info/collections", &stamps)
@@ -86,7 +87,7 @@ func checkSums(h *harness.Harness, u *syncload.User, records, bytes map[string]i
 	if !maps.Equal(usage, listed) {
 		h.T.Errorf("usage %v, listed %v", usage, listed)
 	}
-	quota := [2]float64{} // the second is null: no limit
+	quota := [2]float64{} // the second is null, which means no limit
 	getSync(h, u, "/info/quota", &quota)
 	if want := float64(all) / 1024; quota[0] != want {
 		h.T.Errorf("quota %v, listed %v", quota[0], want)
@@ -118,7 +119,7 @@ func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 }
 
 // checkUserMoment looks for a timestamp at which the user had exactly this data: every write acknowledged before the
-// span, none sent after, others completely and in order or not at all.
+// span, no write sent after it, and other writes completely and in order or not at all.
 func checkUserMoment(h *harness.Harness, u *syncload.User, begun, ended int64) {
 	h.T.Helper()
 	_, there := readUser(h, u)

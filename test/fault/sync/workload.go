@@ -1,4 +1,5 @@
-// Package sync tests Firefox Sync storage under faults: its workload for all services' faults, and its own tests.
+// Package sync tests Firefox Sync storage under faults. It contains the workload for the faults of all services, and
+// its own tests.
 package sync
 
 import (
@@ -13,7 +14,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is Firefox Sync storage under faults.
+// Service returns Firefox Sync storage under faults.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "sync", Section: "SYNCSTORAGE", Vars: []string{"SYNC_MASTER_SECRET=" + harness.Secret},

@@ -1,4 +1,4 @@
-// Package tokenserver tests accounts under faults: their workload for all services' faults.
+// Package tokenserver tests accounts under faults. It contains the workload for the faults of all services.
 package tokenserver
 
 import (
@@ -26,8 +26,9 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is sign-ins under faults. After an acknowledged sign-in, the account keeps its storage user while it has
-// these keys, no other account or keys ever get it, and earlier generations are refused.
+// Service returns sign-ins under faults. After an acknowledged sign-in, the account must keep its storage user as
+// long as its keys do not change, no other account or keys may ever get that user, and earlier generations must be
+// refused.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "tokenserver", Section: "TOKENSERVER",
@@ -59,7 +60,7 @@ var Key = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// accountsTokens caches tokens by claims: signing is slower than a request.
+// accountsTokens caches tokens by claims, because signing takes longer than a request.
 var accountsTokens sync.Map
 
 func accountsToken(account string, generation int64) (string, error) {
@@ -100,7 +101,7 @@ type accountsWorkload struct {
 	browsers []*browser
 
 	mu    sync.Mutex
-	given map[int64]string // account and keys by storage user
+	given map[int64]string // account and keys, by storage user
 }
 
 type browser struct {
@@ -111,15 +112,15 @@ type browser struct {
 	state   progress
 	past    progress
 	trail   []progress
-	lost    *progress // unanswered
-	refused bool      // on every attempt
+	lost    *progress // sign-in without a response
+	refused bool      // refused on every attempt
 }
 
-// progress is an account's state. Each state increments the generation; some change the keys.
+// progress is the state of an account. Each state has a higher generation; in some states the keys change, too.
 type progress struct {
-	generation, keys int64 // generation when the keys last changed; 0: never signed in
-	uid              int64 // storage user; 0: unknown after a lost answer
-	sent, acked      int64 // harness clock
+	generation, keys int64 // keys is the generation when the keys last changed; 0 if the account never signed in
+	uid              int64 // storage user; 0 if unknown after a lost response
+	sent, acked      int64 // by the harness clock
 }
 
 func (p progress) String() string {
@@ -252,8 +253,8 @@ func (w *accountsWorkload) Unanswered() (all []string) {
 	return all
 }
 
-// Check first tests that the account is counted and its earlier state is refused, which changes nothing. Another
-// sign-in would repeat a lost one.
+// Check first tests that the account is counted and its earlier state is refused, because this changes nothing.
+// Another sign-in would repeat a lost one.
 func (w *accountsWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	w.counted(h)
@@ -279,7 +280,8 @@ func (b *browser) settle(h *harness.Harness) error {
 	return b.took(h, p, a)
 }
 
-// isSuperseded signs in with the last acknowledged state, which is refused if the unanswered sign-in happened.
+// isSuperseded signs in with the last acknowledged state. The server refuses that state if the sign-in without a
+// response was done.
 func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
@@ -308,8 +310,8 @@ func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	return b.took(h, b.past, a)
 }
 
-// counted checks that every account that signed in takes a place on the node. An unanswered first sign-in may take
-// one.
+// counted checks that every account that signed in occupies a place on the node. An account whose first sign-in got
+// no response may occupy a place.
 func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Helper()
 	least, most := 0, 0
@@ -333,8 +335,8 @@ func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Errorf("the node is missing:\n%s", table)
 }
 
-// CheckCopy finds each account's state in a copy: the first that is not refused. An account that never signed in is
-// accepted as new.
+// CheckCopy finds the state of each account in a copy: the first that the copy does not refuse. A copy accepts an
+// account that never signed in as new.
 func (w *accountsWorkload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, b := range w.browsers {
@@ -390,7 +392,7 @@ func (w *accountsWorkload) Probe(h *harness.Harness, to *program.Server) (progra
 	return (&browser{n: harness.ProbeUser}).send(h, to, progress{generation: 1, keys: 1})
 }
 
-// Reads skips accounts with an unanswered sign-in: if it happened, their earlier state is refused.
+// Reads skips accounts with a lost sign-in response, because their earlier state is refused if the sign-in was done.
 func (w *accountsWorkload) Reads(h *harness.Harness) (all []func() (program.Answer, error)) {
 	for _, b := range w.browsers {
 		if b.state.keys > 0 && b.lost == nil {

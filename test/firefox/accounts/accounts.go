@@ -1,10 +1,12 @@
-// Package accounts is a stub of Firefox's accounts server: one account, in memory, over plain HTTP on loopback.
+// Package accounts is a stub of Firefox's accounts server. It has one account, in memory, and uses plain HTTP on
+// loopback.
 //
-// It has no sign-in page or password protocol: a test passes SignIn's Credentials to the browser, like the page
-// would. The browser then requests OAuth tokens, its device list and its profile here, and the tokenserver under test
-// requests the key that signs the tokens.
+// It has no sign-in page or password protocol: a test passes the Credentials from SignIn to the browser, as the page
+// would. The browser then requests OAuth tokens, its device list and its profile from the stub, and the tokenserver
+// under test requests the key that signs the tokens.
 //
-// Hawk requests are identified by ID; their MACs are not checked, because this server's client is not under test.
+// Hawk requests are identified by ID. Their MACs are not checked, because the client of this server is not under
+// test.
 package accounts
 
 import (
@@ -22,7 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// SyncScope is Firefox Sync's OAuth scope, and names the key that encrypts synced data.
+// SyncScope is the OAuth scope of Firefox Sync. It also names the key that encrypts synced data.
 const SyncScope = "https://identity.mozilla.com/apps/oldsync"
 
 const tokenLifetime = 6 * time.Hour
@@ -39,10 +41,10 @@ type Server struct {
 	tokens   map[string]grant
 }
 
-// account is the state that a password reset replaces.
+// account is the state that changes when the password is reset.
 type account struct {
 	uid, email string
-	// generation grows with every password change, keysChanged with every new key; Unix milliseconds.
+	// generation grows with every password change, and keysChanged with every new key. Both are in Unix milliseconds.
 	generation, keysChanged int64
 	key                     ScopedKey
 }
@@ -57,15 +59,15 @@ type grant struct {
 	generation      int64
 }
 
-// ScopedKey is the account's key for a scope, as stored by the browser.
+// ScopedKey is the account's key for a scope, as the browser stores it.
 type ScopedKey struct {
 	Scope string `json:"scope"`
-	Kid   string `json:"kid"` // creation in ms, hyphen, fingerprint
-	K     string `json:"k"`   // 64 bytes: half for encryption, half for authentication
+	Kid   string `json:"kid"` // creation time in ms, hyphen, fingerprint
+	K     string `json:"k"`   // 64 bytes: one half for encryption, the other half for authentication
 	Kty   string `json:"kty"` // always "oct"
 }
 
-// Credentials are the browser's stored account data.
+// Credentials are the account data that the browser stores.
 type Credentials struct {
 	Email        string               `json:"email"`
 	UID          string               `json:"uid"`
@@ -74,7 +76,7 @@ type Credentials struct {
 	ScopedKeys   map[string]ScopedKey `json:"scopedKeys"`
 }
 
-// New creates the server, its signing key and the account.
+// New creates the server with its signing key and account.
 func New() (*Server, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -100,12 +102,12 @@ func New() (*Server, error) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// SignIn opens a session like a sign-in page with the current password.
+// SignIn opens a session, as a sign-in page does after the current password was entered.
 func (s *Server) SignIn() (Credentials, error) {
 	token := make([]byte, 32)
 	rand.Read(token)
-	// The browser never sends the session token: it derives the ID (first third) and key of its Hawk requests from
-	// it.
+	// The browser never sends the session token. It derives from it the ID (the first third) and the key of its Hawk
+	// requests.
 	id, err := hkdf.Key(sha256.New, token, nil, "identity.mozilla.com/picl/v1/sessionToken", 32)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("accounts: %w", err)
@@ -122,12 +124,12 @@ func (s *Server) SignIn() (Credentials, error) {
 	}, nil
 }
 
-// ResetPassword sets a new password without the old password: every session ends, and synced data gets a new key.
-// (Otherwise the key is kept and only the generation grows.)
+// ResetPassword sets a new password without requiring the old one: every session ends, and synced data gets a new
+// key. (A change with the old password would keep the key and only increase the generation.)
 func (s *Server) ResetPassword() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Strictly growing, even for two resets within a millisecond.
+	// The generation must grow, even for two resets within a millisecond.
 	now := max(time.Now().UnixMilli(), s.account.generation+1)
 	secret := make([]byte, 64)
 	rand.Read(secret)

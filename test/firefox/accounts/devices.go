@@ -15,8 +15,8 @@ type device struct {
 	LastAccess int64             `json:"lastAccessTime"`
 }
 
-// registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body contains an ID.
-// Other browsers hide tabs and clients from unlisted browsers.
+// registerDevice implements POST /v1/account/device. A browser registers its name, or changes it if the body contains
+// an ID. Other browsers hide the tabs and clients of browsers that are not registered.
 func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
 	in := device{ID: randomHex(16), Type: "desktop"}
 	if own.device != nil {
@@ -43,17 +43,17 @@ func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *sessio
 	answer(w, list)
 }
 
-// listClients is GET /v1/account/attached_clients: other programs, always none.
+// listClients implements GET /v1/account/attached_clients. There are never other programs.
 func (s *Server) listClients(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, []any{})
 }
 
-// notifyDevices is POST /v1/account/devices/notify: a push message, which is dropped.
+// notifyDevices implements POST /v1/account/devices/notify. It drops the push message.
 func (s *Server) notifyDevices(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, struct{}{})
 }
 
-// listCommands is GET /v1/account/device/commands: tabs from other devices, always none.
+// listCommands implements GET /v1/account/device/commands. There are never tabs from other devices.
 func (s *Server) listCommands(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, map[string]any{"index": 0, "last": true, "messages": []any{}})
 }
@@ -67,12 +67,13 @@ func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session
 	answer(w, struct{}{})
 }
 
-// accountStatus is GET /v1/account/status: a browser with a refused session asks whether the account was deleted.
+// accountStatus implements GET /v1/account/status. A browser whose session was refused asks whether the account was
+// deleted.
 func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }
 
-// profile is GET /v1/profile on the profile server, for the browser's menu.
+// profile implements GET /v1/profile of the profile server, for the browser's menu.
 func (s *Server) profile(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{
 		"uid":           s.account.uid,

@@ -10,12 +10,12 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Times are Unix seconds.
+// claims are the claims of a token. Times are Unix seconds.
 type claims struct {
 	Subject    string `json:"sub"`
 	Issuer     string `json:"iss"`
 	ClientID   string `json:"client_id"`
-	Scope      string `json:"scope"` // separated by spaces
+	Scope      string `json:"scope"` // scopes separated by spaces
 	Generation int64  `json:"fxa-generation"`
 	IssuedAt   int64  `json:"iat"`
 	Expires    int64  `json:"exp"`
@@ -68,7 +68,7 @@ func (s *Server) destroyToken(w http.ResponseWriter, r *http.Request) {
 	answer(w, struct{}{})
 }
 
-// verifyToken is POST /v1/verify, for a tokenserver that does not check signatures.
+// verifyToken implements POST /v1/verify, for a tokenserver that does not check signatures.
 func (s *Server) verifyToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token string `json:"token"`
@@ -90,7 +90,7 @@ func (s *Server) verifyToken(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// publicKeys is GET /v1/jwks, for a tokenserver that checks signatures.
+// publicKeys implements GET /v1/jwks, for a tokenserver that checks signatures.
 func (s *Server) publicKeys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: s.key.Public(), KeyID: "stub", Algorithm: string(jose.RS256), Use: "sig"},

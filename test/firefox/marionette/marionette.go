@@ -18,19 +18,19 @@ import (
 	"time"
 )
 
-// protocolVersion is this client's packet format; the greeting contains the browser's.
+// protocolVersion is the packet format of this client. The greeting contains the browser's format.
 const protocolVersion = 3
 
 const maxPacket = 64 << 20
 
-// Client is a browser's only session. Commands are sequential; it is not safe for concurrent use.
+// Client is the only session of a browser. Commands are sequential; Client is not safe for concurrent use.
 type Client struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	lastID int
 }
 
-// Error is the browser's answer to a failed command.
+// Error is the browser's response to a failed command.
 type Error struct {
 	Kind    string `json:"error"` // WebDriver error code, e.g. "javascript error"
 	Message string `json:"message"`
@@ -72,8 +72,8 @@ func (c *Client) open(ctx context.Context) error {
 		params  any
 	}{
 		{"WebDriver:NewSession", struct{}{}},
-		// Each call's context limits its script. With null, WebDriver's "no limit", the browser does not wait for
-		// promises and answers null at once.
+		// The context of each call limits its script. With null, which means no limit in WebDriver, the browser does
+		// not wait for promises and responds null immediately.
 		{"WebDriver:SetTimeouts", map[string]any{"script": (24 * time.Hour).Milliseconds()}},
 		{"Marionette:SetContext", map[string]any{"value": "chrome"}},
 	} {
@@ -84,9 +84,9 @@ func (c *Client) open(ctx context.Context) error {
 	return nil
 }
 
-// Execute runs a function body with args in `arguments` and the browser's permissions, awaits a promise, and decodes
-// the result (nil discards it). An exception is an *Error. If ctx ends first, the connection becomes unusable,
-// because an answer may be half read.
+// Execute runs the body of a function with args in `arguments` and the permissions of the browser, awaits a promise,
+// and decodes the result (nil discards it). It returns an exception as *Error. If ctx is done before the response is
+// complete, the connection becomes unusable, because part of the response may have been read.
 func (c *Client) Execute(ctx context.Context, script string, args []any, result any) error {
 	defer c.bound(ctx)()
 	if args == nil {
@@ -104,10 +104,10 @@ func (c *Client) Execute(ctx context.Context, script string, args []any, result 
 	return because(ctx, err)
 }
 
-// Close ends the connection and session. The browser continues.
+// Close closes the connection, which ends the session. The browser continues to run.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// bound lets ctx interrupt reads and writes until the returned function is called.
+// bound interrupts reads and writes when ctx is done, until the returned function is called.
 func (c *Client) bound(ctx context.Context) func() {
 	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
 	return func() { stop() }

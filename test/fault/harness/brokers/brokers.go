@@ -1,4 +1,4 @@
-// Package brokers runs failing message brokers and reads the events that servers publish to them.
+// Package brokers runs message brokers that fail, and reads the events that servers publish to them.
 package brokers
 
 import (
@@ -25,29 +25,29 @@ import (
 
 const topic = "events"
 
-// Describe returns an event's key, and text that distinguishes it from the key's other events.
+// Describe returns the key of an event, and text that distinguishes the event from others with the same key.
 type Describe func(header func(string) string, data []byte) (key, what string)
 
-// Broker is a message broker with a topic's received events.
+// Broker is a message broker with a topic, and the events received from it.
 type Broker struct {
 	URL        string // includes the topic
 	Away, Back func() // disconnect and reconnect the broker
 	Lose       func(meanwhile func())
 
 	t        *testing.T
-	read     func(ctx context.Context) // adds new events
+	read     func(ctx context.Context) // adds events that are new
 	describe Describe
 
 	mu   sync.Mutex
 	got  map[string][]string // by key, in order
-	seen map[string]bool     // event IDs, including earlier topics
+	seen map[string]bool     // event IDs, including those of earlier topics
 }
 
 func (b *Broker) add(header func(string) string, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := header("ce-id")
-	if b.seen[id] { // at least once
+	if b.seen[id] { // events are delivered at least once
 		return
 	}
 	b.seen[id] = true
@@ -74,7 +74,7 @@ func (b *Broker) Await(what string, want map[string][]string) {
 	b.t.Helper()
 	most := 3 * time.Minute // the relay waits up to a minute after a failure
 	for _, events := range want {
-		most += time.Duration(len(events)) * 10 * time.Millisecond // events are read separately
+		most += time.Duration(len(events)) * 10 * time.Millisecond // each event is read separately
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), most)
 	defer cancel()
@@ -85,13 +85,14 @@ func (b *Broker) Await(what string, want map[string][]string) {
 	}
 }
 
-// Write is a write with an event. Without acknowledgement it may have happened.
+// Write is a write that publishes an event. A write without acknowledgement may have been done.
 type Write struct {
 	What  string
 	Acked bool
 }
 
-// AwaitWrites waits for all acknowledged writes' events, in order per key, and expects no event without a write.
+// AwaitWrites waits for the events of all acknowledged writes, in order per key, and fails if there is an event
+// without a write.
 func (b *Broker) AwaitWrites(all map[string][]Write) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
@@ -106,7 +107,7 @@ func (b *Broker) AwaitWrites(all map[string][]Write) {
 	}
 }
 
-// missing returns the first acknowledged write without its event, or "".
+// missing returns the first acknowledged write that has no event, or "".
 func (b *Broker) missing(key string, all []Write) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +145,7 @@ func NATS(t *testing.T, describe Describe) *Broker {
 		meanwhile()
 		b.read(t.Context())
 	}
-	b.read = func(ctx context.Context) { // stream or server may be missing
+	b.read = func(ctx context.Context) { // the stream or the server may be missing
 		stream, err := js.Stream(ctx, topic)
 		if err != nil {
 			return
@@ -165,7 +166,7 @@ func NATS(t *testing.T, describe Describe) *Broker {
 	return b
 }
 
-// PubSub starts the Pub/Sub emulator. It keeps events in memory, so the outage cuts the network instead.
+// PubSub starts the Pub/Sub emulator. The emulator keeps events in memory, so an outage only cuts the network.
 func PubSub(t *testing.T, describe Describe) *Broker {
 	t.Helper()
 	server := testdb.OwnPubSub(t)
