@@ -54,8 +54,9 @@ func classify(err error) error {
 		return errcode.Wrap(errcode.Unavailable, "another process has locked the database", err)
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
 		return errcode.Wrap(errcode.Internal, "the database file is damaged", err)
-	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm,
-		sqlite.ResultNoMem, sqlite.ResultInterrupt, sqlite.ResultAuth:
+	case sqlite.ResultInterrupt: // a context's end interrupts statements
+		return errcode.Wrap(errcode.Unavailable, "the request ended before the database had answered", err)
+	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultNoMem, sqlite.ResultAuth:
 		return errcode.Wrap(errcode.Unavailable, "the database file cannot be used", err)
 	}
 	return errcode.Wrap(errcode.Internal, "internal error", err)

@@ -121,7 +121,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 		if one == nil {
 			return web.RefuseMethod(w, slices.Sorted(maps.Keys(methods))...)
 		}
-		r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
+		r = r.WithContext(guest.WithHotTime(r.Context(), d.hotTime()))
 		return d.act(one, &exchange{Handler: d.Handler, in: r, out: w, at: at, action: &action{begins: !one.needsSession, body: one.body}})
 	}
 	name := demoFile(at.Path)

@@ -33,7 +33,8 @@ type Handler struct {
 	Handoffs  *handoffs.Service
 	Bots      *bots.Service // nil: no bot scoring
 
-	NestErrors bool // wrap errors in a member named error
+	NestErrors bool          // wrap errors in a member named error
+	HotTime    time.Duration // how long a request waits for unresponsive hot state; 0 means 250 ms
 
 	description description
 }
@@ -60,8 +61,7 @@ const maxBody = 16 << 10
 // maxAttributesPatch leaves room for white space and removed members.
 const maxAttributesPatch = 2 * guest.MaxAttributes
 
-// hotTime is how long a request waits for unresponsive hot state.
-const hotTime = 250 * time.Millisecond
+func (h *Handler) hotTime() time.Duration { return cmp.Or(h.HotTime, 250*time.Millisecond) }
 
 // Serve is a web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
@@ -70,7 +70,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if at.Err != nil {
 		return web.RefuseFor(at.Err, http.StatusBadRequest, "invalid", "the Host or a Forwarded header is malformed")
 	}
-	r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
+	r = r.WithContext(guest.WithHotTime(r.Context(), h.hotTime()))
 	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}
 	methods := methodsOf(x.route, h.Guests.Profile())
 	if len(methods) == 0 {

@@ -86,7 +86,10 @@ func serve(t testing.TB, p parts) *server {
 	t.Helper()
 	s := &server{services: p.open(t), t: t}
 	t.Cleanup(func() { checkEvents(t, s) })
-	h := &httpapi.Handler{Guests: s.guests, Catalogue: s.catalogue, Telemetry: s.telemetry, Handoffs: s.handoffs, Bots: s.services.bots, NestErrors: p.nestErrors}
+	h := &httpapi.Handler{
+		Guests: s.guests, Catalogue: s.catalogue, Telemetry: s.telemetry, Handoffs: s.handoffs, Bots: s.services.bots,
+		NestErrors: p.nestErrors, HotTime: 10 * time.Second, // Redis is slow on a busy machine
+	}
 	resolver, err := web.NewResolver(p.url, nil)
 	if err != nil {
 		t.Fatal(err)
