@@ -26,7 +26,7 @@ type Log struct {
 	Log     *slog.Logger
 	Clock   clock.Clock
 	Message func(error) string
-	File    string // "": not stored
+	File    string // "" if changes are not stored
 
 	mu      sync.Mutex
 	read    bool
@@ -43,7 +43,7 @@ type Entry struct {
 	Page    string          `json:"page"`
 	Action  string          `json:"action"`
 	What    []service.Named `json:"what,omitempty"`
-	Failed  string          `json:"failed,omitempty"` // error; "": success
+	Failed  string          `json:"failed,omitempty"` // error; "" means success
 	Address string          `json:"address,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func (l *Log) Add(ctx context.Context, c *service.Change) {
 	l.save(&e)
 }
 
-// A value does not replace an attribute with the same name.
+// attributes returns log attributes. A value does not replace an attribute with the same name.
 func attributes(e *Entry, err error) []any {
 	all := []any{"who", e.Who, "service", e.Service, "page", e.Page, "action", e.Action}
 	for _, one := range e.What {
@@ -104,7 +104,7 @@ func (l *Log) keep(e Entry) {
 type Filter struct {
 	Who, Service, Text string // case-insensitive substrings
 	Since, Until       time.Time
-	Before             int64 // numbers below; 0: all
+	Before             int64 // only numbers below; 0 means all
 	Limit              int
 }
 

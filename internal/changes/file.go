@@ -63,8 +63,8 @@ func (l *Log) save(e *Entry) {
 	l.unsaved = err != nil
 }
 
-// append first terminates a line truncated by a crash. It opens the file each time, because another server on the
-// data folder may rename it.
+// append appends a line, after terminating a line truncated by a crash. It opens the file each time, because another
+// server on the data folder may rename it.
 func (l *Log) append(line []byte) (err error) {
 	if err := l.prepare(int64(len(line))); err != nil {
 		return err

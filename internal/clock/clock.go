@@ -21,7 +21,7 @@ type Manual struct {
 // NewManual returns a clock that shows t.
 func NewManual(t time.Time) *Manual { return &Manual{now: t} }
 
-// Now is a Clock.
+// Now returns the time that the clock shows. It is a Clock.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -202,7 +202,7 @@ func syncFolder(on disk, path string) error {
 	return errors.Join(err, opened.Close())
 }
 
-// Some (network) file systems do not sync folders.
+// ignoreUnsupported ignores errors of (network) file systems that do not sync folders.
 func ignoreUnsupported(err error) error {
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		return nil

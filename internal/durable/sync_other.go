@@ -4,5 +4,5 @@ package durable
 
 import "os"
 
-// These systems do not sync folders.
+// syncNames does nothing: these systems do not sync folders.
 func syncNames(*os.File) error { return nil }

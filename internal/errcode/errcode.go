@@ -49,7 +49,7 @@ func New(code Code, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
 
-// Newf is New with formatting.
+// Newf is like New, but formats the message.
 func Newf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

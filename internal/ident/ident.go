@@ -37,8 +37,8 @@ func ValidRequestID(s string) bool {
 // NilUUID is the UUID that identifies nothing.
 const NilUUID = "00000000-0000-0000-0000-000000000000"
 
-// ParseUUID parses a 36-character UUID in either case and returns it in lower case, like databases; false for
-// anything else, including the nil UUID.
+// ParseUUID parses a 36-character UUID in either case and returns it in lower case, as databases do. It returns false
+// for anything else, including the nil UUID.
 func ParseUUID(s string) (string, bool) {
 	if len(s) != len(NilUUID) || s == NilUUID {
 		return "", false

@@ -10,7 +10,7 @@ import (
 
 // Box encrypts with AES-256-GCM under keys derived from configured secrets. It is safe for concurrent use.
 type Box struct {
-	ciphers []cipher.AEAD // the first encrypts
+	ciphers []cipher.AEAD // the first cipher encrypts
 }
 
 // New returns a box that encrypts with current, and also decrypts with former secrets. label separates uses of a
@@ -40,7 +40,7 @@ func (b *Box) Seal(text []byte, id string) []byte {
 	return b.ciphers[0].Seal(nil, nil, text, []byte(id)) //nolint:gosec // the cipher makes a random nonce
 }
 
-// Open decrypts Seal's result. ok is false for another secret, label or id, or damaged data.
+// Open decrypts the result of Seal. ok is false for another secret, label or id, or for damaged data.
 func (b *Box) Open(sealed []byte, id string) (text []byte, ok bool) {
 	for _, c := range b.ciphers {
 		if text, err := c.Open(nil, nil, sealed, []byte(id)); err == nil {

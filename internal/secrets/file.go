@@ -167,7 +167,8 @@ type FileError struct{ Path, What, Fix string }
 
 func (e *FileError) Error() string { return e.Path + " " + e.What + "; " + e.Fix }
 
-// write is durable. fresh only creates a missing file, so that servers starting at once use the same secrets.
+// write writes the file durably. If fresh is set, it only creates a missing file, so that servers that start
+// concurrently use the same secrets.
 func write(path string, values map[string]string, fresh bool) error {
 	sections := map[string]map[string]string{}
 	for setting, value := range values {

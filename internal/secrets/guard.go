@@ -41,7 +41,7 @@ type Guard struct {
 	Made       map[string]bool // newly generated settings
 	NewFile    bool            // created by this process
 
-	// Fails if a service's database must not be written, because it is an incomplete copy.
+	// Writable returns an error if a service's database must not be written, because it is an incomplete copy.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 
 	services []*guarded
@@ -61,8 +61,8 @@ func (g *Guard) Add(s *service.Running, bound []Bound) {
 	g.services = append(g.services, &guarded{Running: s, bound: bound})
 }
 
-// Unverified returns why a service's secrets could not be verified yet; nil after success and before the first
-// attempt.
+// Unverified returns why a service's secrets could not be verified yet. It returns nil after success and before the
+// first attempt.
 func (g *Guard) Unverified(name string) error {
 	if s := g.find(name); s != nil {
 		return s.unverified()
@@ -206,7 +206,7 @@ func (v *verification) isDone() bool {
 	return v.done
 }
 
-// DifferentError lists secrets that differ from the data's.
+// DifferentError lists secrets that differ from those with which the data was written.
 type DifferentError struct{ Lines []string }
 
 func (e *DifferentError) Error() string { return strings.Join(e.Lines, "\n") }
@@ -236,9 +236,9 @@ func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// recordAll records missing hashes. conflict: another process was first, so compare again. Database servers come
-// before files: of two processes with different generated secrets, one gets a conflict on the first shared secret
-// before recording anything in its own files.
+// recordAll records missing hashes. It returns a conflict if another process was first; then compare again. Database
+// servers come before files: of two processes with different generated secrets, one gets a conflict on the first
+// shared secret before recording anything in its own files.
 func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*guarded][]Comparison) (conflict bool, err error) {
 	servers, files := g.byPlace()
 	for _, s := range servers {
@@ -366,7 +366,7 @@ func (f *LeftFile) hasSecret(all []Comparison) bool {
 	})
 }
 
-// record records missing or differing secrets. conflict: another process was first.
+// record records missing or differing secrets. It returns a conflict if another process was first.
 func (g *Guard) record(ctx context.Context, patience time.Duration, all []Comparison) (conflict bool, err error) {
 	for _, c := range all {
 		if c.Like == Same || c.Unsaved {
@@ -400,7 +400,7 @@ func (g *Guard) Start(ctx context.Context) error {
 	return err
 }
 
-// ShortMaster warns if a master secret can be guessed.
+// ShortMaster returns a warning if a master secret can be guessed.
 func ShortMaster(master string) string {
 	n := utf8.RuneCountInString(master)
 	if n == 0 || n >= MinLength {
