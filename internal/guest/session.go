@@ -62,8 +62,8 @@ var (
 
 // Error details for members and parameters.
 const (
-	ExpectedLocale   = "expected a language tag, e.g. de-AT"
-	ExpectedCurrency = "expected three capital letters, e.g. EUR"
+	ExpectedLocale   = "expected a language tag such as de-AT"
+	ExpectedCurrency = "expected three capital letters such as EUR"
 	ExpectedUUID     = "expected a UUID"
 )
 

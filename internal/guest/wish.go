@@ -33,8 +33,8 @@ const (
 // Wishlist errors.
 var (
 	ErrWishlistFull = errcode.Newf(errcode.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
-	ErrNoWish       = errcode.New(errcode.NotFound, "this property is not in the wishlist")
-	ErrOtherTenant  = errcode.New(errcode.Conflict, "this property is in the wishlist under another tenant")
+	ErrNoWish       = errcode.New(errcode.NotFound, "the wishlist does not have this property")
+	ErrOtherTenant  = errcode.New(errcode.Conflict, "the wishlist has this property under another tenant")
 	ErrSource       = BadMember("expected detail, list, map or recently-viewed", "source")
 	ErrNote         = BadMember(fmt.Sprintf("expected at most %d UTF-8 characters without NUL", MaxNote), "note")
 )

@@ -1784,7 +1784,7 @@ export interface components {
                  *       "type": "about:blank",
                  *       "title": "Unauthorized",
                  *       "status": 401,
-                 *       "detail": "this request needs a session cookie: start a session with POST /bff/consumer/v1/session",
+                 *       "detail": "this request needs the cookie of a session: begin one with POST /bff/consumer/v1/session",
                  *       "code": "session-required",
                  *       "requestId": "0b9a4e2f7c1d4a53",
                  *       "retriable": false

@@ -192,7 +192,7 @@ func CheckPage(page int) error {
 }
 
 // ExpectedDate is the error detail for dates.
-const ExpectedDate = "expected a date, e.g. 2027-01-31"
+const ExpectedDate = "expected a date such as 2027-01-31"
 
 // CheckArrival returns errcode.Invalid if a date is past in a time zone; in an unknown zone, if past everywhere.
 func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {

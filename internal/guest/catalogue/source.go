@@ -35,9 +35,9 @@ type Source interface {
 
 // Catalogue errors.
 var (
-	ErrNoProperty = errcode.New(errcode.NotFound, "no such property")
-	ErrNoTenant   = errcode.New(errcode.NotFound, "no such tenant")
-	ErrNoRegion   = errcode.New(errcode.NotFound, "no such region")
+	ErrNoProperty = errcode.New(errcode.NotFound, "there is no such property")
+	ErrNoTenant   = errcode.New(errcode.NotFound, "there is no such tenant")
+	ErrNoRegion   = errcode.New(errcode.NotFound, "there is no such region")
 	ErrUpstream   = errcode.New(errcode.Unavailable, "the catalogue is unavailable: retry")
 )
 

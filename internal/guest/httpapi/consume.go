@@ -229,7 +229,7 @@ func readReceiver(w http.ResponseWriter, r *http.Request, into *handoffs.Consume
 		return err
 	}
 	if in.Token == "" {
-		return refuseMember("token", "expected the handoff token")
+		return refuseMember("token", "expected the token of the handoff")
 	}
 	into.Token = in.Token
 	if in.Guest != nil {

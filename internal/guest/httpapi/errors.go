@@ -18,7 +18,7 @@ import (
 
 var (
 	errPath      = web.Refuse(http.StatusNotFound, "not-found", "no such path")
-	errSession   = web.Refuse(http.StatusUnauthorized, "session-required", "this request needs a session cookie: start a session with POST "+prefix+"session")
+	errSession   = web.Refuse(http.StatusUnauthorized, "session-required", "this request needs the cookie of a session: begin one with POST "+prefix+"session")
 	errToken     = web.Refuse(http.StatusUnauthorized, "session-required", "this request needs a session token in Authorization: Bearer TOKEN: start a session with POST "+prefix+"session and X-Session-Mode: bearer")
 	errCrossSite = web.Refuse(http.StatusForbidden, "cross-site", "the request comes from another site")
 	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")

@@ -317,7 +317,7 @@ func idempotencyKey(h http.Header) (key string, err error) {
 	return key, nil
 }
 
-var errNoKey = web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, e.g. a UUID")
+var errNoKey = web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
 
 // unquote returns the value of a Structured Fields string, or the text itself.
 func unquote(s string) string {

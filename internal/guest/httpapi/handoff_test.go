@@ -246,7 +246,7 @@ func TestMintProperty(t *testing.T) {
 	mine := slices.IndexFunc(hotels, func(l catalogue.Listing) bool { return l.TenantID != tenant })
 	at, other := "/handoff/"+tenant+"/", hotels[mine]
 	for name, path := range map[string]string{"of another tenant": at + other.PropertyID, "unknown": at + tenant} {
-		b.want(404, http.MethodPost, path, stay, `"not-found"`, "no such property")
+		b.want(404, http.MethodPost, path, stay, `"not-found"`, "there is no such property")
 		if m := b.want(200, http.MethodGet, "/handoff", ""); !strings.Contains(m.body, `"items":[]`) {
 			t.Errorf("%s: %s", name, m.body)
 		}

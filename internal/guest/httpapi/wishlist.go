@@ -125,7 +125,7 @@ func (x *exchange) wishChange() (c guest.ChangeWish, err error) {
 			return c, err
 		}
 		if note.Note == nil {
-			return c, refuseMember("note", "expected a text; an empty text removes the note")
+			return c, refuseMember("note", "expected a text; an empty one removes the note")
 		}
 		c.Note = note.Note
 		return c, nil
@@ -195,7 +195,7 @@ func (x *exchange) listWishes() error {
 	return nil
 }
 
-var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor from the previous page), each at most once")
+var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
 
 func parsePage(raw, prefix string) (limit int, after *place, err error) {
 	query, err := url.ParseQuery(raw)

@@ -229,7 +229,7 @@ func memberOf(err error) (member, detail string) {
 	return "", expectedMembers
 }
 
-const expectedMembers = "expected an object with documented members only"
+const expectedMembers = "expected an object with the members of the documentation only"
 
 const expectedTime = "expected a time as in RFC 3339, from 1900 to 9999"
 
