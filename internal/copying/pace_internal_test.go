@@ -27,11 +27,11 @@ func TestEstimate(t *testing.T) {
 		},
 		{
 			"in sight", Estimate{Left: 10_000, Copied: 1500, Arriving: 1000, Refused: 0.25, Within: 30 * time.Second},
-			"10000 changed rows left, 1500/s copied, 1000/s more change: 20s left, 25% of the writes are refused", 0.25, false,
+			"10000 changed rows left, 1500/s copied, 1000/s more change: 20s left, 25% of writes are refused", 0.25, false,
 		},
 		{
 			"sooner than necessary", Estimate{Left: 10_000, Copied: 1500, Arriving: 1000, Refused: 0.25, Within: time.Minute},
-			"10000 changed rows left, 1500/s copied, 1000/s more change: 20s left, 25% of the writes are refused", 0.15, false,
+			"10000 changed rows left, 1500/s copied, 1000/s more change: 20s left, 25% of writes are refused", 0.15, false,
 		},
 		{
 			"half of the writes are too many", Estimate{Left: 80_000, Copied: 1500, Arriving: 2000, Within: 200 * time.Second},
@@ -39,11 +39,11 @@ func TestEstimate(t *testing.T) {
 		},
 		{
 			"most of the writes are too many", Estimate{Left: 110_000, Copied: 1500, Arriving: 2000, Refused: 0.5, Within: 100 * time.Second},
-			"110000 changed rows left, 1500/s copied, 2000/s more change: the end is not in sight, 50% of the writes are refused", 0.75, false,
+			"110000 changed rows left, 1500/s copied, 2000/s more change: the end is not in sight, 50% of writes are refused", 0.75, false,
 		},
 		{
 			"all writes are too many", Estimate{Left: 120_000, Copied: 1500, Arriving: 2000, Refused: 0.75, Within: 100 * time.Second},
-			"120000 changed rows left, 1500/s copied, 2000/s more change: the end is not in sight, 75% of the writes are refused", 0.75, true,
+			"120000 changed rows left, 1500/s copied, 2000/s more change: the end is not in sight, 75% of writes are refused", 0.75, true,
 		},
 		{
 			"the time is over", Estimate{Left: 1, Copied: 1500, Within: 1},

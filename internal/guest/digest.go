@@ -41,9 +41,9 @@ func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-age
 // IP hashes the address; for IPv6, its /64 network.
 func (h *Hasher) IP(v Visitor) []byte { return SumOf(h.keys[0], "ip", network(v.IP)) }
 
-// IsFingerprint checks sum under all secrets. Earlier releases hashed anyLanguage, too.
+// IsFingerprint checks sum under all secrets.
 func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool {
-	return h.is(sum, fingerprint(v)...) || v.AcceptLanguage == anyLanguage && h.is(sum, "fingerprint", v.UserAgent, v.AcceptLanguage)
+	return h.is(sum, fingerprint(v)...)
 }
 
 // IsIP checks sum under all secrets.

@@ -13,12 +13,12 @@ import (
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const (
-		head   = "STEP MUTATIONS MADE OF\n"
-		stamp  = "collection 4 user_collections: 3 columns of the key; modified\n"
-		sums   = "collection 6 user_collections: 3 columns of the key; modified, count, total_bytes\n"
-		record = "each record 8 bsos: 4 columns of the key; sortindex, payload, modified, expiry\n"
+		head   = "STEP MUTATIONS DETAILS\n"
+		stamp  = "collection 4 user_collections: 3 key columns; modified\n"
+		sums   = "collection 6 user_collections: 3 key columns; modified, count, total_bytes\n"
+		record = "each record 8 bsos: 4 key columns; sortindex, payload, modified, expiry\n"
 		batch  = "end of the batch 1 batches: the row, with batch_bsos below it\n"
-		quota  = "quota 6 user_collections: 3 columns of the key; modified, count, total_bytes\n"
+		quota  = "quota 6 user_collections: 3 key columns; modified, count, total_bytes\n"
 
 		spanner = "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://projects/pp/instances/ii/databases/dd"
 		counted = "HOLDFAST_SYNCSTORAGE__ENFORCE_QUOTA=true"

@@ -52,7 +52,7 @@ func TestStatusPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"<pre>identity.sync.tokenserver.uri</pre>", ">" + s.URL + "/1.0/sync/1.5</a></pre>", ">" + s.URL + "/ext/v1</a></pre>", s.Admin + "/console/",
-		"<p>Stores browsers' encrypted records. Firefox gets its address at sign-in.</p>",
+		"<p>Stores encrypted browser records. Firefox gets its address at sign-in.</p>",
 		`<meta name="viewport"`, "color-scheme: light dark", "is ready", `href="https://docs.example/?a=1&amp;b=&#34;2"`, "docs/extension-storage.md",
 	} {
 		if !strings.Contains(a.Body, want) {

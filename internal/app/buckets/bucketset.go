@@ -173,7 +173,7 @@ func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, erro
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
 	rules, notice := []buckets.CORSRule{}, fmt.Sprintf("bucket %s has no CORS rule", in.Bucket)
 	if rule := in.rule(); len(rule.AllowedOrigins) > 0 {
-		rules, notice = append(rules, rule), fmt.Sprintf("set the CORS rule for bucket %s", in.Bucket)
+		rules, notice = append(rules, rule), "set the CORS rule for bucket "+in.Bucket
 	}
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{CORS: &rules})

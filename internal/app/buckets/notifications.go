@@ -164,7 +164,7 @@ func (s *Buckets) setNotifications(ctx context.Context, in notificationsInput) (
 	if wrong, ok := errors.AsType[*buckets.NotificationError](err); ok {
 		return c, &operate.InputError{Input: "notifications", Reason: "are not valid: " + wrong.Message}
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("set the notifications for bucket %s", in.Bucket)}, err
+	return bucketChange{in.Account, in.Bucket, "set the notifications for bucket " + in.Bucket}, err
 }
 
 func (s *Buckets) deleteNotifications(ctx context.Context, in bucketInput) (bucketChange, error) {

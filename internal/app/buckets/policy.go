@@ -96,7 +96,7 @@ func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange
 	if err == nil {
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &stored})
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("set the policy for bucket %s", in.Bucket)}, err
+	return bucketChange{in.Account, in.Bucket, "set the policy for bucket " + in.Bucket}, err
 }
 
 func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChange, error) {

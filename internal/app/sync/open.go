@@ -147,7 +147,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	}
 	opened.Reload = func(next service.Config, _ time.Duration) { s.opened.Reload(*next.(*syncstorage.Config)) }
 	opened.Client = func(string) service.Client {
-		return service.Client{Title: "Firefox Sync storage", Text: "Stores browsers' encrypted records. Firefox gets its address at sign-in"}
+		return service.Client{Title: "Firefox Sync storage", Text: "Stores encrypted browser records. Firefox gets its address at sign-in"}
 	}
 	const sweeping = "expired records and batches"
 	if onSpanner, ok := store.(*spanner.Store); ok {

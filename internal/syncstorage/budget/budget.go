@@ -128,7 +128,7 @@ func (s Schema) Steps(quota bool) []Step {
 
 func (s Schema) write(name, table string, columns []string) Step {
 	t := s.table(table)
-	of := []string{fmt.Sprintf("%s: %d columns of the key", table, len(t.Key)), strings.Join(columns, ", ")}
+	of := []string{fmt.Sprintf("%s: %d key columns", table, len(t.Key)), strings.Join(columns, ", ")}
 	for _, ix := range t.touched(columns) {
 		of = append(of, "2 of index "+ix.Name)
 	}

@@ -125,7 +125,7 @@ func TestSteps(t *testing.T) {
 		sum := 0
 		for _, step := range historical().Steps(quota) {
 			sum += step.Mutations
-			if step.Name == "each record" && step.Of != "bsos: 4 columns of the key; sortindex, payload, modified, expiry; 2 of index BsoModified; 2 of index BsoExpiry" {
+			if step.Name == "each record" && step.Of != "bsos: 4 key columns; sortindex, payload, modified, expiry; 2 of index BsoModified; 2 of index BsoExpiry" {
 				t.Errorf("a record is made of %s", step.Of)
 			}
 		}
