@@ -55,7 +55,7 @@ func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessB
 
 // Policy is a bucket policy validated by package policy.
 type Policy struct {
-	Document string `json:"document,omitempty"` // as sent by the client
+	Document string `json:"document,omitempty"`
 
 	// Accounts is resolved when the policy is set, because names may be reassigned.
 	Accounts map[string]AccountID `json:"accounts,omitempty"`

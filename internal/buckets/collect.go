@@ -13,7 +13,7 @@ const claimTime = 10 * time.Minute
 const releaseTime = 5 * time.Second
 
 // Collect removes at most limit objects that were deleted at or before a time. Objects that fail are retried after
-// their claim expires. If ctx is done, Collect releases the claim for the next process.
+// their claim expires.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -30,7 +30,6 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	return n, err
 }
 
-// free removes the claimed bodies and then their rows.
 func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error

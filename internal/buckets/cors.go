@@ -20,9 +20,9 @@ const maxRuleID = 255
 
 // CORSError reports an invalid element.
 type CORSError struct {
-	Member    string // S3 element name
-	Reason    string // e.g. "must not be empty"
-	Malformed bool   // S3 returns MalformedXML for it
+	Member    string
+	Reason    string
+	Malformed bool // S3 returns MalformedXML for it
 }
 
 func (e *CORSError) Error() string { return e.Member + " " + e.Reason }

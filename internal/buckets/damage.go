@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Damage is a record of a missing or corrupt copy. It is kept until the copy is repaired.
+// Damage is a record of a missing or corrupt copy.
 type Damage struct {
 	Copy
 	Problem   string
@@ -18,7 +18,7 @@ type Damage struct {
 	Next     Moment
 	Error    string
 
-	// The row, if known. The path contains the owner, bucket and body.
+	// The row, if known.
 	Owner  AccountID
 	Bucket BucketID
 	ID     ObjectID
@@ -59,7 +59,6 @@ func (d Damage) Of(r *Reference) Damage {
 	return d
 }
 
-// Delay between repair attempts.
 const (
 	firstPause = time.Minute
 	mostPause  = time.Hour
@@ -117,7 +116,7 @@ type Scrub struct {
 	// Counts of this pass.
 	Copies int64
 	Bytes  int64
-	Found  int64 // damaged copies and unreferenced files
+	Found  int64
 	Total  int64
 
 	Ended Moment

@@ -46,8 +46,7 @@ func (c *Checksum) is(value string) bool {
 	return value == c.Value || c.Composite && value == base
 }
 
-// checksum combines the checksums of the parts. It returns zero if the client chose no algorithm or a part has no
-// checksum.
+// checksum returns zero if the client chose no algorithm or a part has no checksum.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

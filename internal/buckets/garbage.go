@@ -54,8 +54,8 @@ func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 // Backlog measures the remaining garbage.
 type Backlog struct {
 	Rows, Bytes int64
-	Oldest      Moment // deletion time
-	Held        Moment // when the backup hold expires
+	Oldest      Moment
+	Held        Moment
 }
 
 // SortGarbage sorts by deletion time.

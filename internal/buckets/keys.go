@@ -89,7 +89,7 @@ func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
 	return Credential{}, false, found && k.isFresh(at)
 }
 
-// isFresh reports whether a cached key is still valid. It returns false if the clock was set back.
+// isFresh returns false if the clock was set back.
 func (k *Keyring) isFresh(at time.Time) bool {
 	age := k.clock().Sub(at)
 	return 0 <= age && age < KeyDelay
@@ -115,7 +115,6 @@ func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, e
 	return Credential{}, false, nil
 }
 
-// read is like Find, but without the cache. It returns ErrNoKey for an unusable key.
 func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
 	if given, ok := k.given[id]; ok {
 		c.Secret = given.Secret
@@ -161,7 +160,7 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
 
-// Change updates the terms of a key. It takes effect like Revoke, and returns ErrNoKey for a revoked key.
+// Change updates the terms of a key. It takes effect like Revoke.
 func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
 	if _, ok := k.given[id]; ok {
 		return Key{}, ErrKeyConfigured

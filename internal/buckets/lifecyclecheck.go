@@ -31,8 +31,8 @@ const (
 // LifecycleError is an invalid element.
 type LifecycleError struct {
 	Problem LifecycleProblem
-	Member  string // S3 element name
-	Reason  string // e.g. "must be a positive integer"
+	Member  string
+	Reason  string
 }
 
 func (e *LifecycleError) Error() string { return fmt.Sprintf("'%s' %s", e.Member, e.Reason) }
@@ -103,7 +103,6 @@ func (r *LifecycleRule) checkActions() *LifecycleError {
 	return nil
 }
 
-// filtersObjects reports whether the filter tests more than the prefix.
 func (r *LifecycleRule) filtersObjects() bool {
 	f := r.Filter
 	return f != nil && (len(f.Tags) > 0 || f.GreaterThan != nil || f.LessThan != nil)

@@ -10,7 +10,6 @@ type LifecycleRun struct {
 	Rules Moment `json:"rules"`
 	Due   Moment `json:"due"` // time of the next step or run
 
-	// LifecycleResult is the result of the current or last run.
 	LifecycleResult
 	Previous *LifecycleResult `json:"previous,omitempty"`
 

@@ -191,7 +191,7 @@ func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	return l.q.after(group), true, false
 }
 
-// isFull reports whether the page is full, and then sets where the next page starts.
+// isFull also sets where the next page starts.
 func (l *Lister) isFull(name string) bool {
 	if len(l.page.Entries) < l.q.Limit && (l.q.Bytes <= 0 || l.bytes < l.q.Bytes) {
 		return false

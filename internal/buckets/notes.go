@@ -27,7 +27,6 @@ type note struct {
 
 const maxNotes = 10_000
 
-// find returns cached settings that are no older than KeyDelay.
 func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
 	n.mu.Lock()
 	found, ok := n.note[ownedName{owner, name}]
@@ -42,7 +41,6 @@ func (n *notes) forget(owner AccountID, name string) {
 	delete(n.note, ownedName{owner, name})
 }
 
-// add caches settings that were read at the given time.
 func (n *notes) add(b *Bucket, at time.Time) note {
 	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {
@@ -77,8 +75,7 @@ func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRe
 	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: found.bucket}, Rules: found.rules}, nil
 }
 
-// IsPlain reports whether the bucket was read within KeyDelay and has no policy. Writes then need only the bucket's
-// name.
+// IsPlain reports whether the bucket was read within KeyDelay and has no policy.
 func (s *Service) IsPlain(owner AccountID, name string) bool {
 	found, ok := s.notes.find(owner, name, s.clock())
 	return ok && !found.hasPolicy

@@ -67,7 +67,6 @@ type notice struct {
 	Request   string    `json:"request,omitempty"`
 }
 
-// concerns reports whether writes to an object may produce events.
 func (n *Notice) concerns(name string) bool {
 	for i := range n.Rules.Rules {
 		prefix, suffix := n.Rules.Rules[i].affixes()
@@ -161,8 +160,7 @@ func streamOf(text string) string {
 	return formatUUID(id)
 }
 
-// EventRecord returns the name of an event and its S3 JSON. seq ascends per object. Test events are not wrapped in a
-// list.
+// EventRecord returns the name of an event and its S3 JSON. seq ascends per object.
 func EventRecord(payload []byte, seq int64, at Moment) (name string, record json.RawMessage, err error) {
 	var n notice
 	if err := json.Unmarshal(payload, &n); err != nil {
@@ -216,7 +214,6 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	return n, nil
 }
 
-// withNotice calls write with the notice and the bucket ID, which it looks up if it is missing.
 func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(BucketRef, *Notice) (T, error)) (done T, err error) {
 	for again := range 2 {
 		n, err := s.notice(ctx, of)
@@ -238,14 +235,12 @@ func withNotice[T any](ctx context.Context, s *Service, of noticed, write func(B
 
 // Events stores unpublished events.
 type Events interface {
-	// Backlogs returns the pending events per destination.
 	Backlogs(ctx context.Context) ([]EventBacklog, error)
 
 	// DropEvents deletes events from before a time. It deletes at least excess events, oldest first, and returns the
 	// number deleted.
 	DropEvents(ctx context.Context, destination string, before Moment, excess int64) (int64, error)
 
-	// DropDeadEvents deletes events that were set aside before a time.
 	DropDeadEvents(ctx context.Context, before Moment) (int64, error)
 }
 
@@ -256,8 +251,7 @@ type EventBacklog struct {
 	Oldest      Moment
 }
 
-// DropEvents drops events from before a time and, if a destination has more than most events, its oldest events. It
-// returns the numbers of pending and dead events dropped.
+// DropEvents drops events from before a time and, if a destination has more than most events, its oldest events.
 func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {

@@ -68,7 +68,6 @@ var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, Even
 
 const eventPrefix = "s3:"
 
-// eventsOf expands wildcards in an event name. It returns nil for an unknown name.
 func eventsOf(entry string) (all []EventName) {
 	name, ok := strings.CutPrefix(entry, eventPrefix)
 	if !ok {
@@ -214,7 +213,6 @@ func (r *NotificationRule) checkDestination(all []Destination) *NotificationErro
 	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
 }
 
-// overlaps reports whether both rules match some event.
 func (r *NotificationRule) overlaps(o *NotificationRule) bool {
 	prefix, suffix := r.affixes()
 	other, end := o.affixes()

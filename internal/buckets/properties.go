@@ -89,7 +89,6 @@ func algorithm(name []byte) string {
 // plain reads a subset of JSON. Its methods return false for other JSON.
 type plain struct{ rest []byte }
 
-// next skips spaces and returns the next byte, or 0 at the end.
 func (r *plain) next() byte {
 	for len(r.rest) > 0 {
 		if c := r.rest[0]; c != ' ' {
@@ -108,7 +107,6 @@ func (r *plain) skip(c byte) bool {
 	return true
 }
 
-// object parses a nonempty JSON object. For each name it calls member, which parses the value.
 func (r *plain) object(member func(name []byte) bool) bool {
 	for first := byte('{'); r.skip(first); first = ',' {
 		name, ok := r.text()

@@ -21,7 +21,6 @@ func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o 
 	return r
 }
 
-// reader concatenates the segments of a body.
 type reader struct {
 	ctx      context.Context //nolint:containedctx // the reading request's
 	s        *Service

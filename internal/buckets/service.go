@@ -25,7 +25,6 @@ type Bodies interface {
 	// several copies. A body without Frames is verified as a whole.
 	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
-	// Copies returns the default number of copies.
 	Copies() int
 
 	// Remove removes a body from nodes. A missing body is not an error.
@@ -243,8 +242,8 @@ type bodyWrite struct {
 	owner  AccountID
 	bucket BucketID
 	name   string
-	size   int64 // -1 if unknown
-	copies int   // 0 for Limits.Copies
+	size   int64
+	copies int
 	ready  func() error
 	body   *Body // filled in, except for the ID
 
@@ -278,7 +277,6 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 	return remove, nil
 }
 
-// placeBody stores a small body in the row and a larger body on storage nodes.
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
@@ -387,8 +385,7 @@ type PartRequest struct {
 	Ready  func() error
 }
 
-// PutPart writes a part. The caller has checked that the upload exists before it accepts a body. The store checks
-// again.
+// PutPart writes a part. The caller has checked that the upload exists before it accepts a body.
 func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src Source) (Part, error) {
 	if r.Number < 1 || r.Number > MaxParts {
 		return Part{}, ErrPartNumber

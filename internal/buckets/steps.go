@@ -89,7 +89,7 @@ func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) 
 	return s.store.Namesakes(ctx, name)
 }
 
-// CreateBucket creates a bucket. If it exists, CreateBucket returns it with ErrBucketExists.
+// CreateBucket calls Store.CreateBucket with a new ID.
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -143,8 +143,7 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 // Destinations returns the event destinations.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
-// SetNotifications replaces the notifications of a bucket and sends test events. Other processes use the new
-// notifications within KeyDelay.
+// SetNotifications replaces the notifications of a bucket and sends test events.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
 	if wrong := n.Check(s.destinations); wrong != nil {
 		return wrong

@@ -252,7 +252,6 @@ type Collector interface {
 	// bucket's row, settings and counters, and returns done.
 	RemoveBucket(ctx context.Context, b DeletedBucket, now Moment, limit int) (done bool, err error)
 
-	// Backlog returns the number of garbage rows, their size, and when the oldest row was deleted.
 	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
 }
 
@@ -331,7 +330,6 @@ type Accounts interface {
 
 	Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error)
 
-	// ListKeys lists the keys of all accounts by ID.
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// ChangeKey changes the terms of a key. It returns ErrKeyChanged if the current terms do not equal from, and

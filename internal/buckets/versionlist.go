@@ -114,7 +114,6 @@ func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func
 	}
 }
 
-// add is like Lister.Add.
 func (l *VersionLister) add(v Version, key VersionID) (skipped, done bool) {
 	switch {
 	case !strings.HasPrefix(v.Name, l.q.Prefix):

@@ -21,7 +21,7 @@ import (
 // holdTime is how long garbage collection is delayed after a backup crashed.
 const holdTime = 5 * time.Minute
 
-// nodesFolder is the backup folder for configured nodes. The node in the data folder keeps its name.
+// nodesFolder is the backup folder for configured nodes.
 const nodesFolder = Name + ".nodes"
 
 func (s *Buckets) files() *service.Files {
@@ -78,7 +78,6 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	})
 }
 
-// restoreBodies copies the bodies of a backup to file nodes in a data folder.
 func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
 	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
 		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)
@@ -108,7 +107,6 @@ func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[st
 	return copied, err
 }
 
-// missing counts, by first node, the bodies that are on no file node.
 func missing(elsewhere map[string]int64, urls map[string]string) (lines []string) {
 	for id, n := range elsewhere {
 		lines = append(lines, fmt.Sprintf("%s only on storage node %s, %s", countOf(n, "body", "bodies"), id, cmp.Or(urls[id], "which is not configured")))
@@ -142,7 +140,6 @@ func (s *Buckets) body(path string, r buckets.Reference) replica.Body {
 	}}
 }
 
-// watch calls written for each body that this process writes to a file node.
 func (s *Buckets) watch(written func(replica.Body) (settled func(kept bool))) {
 	s.watcher.Store(&written)
 }

@@ -66,7 +66,6 @@ func lockText(l buckets.BucketLock) string {
 
 const scannedVersions = 10 * buckets.MaxPage
 
-// nameLocked adds the locked versions to the error about a bucket that is not empty.
 func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error) error {
 	if !b.Lock.Enabled || cause == nil {
 		return cause

@@ -97,7 +97,6 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	return append(append(append(found, damages...), f), keys), err
 }
 
-// removed returns the IDs of the storage nodes that were drained and removed.
 func (s *Buckets) removed(ctx context.Context) (map[string]bool, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	all := map[string]bool{}
@@ -114,8 +113,7 @@ func copiesOf(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// missingData returns the data folder if it does not exist yet. The first start creates it; another finding reports
-// whether that is possible.
+// missingData returns the data folder if it does not exist yet.
 func (s *Buckets) missingData() string {
 	if _, err := os.Stat(s.deps.Data); !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -123,13 +121,11 @@ func (s *Buckets) missingData() string {
 	return s.deps.Data
 }
 
-// isIn reports whether path is directly in folder, which may be "".
 func isIn(path, folder string) bool {
 	abs, err := filepath.Abs(folder)
 	return folder != "" && err == nil && filepath.Dir(filepath.Clean(path)) == abs
 }
 
-// inspectNew checks a configured node that is not initialized yet. missing is the data folder if it does not exist.
 func inspectNew(id, address, missing string) service.Finding {
 	name := id + ", " + address
 	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && !isIn(u.Path, missing) {

@@ -15,7 +15,6 @@ const (
 	rightKind  = "right" // for an access key
 )
 
-// folderEntries limits the entries read to find folders.
 const folderEntries = 200
 
 func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
@@ -27,7 +26,7 @@ func (s *Buckets) chooseThing(ctx context.Context, kind, prefix string, at url.V
 		for _, r := range buckets.Rights {
 			c.All = append(c.All, service.Option{Value: string(r), Text: string(r)})
 		}
-		if at.Has("key") { // the key exists
+		if at.Has("key") {
 			c.All = append(c.All, service.Option{Value: noLimit, Text: "no limit"})
 		}
 		return c, nil

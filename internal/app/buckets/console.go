@@ -46,7 +46,6 @@ func (s *Buckets) console() *service.Console {
 	}}
 }
 
-// backlogs counts deleted objects that still use space, and unpublished events.
 func (s *Buckets) backlogs(ctx context.Context) ([]service.Fact, error) {
 	b, known := s.metrics.backlog.get()
 	if !known {
@@ -117,7 +116,6 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 
 const mostAbove = 20
 
-// folderOf returns the folder with its trailing slash.
 func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
@@ -162,7 +160,6 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 	return view, nil
 }
 
-// shownVersion returns the version ID for body links, or "" for the current version.
 func shownVersion(v *buckets.Version) buckets.VersionID {
 	if v.Current {
 		return ""

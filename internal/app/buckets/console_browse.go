@@ -100,7 +100,6 @@ func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buc
 	return nil
 }
 
-// nameInFolder removes the folder from a name. The folder itself may also be an object.
 func nameInFolder(name, folder string) string {
 	if in := strings.TrimPrefix(name, folder); in != "" {
 		return in

@@ -35,7 +35,7 @@ func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen
 	if len(keys) > consoleRows {
 		return nil, nil, service.Usagef("select at most %d rows", consoleRows)
 	}
-	r.Values.Set("objects", service.FirstNames(keys)) // for the log
+	r.Values.Set("objects", service.FirstNames(keys))
 	a, b, err := s.bucket(ctx, r)
 	return &chosen{s: s, account: a, bucket: b, until: s.deps.Clock().Add(bulkTime)}, keys, err
 }

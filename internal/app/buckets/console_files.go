@@ -36,8 +36,7 @@ func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket,
 	return text, err
 }
 
-// imageType detects an image type that browsers may show. It returns "" for other files, and ignores the stored
-// content type.
+// imageType detects an image type that browsers may show. It ignores the stored content type.
 func imageType(head []byte) string {
 	if kind := http.DetectContentType(head); slices.Contains(service.Images, kind) {
 		return kind
@@ -114,7 +113,6 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	return f, nil
 }
 
-// mayHaveThumbnail reports whether a list may show a thumbnail. It trusts the stored content type.
 func mayHaveThumbnail(o *buckets.Object) bool {
 	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
 }
@@ -167,7 +165,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	var condition buckets.Condition
 	condition.NoneMatch.Any = r.Value("replace") != "yes"
 	var names []string
-	defer func() { r.Values.Set("objects", strings.Join(names, ", ")) }() // for the log
+	defer func() { r.Values.Set("objects", strings.Join(names, ", ")) }()
 	for {
 		file, err := r.NextFile()
 		if errors.Is(err, io.EOF) {
@@ -188,7 +186,6 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// asFolder adds a trailing slash. It returns "" for the bucket.
 func asFolder(name string) string {
 	if name != "" && !strings.HasSuffix(name, "/") {
 		name += "/"

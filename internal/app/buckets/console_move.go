@@ -87,8 +87,7 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 
 const moveAttempts = 5
 
-// move copies an object and deletes the original. If the original changed, move starts over. It may be interrupted
-// and repeated.
+// move copies an object and deletes the original. It may be interrupted and repeated.
 func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
@@ -123,8 +122,7 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	return errcode.Newf(errcode.Conflict, "%s changes all the time: it was copied, and the original stays", from)
 }
 
-// copy copies an object with its metadata, or returns the copy that an interrupted move left. If former is set, the
-// new copy replaces that earlier copy.
+// copy copies an object with its metadata, or returns the copy that an interrupted move left.
 func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
 	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
 		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
@@ -149,7 +147,6 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move,
 	return w.Object, nil
 }
 
-// copied reports whether the target is a complete copy.
 func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m move) (there buckets.Object, same bool, err error) {
 	there, err = c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, to)
 	if errors.Is(err, buckets.ErrNoObject) {

@@ -125,7 +125,6 @@ func versionForms(a buckets.Account, b buckets.Bucket, v *buckets.Version) (form
 	return append(forms, remove)
 }
 
-// restoreVersion copies a version, so that the copy becomes current.
 func (s *Buckets) restoreVersion(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	a, b, v, err := s.version(ctx, r)
 	if err != nil {
@@ -167,7 +166,6 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// version reads the requested or the current version, which may be a delete marker.
 func (s *Buckets) version(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
 	if a, b, err = s.bucket(ctx, r); err != nil {
 		return a, b, v, err

@@ -39,7 +39,6 @@ func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
 	}
 }
 
-// deadEvents returns the events of all destinations, including destinations that are no longer configured.
 func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error) {
 	return s.publisher.dead, nil
 }
@@ -50,7 +49,7 @@ type eventInput struct {
 
 func eventID(id outbox.ID) string {
 	bytes, err := hex.DecodeString(strings.ReplaceAll(id.Owner+id.Stream, "-", ""))
-	if err != nil { // not a UUID
+	if err != nil {
 		return ""
 	}
 	return eventPrefix + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(bytes, uint64(id.Seq)))
@@ -82,7 +81,6 @@ type deadOutput struct {
 	Cursor      string    `json:"-" cursor:""`
 }
 
-// outputOfDead returns the output for an event, including its S3 record. names caches account names.
 func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names map[string]string) (o deadOutput, record json.RawMessage, err error) {
 	o = deadOutput{ID: eventID(e.ID()), Object: e.Key, Destination: e.Topic, At: e.At, SetAside: e.DiedAt, Attempts: e.Attempts, Error: e.Reason}
 	o.Cursor = o.ID

@@ -20,8 +20,7 @@ var (
 	exifHeader = []byte("Exif\x00\x00")
 )
 
-// exifThumbnail returns the JPEG thumbnail that a camera embedded in a photo, or nil. The thumbnail gets the
-// orientation of the photo.
+// exifThumbnail returns the JPEG thumbnail that a camera embedded in a photo, or nil.
 func exifThumbnail(head []byte) []byte {
 	rest, ok := bytes.CutPrefix(head, jpegStart)
 	for ok && len(rest) > 4 && rest[0] == 0xff {
@@ -62,7 +61,6 @@ func tiffThumbnail(tiff []byte) []byte {
 	return append(turned(photo[exifOrientation]), thumb...)
 }
 
-// tiffDirectory returns the numbers in a directory by tag, and the offset of the next directory.
 func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[uint16]uint32, next uint32) {
 	numbers = map[uint16]uint32{}
 	if at == 0 || uint64(at)+2 > uint64(len(tiff)) {
@@ -86,7 +84,6 @@ func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[
 	return numbers, order.Uint32(entries)
 }
 
-// turned returns the start of a JPEG with this orientation.
 func turned(orientation uint32) []byte {
 	start := append([]byte{}, jpegStart...)
 	if orientation < 2 || orientation > 8 {

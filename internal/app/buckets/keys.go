@@ -100,7 +100,6 @@ type keyOutput struct {
 	Next      string    `json:"-" cursor:""`
 }
 
-// rank orders keys so that working keys come last.
 func (k *keyOutput) rank() int {
 	switch k.State {
 	case keyConfigured:

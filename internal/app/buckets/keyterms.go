@@ -118,7 +118,6 @@ func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, 
 	return s.detail(&key), nil
 }
 
-// words is a list that is shown in a table cell.
 type words []string
 
 func (w words) String() string { return strings.Join(w, ", ") }

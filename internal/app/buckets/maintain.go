@@ -30,8 +30,7 @@ func (s *Buckets) openMaintenance(st store) *maintenance.Service {
 	})
 }
 
-// maintain runs an audit or a drain. Only one may run per database. The lock file names the process in this data
-// folder that runs another command.
+// maintain runs an audit or a drain. Only one may run per database.
 func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run func(context.Context, maintenance.Progress) error) error {
 	folder := s.maintenanceFolder()
 	if err := durable.MakeFolder(folder); err != nil {

@@ -22,10 +22,9 @@ type cached[T any] struct {
 	mu    sync.Mutex
 	value T
 	asked time.Time // time of the last read, even if it failed
-	known bool      // the last read succeeded
+	known bool
 }
 
-// get returns the value. It returns false if the value could not be read.
 func (c *cached[T]) get() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,8 +21,7 @@ type accountNames struct {
 	buckets map[buckets.BucketID]string
 }
 
-// find returns the names of an account and a bucket. If one was deleted, its ID is used as the name. The name of ""
-// is "".
+// find returns the names of an account and a bucket, or the ID of a deleted one.
 func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
 	if id == "" {
 		return "", "", nil
@@ -77,7 +76,6 @@ func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, er
 	return cmp.Or(f.Path, account), nil
 }
 
-// printable quotes a name that a terminal would display differently.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted

@@ -41,7 +41,6 @@ func (s *Buckets) nodeOperations() []operate.Operation {
 // settleTime is how long a command waits for background work before it ends.
 const settleTime = 10 * time.Second
 
-// withNodes loads the storage nodes for fn unless a server already did.
 func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error) (err error) {
 	if s.serves.Load() {
 		return fn(ctx)

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// loadEvery is how often the nodes are read from the database, and refreshEvery how often their free space is read.
 const (
 	loadEvery    = 2 * time.Second
 	refreshEvery = 10 * time.Second
@@ -37,7 +36,7 @@ type nodes struct {
 	cfg     *buckets.Config
 	clock   clock.Clock
 	log     *slog.Logger
-	folder  string // folder of localNode
+	folder  string
 	create  bool   // nodes may be initialized
 	process string // part of the names of temporary files; see processes
 
@@ -49,7 +48,7 @@ type nodes struct {
 	folders atomic.Pointer[map[string]bool] // IDs of nodes that are folders
 
 	saying sync.Mutex
-	said   map[string]string // logged errors, by node
+	said   map[string]string
 }
 
 type opened struct {
@@ -81,7 +80,7 @@ func (n *nodes) reload(ctx context.Context) {
 	n.say(level, "", "could not read the storage nodes", err)
 }
 
-// say logs the error of a node, or a common error if node is "". It logs an error only once until the error changes.
+// say logs the error of a node only once until the error changes.
 func (n *nodes) say(level slog.Level, node, what string, err error) {
 	text := ""
 	if err != nil {
@@ -264,7 +263,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	n.cluster.Set(list...)
 	for id, o := range n.open {
 		if next[id] != o {
-			_ = o.driver.Close() // the driver is not used
+			_ = o.driver.Close()
 		}
 	}
 	n.open = next
@@ -286,7 +285,7 @@ func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	return clouddriver.New(node.URL, node.ID)
 }
 
-// isFolder reports whether a node is a folder. It does not wait for load, and returns false until load has finished.
+// isFolder reports whether a node is a folder. It does not wait for load.
 func (n *nodes) isFolder(id string) bool {
 	folders := n.folders.Load()
 	return folders != nil && (*folders)[id]
@@ -298,7 +297,6 @@ func (n *nodes) close() error {
 	return n.use(nil)
 }
 
-// scrubbed returns the nodes that are folders. If cloud is true, it also returns nodes at cloud providers.
 func (n *nodes) scrubbed(cloud bool) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

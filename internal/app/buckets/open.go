@@ -304,7 +304,6 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	return h
 }
 
-// listen returns the address of the open listener, or else its setting.
 func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.OpenAddress(Listener), s.cfg.Listen) }
 
 func (s *Buckets) endpoint() string {

@@ -42,7 +42,6 @@ func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func
 	}
 }
 
-// onNodes is like on, but for jobs that need the storage nodes.
 func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progress) (Out, error)) func(context.Context, In, operate.Progress) (Out, error) {
 	return func(ctx context.Context, in In, progress operate.Progress) (Out, error) {
 		return on(s, func(ctx context.Context, in In) (out Out, err error) {

@@ -55,7 +55,6 @@ func (p *processes) register(ctx context.Context) error {
 	return err
 }
 
-// unregister removes the lock file if clean is true. Otherwise the process counts as killed.
 func (p *processes) unregister(clean bool) {
 	if p.lock == nil {
 		return

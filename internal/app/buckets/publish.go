@@ -21,9 +21,9 @@ import (
 type publisher struct {
 	s      *Buckets
 	ping   func(context.Context) error
-	boxes  map[string]outbox.Box // by destination
+	boxes  map[string]outbox.Box
 	wakers map[string]*outbox.Waker
-	dead   outbox.Dead // for all destinations
+	dead   outbox.Dead
 }
 
 func newPublisher(s *Buckets, st store) *publisher {
@@ -90,7 +90,7 @@ func (s *Buckets) probe(ctx context.Context) []service.Finding {
 
 const eventSource = "/buckets"
 
-// start starts the relays. end publishes the remaining events within a timeout and stops the relays.
+// start starts the relays. end publishes the remaining events within a timeout.
 func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 	var ends []func() error
 	end = func() (err error) {
@@ -123,7 +123,6 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 // pollEvents is the polling interval for events of killed processes.
 const pollEvents = 10 * time.Second
 
-// encodeRecords returns the body of a webhook request: all events as S3 records, or a test event.
 func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
 	records := make([]json.RawMessage, len(events))
 	for i := range events {

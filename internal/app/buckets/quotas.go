@@ -53,7 +53,6 @@ func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
 
 const noQuota = "none"
 
-// parseLimit parses a limit. It returns 0 for noQuota.
 func parseLimit(input, text string) (int64, error) {
 	if text == noQuota {
 		return 0, nil

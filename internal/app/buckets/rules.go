@@ -95,7 +95,7 @@ func (t *ruleTerms) rule(id string) buckets.LifecycleRule {
 	return r
 }
 
-// termsOf returns the terms of a rule. It ignores terms that ruleTerms cannot express; see isAll.
+// termsOf ignores terms that ruleTerms cannot express; see isAll.
 func termsOf(r *buckets.LifecycleRule) ruleTerms {
 	t := ruleTerms{Prefix: r.Begins(), Abort: r.AbortDays, Disabled: r.Disabled}
 	if r.Expiration != nil {
@@ -130,7 +130,7 @@ func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buc
 	if err == nil {
 		err = about(in.Bucket, s.opened.EditLifecycle(ctx, a.ID, in.Bucket, edit))
 	}
-	if wrong, ok := errors.AsType[*buckets.LifecycleError](err); ok { // there are too many rules
+	if wrong, ok := errors.AsType[*buckets.LifecycleError](err); ok {
 		return errcode.Newf(errcode.Conflict, "%s: the lifecycle rules would not be valid: %s", in.Bucket, wrong.Error())
 	}
 	return err

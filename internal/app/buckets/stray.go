@@ -16,7 +16,7 @@ func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	w.WriteHeader(http.StatusBadRequest)
 	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>InvalidRequest</Code><Message>this is not the S3 endpoint: use the address in buckets.listen, http://127.0.0.1:9000 by default</Message></Error>
-`) // fails if the client disconnected
+`)
 	return true
 }
 

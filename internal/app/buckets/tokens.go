@@ -16,7 +16,7 @@ const (
 	keySecret = Name + ".key_secret"
 )
 
-// tokenKeys derives the keys for native API tokens from the secrets that encrypt access keys. The first key signs.
+// tokenKeys derives the keys for native API tokens. The first key signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "buckets")
 	if err != nil {

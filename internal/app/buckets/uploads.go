@@ -39,7 +39,6 @@ type uploadOutput struct {
 
 var errAfter = &operate.InputError{Input: "after", Reason: "expected a page cursor"}
 
-// listUploads lists uploads. A cursor is UPLOAD/NAME.
 func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploadOutput, err error) {
 	q := buckets.UploadQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {

@@ -67,7 +67,6 @@ type versionPage struct {
 
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
-// versionList lists versions. A cursor is VERSION/NAME.
 func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []listedVersion, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
@@ -152,7 +151,6 @@ func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner 
 	return c, aboutLock(in.Object, fn(a.ID, b.BucketRef, id))
 }
 
-// aboutLock adds the object name to an error. A lock error is a conflict.
 func aboutLock(name string, err error) error {
 	if locked, ok := errors.AsType[*buckets.LockedError](err); ok {
 		return errcode.New(errcode.Conflict, name+": "+locked.Error())

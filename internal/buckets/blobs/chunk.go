@@ -16,7 +16,7 @@ const chunkSize = buckets.ChunkSize
 type chunk struct {
 	bytes   [frameSize]byte
 	n       int
-	layout  layout // decides whether a trailer follows the data
+	layout  layout
 	sum     uint64 // CRC64NVME, once sealed or verified
 	id      uint64 // frame ID, once verified
 	holders atomic.Int32

@@ -42,8 +42,7 @@ type Options struct {
 	// Report receives problems found by reads. It must not block. If a node fails but other copies can be read, only
 	// Observe is called.
 	Report func(Finding)
-	// Missing, if set, is called before a read fails because a node is unknown. Another process may just have added
-	// the node.
+	// Missing, if set, is called before a read fails because a node is unknown, which another process may have added.
 	Missing func(context.Context)
 	// Observe, if set, is called for each attempt to store or read a copy. It must not block.
 	Observe func(node string, e Event)
@@ -66,7 +65,7 @@ func (c *Cluster) observe(m *member, e Event) {
 	}
 }
 
-// Finding is a bad copy, or a body without a good copy. The body may have been deleted or moved since.
+// Finding is a bad copy, or a body without a good copy.
 type Finding struct {
 	Node      string // empty if the problem is Lost
 	Path      string
@@ -113,9 +112,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	members map[string]*member
-	pending int // configured nodes not yet initialized
+	pending int
 
-	// work tracks nodes that did not return in time, and cleanup after failed writes.
 	work   tasks
 	ctx    context.Context //nolint:containedctx // outlives requests
 	cancel context.CancelFunc
@@ -194,8 +192,7 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
-// SetPending sets the number of configured nodes that are not initialized, e.g. because a disk is not mounted. They
-// get no bodies, but Copies counts them.
+// SetPending sets the number of configured nodes that are not initialized, e.g. because a disk is not mounted.
 func (c *Cluster) SetPending(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,9 +216,8 @@ func (c *Cluster) Copies() int {
 // Refresh reads the free space and health of all nodes. Call it every few seconds.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of the nodes selected by the function which, which it calls with c.mu held. Concurrent
-// callers share a request, so that rejected writes do not load a node. A stalled node is not asked again until its
-// driver returns.
+// ask reads the free space of the nodes selected by which, which it calls with c.mu held. Concurrent callers share a
+// request, so that rejected writes do not load a node.
 func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	c.mu.Lock()
 	var answers []chan struct{}

@@ -19,7 +19,7 @@ type copyReader struct {
 	body   *buckets.Body
 	from   io.Closer
 	in     *bufio.Reader
-	layout layout // layout of the source, known after the first chunk
+	layout layout
 	sum    *sum
 	chunk  *chunk // nil after Close
 	rest   []byte
@@ -69,7 +69,6 @@ func (r *copyReader) fill() error {
 	return nil
 }
 
-// detect derives the layout from the bytes after the first chunk.
 func (r *copyReader) detect() layout {
 	c := r.chunk
 	trailer, err := r.in.Peek(trailerSize)
@@ -97,7 +96,6 @@ func (r *copyReader) read(b []byte) error {
 	return nil
 }
 
-// finish returns io.EOF if the body is complete.
 func (r *copyReader) finish() error {
 	switch _, err := r.in.ReadByte(); {
 	case err == nil:

@@ -76,7 +76,6 @@ func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSiz
 
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
-// seal appends the trailer, which needs the chunk's checksum.
 func (c *chunk) seal(id uint64, index int64) {
 	t := c.bytes[c.n : c.n+trailerSize]
 	binary.BigEndian.PutUint32(t, frameMagic)

@@ -62,7 +62,6 @@ func (c *Cluster) isAvoided(m *member) bool {
 	return left > 0 && left <= c.Avoid
 }
 
-// report reports a finding and remembers the bad copy, so that reads try it last.
 func (c *Cluster) report(f Finding) {
 	if f.Problem != Unframed {
 		c.bad.Add(badCopy{f.Node, f.Path}, struct{}{})

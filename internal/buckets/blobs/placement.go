@@ -21,10 +21,10 @@ type placement struct {
 	size    int64
 	copies  int
 	used    map[*member]bool
-	have    map[*member]bool // nodes that already had a copy
-	spread  map[string]int   // copies per datacenter
-	failure error            // last failure
-	stalled bool             // a node stalled since the others were asked
+	have    map[*member]bool
+	spread  map[string]int
+	failure error // last failure
+	stalled bool
 }
 
 func (c *Cluster) place(size int64, copies int) *placement {
@@ -82,7 +82,6 @@ func (p *placement) failed(m *member, err error) {
 	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
-// choose chooses a node. It returns nil if no node fits.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
@@ -116,8 +115,7 @@ func (p *placement) order(a, b *member) int {
 	return p.spread[a.datacenter] - p.spread[b.datacenter]
 }
 
-// sameDatacenter returns the nodes in one datacenter. It balances copies over datacenters, regardless of how many
-// nodes each has.
+// sameDatacenter balances copies over datacenters, regardless of how many nodes each has.
 func (p *placement) sameDatacenter(nodes []*member) []*member {
 	var names []string
 	for _, m := range nodes {
@@ -129,7 +127,7 @@ func (p *placement) sameDatacenter(nodes []*member) []*member {
 	return slices.DeleteFunc(nodes, func(m *member) bool { return m.datacenter != name })
 }
 
-// weighted chooses a node at random, weighted by free space. Unknown space counts as the largest known.
+// weighted counts unknown space as the largest known.
 func (p *placement) weighted(nodes []*member) *member {
 	most := 1.0
 	for _, m := range nodes {
@@ -165,8 +163,8 @@ func (s Space) hasRoom(size int64) bool {
 	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
 }
 
-// lack returns the error for too few nodes. It is ErrNotEnoughSpace only if the copies would not fit even if the
-// failed nodes worked. The caller holds c.mu.
+// lack returns ErrNotEnoughSpace only if the copies would not fit even if the failed nodes worked. The caller holds
+// c.mu.
 func (p *placement) lack() error {
 	possible := p.c.pending
 	for _, m := range p.c.members {

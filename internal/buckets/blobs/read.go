@@ -50,11 +50,10 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 		_ = r.Close()
 		return nil, 0, err
 	}
-	r.left = StoredSize(&r.body.Body) // known after the first chunk
+	r.left = StoredSize(&r.body.Body)
 	return r, r.left, nil
 }
 
-// copies returns the nodes that hold a copy, and an error if a node is unknown.
 func (c *Cluster) copies(sharks []string) (from []*member, missing error) {
 	for _, id := range sharks {
 		m, err := c.member(id)
@@ -72,8 +71,8 @@ type bodyReader struct {
 	stored  bool   // return the stored bytes, including trailers
 	current *chunk // nil before the first chunk
 	offset  int    // bytes returned from the current chunk
-	skip    int    // bytes to skip before the range
-	left    int64  // bytes to return
+	skip    int
+	left    int64 // bytes to return
 	end     error
 }
 
@@ -169,7 +168,6 @@ func (r *bodyReader) Close() error {
 
 var errClosed = errors.New("read of a body after Close")
 
-// convert changes a verified chunk to the layout in the row.
 func (c *chunk) convert(b *buckets.Body, index int64) {
 	switch {
 	case !b.Frames.Set:

@@ -18,9 +18,9 @@ type reading struct {
 	ctx      context.Context //nolint:containedctx // the request's
 	path     string
 	body     buckets.Reference // from the row, but Frames may come from a copy
-	unframed bool              // the row has no Frames
+	unframed bool
 	replicas []*replica
-	missing  error // error if a node is not in the cluster
+	missing  error
 	at, to   int64 // next chunk index, and the index after the last
 
 	source  *source
@@ -29,7 +29,6 @@ type reading struct {
 	whole   *sum     // nil unless the whole body is read
 }
 
-// replica is the state of a copy during a reading.
 type replica struct {
 	node     *member
 	layout   layout
@@ -41,7 +40,6 @@ type replica struct {
 	reported Problem
 }
 
-// Replica ranks.
 const (
 	rankGood = iota
 	rankDown // the node failed or is avoided
@@ -165,7 +163,6 @@ func (r *reading) open() error {
 	}
 }
 
-// verifier returns a snapshot of the state for a source's goroutine.
 func (r *reading) verifier(p *replica) verifier {
 	return verifier{layout: p.layout, body: r.body.Body, sums: r.sums, alone: chunkCount(r.body.Length) == 1}
 }
@@ -193,7 +190,6 @@ func (r *reading) adopt(id, crc64 uint64) {
 
 func (p *replica) switchLayout() { p.layout, p.switched = p.layout.other(), true }
 
-// needsSurvey reports whether a copy's chunks cannot be verified individually.
 func (r *reading) needsSurvey(p *replica) bool {
 	return r.sums == nil && (p.layout == plain || !r.body.Frames.Set) && chunkCount(r.body.Length) > 1
 }

@@ -14,8 +14,7 @@ import (
 // ErrCorrupt is wrapped by errors for a body with a wrong checksum or length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body from body.Sharks to n more nodes. It skips the nodes in have, which already hold a copy,
-// possibly a bad one.
+// Replicate copies a body from body.Sharks to n more nodes. It skips the nodes in have.
 func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
 	from, err := c.copies(body.Sharks)
 	if err != nil {
@@ -172,9 +171,8 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err
 }
 
-// whole is a completely verified copy.
 type whole struct {
-	sums  []uint64 // CRC64NVME per chunk
+	sums  []uint64
 	crc64 uint64
 	id    uint64
 	size  int64

@@ -19,7 +19,7 @@ type source struct {
 	wanted  chan wanted
 	got     chan fetched
 	pending bool
-	at, end int64 // next chunk index, and the index after the last
+	at, end int64
 	length  int64
 	timer   *time.Timer
 }
@@ -70,7 +70,6 @@ func (v *verifier) verify(c *chunk, index int64) error {
 	return nil
 }
 
-// span is a half-open range of chunk indexes.
 type span struct{ from, to int64 }
 
 func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, part span) *source {
@@ -103,7 +102,7 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
-// get opens a copy. It derives the layout from the size.
+// get opens a copy and derives the layout from its size.
 func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
 	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(part.to), right)
@@ -153,7 +152,6 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	return errShort(size)
 }
 
-// next returns the next chunk and the size of the copy.
 func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
 	if !s.pending {
 		s.want()

@@ -60,8 +60,8 @@ type write struct {
 	id     uint64
 	chunks int64
 	sum    checksum.CRC64
-	total  int64     // bytes sent to each node
-	done   []*member // nodes with a complete copy
+	total  int64
+	done   []*member
 	keep   bool
 }
 
@@ -300,7 +300,6 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 
 var errEarly = errcode.New(errcode.Unavailable, "storage node stopped in the middle of a body")
 
-// finish waits for the nodes and replaces those that failed.
 func (w *write) finish(live *[]*put, length int64) error {
 	for _, p := range *live {
 		close(p.queue.feed)
@@ -328,7 +327,6 @@ func (w *write) undo() {
 	}
 }
 
-// abandon cancels a put and, unless w.keep is set, removes its copy.
 func (w *write) abandon(p *put) {
 	p.cancel()
 	if w.keep {
@@ -342,7 +340,7 @@ func (w *write) abandon(p *put) {
 	})
 }
 
-// removeLater removes a copy in the background. It ignores errors, because an audit finds the copy.
+// removeLater ignores errors, because an audit finds the copy.
 func (c *Cluster) removeLater(m *member, path string) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)

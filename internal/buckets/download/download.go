@@ -37,7 +37,6 @@ func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag st
 	return Extent{from, length, http.StatusPartialContent}, nil
 }
 
-// applies reports whether If-Range allows the range.
 func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	header := r.Header.Get("If-Range")
 	switch {
@@ -77,7 +76,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 		return err
 	}
 	body := b.Service.Open(r.Context(), b.Owner, b.Bucket, b.Object, buckets.Span{From: e.From, Length: e.Length})
-	defer func() { _ = body.Close() }() // only read
+	defer func() { _ = body.Close() }()
 	n, err := io.Copy(&sender{w, begin, sent}, body)
 	if err == nil && n != e.Length {
 		err = io.ErrUnexpectedEOF
@@ -85,7 +84,6 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 	return err
 }
 
-// sender sends the header with the first bytes.
 type sender struct {
 	io.Writer
 	begin func() // nil after it was called

@@ -22,7 +22,6 @@ func Claims(a buckets.Account, gc bool) map[string]any {
 	return c
 }
 
-// authenticate verifies the token in the only Authorization header, and that it allows the path.
 func (x *exchange) authenticate() error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {

@@ -23,7 +23,7 @@ func ofBucket(b *buckets.Bucket) bucketJSON {
 }
 
 type entryJSON struct {
-	Type string `json:"type"` // object or group
+	Type string `json:"type"`
 	Name string `json:"name"`
 	*versionJSON
 	*metadataJSON // nil if not requested
@@ -80,7 +80,7 @@ type garbageJSON struct {
 	Owner    buckets.AccountID `json:"owner"`
 	BucketID buckets.BucketID  `json:"bucket_id"`
 	metadataJSON
-	Path      string           `json:"path,omitempty"`   // on the storage nodes
+	Path      string           `json:"path,omitempty"`
 	Upload    buckets.UploadID `json:"upload,omitempty"` // upload whose parts form the body
 	DeletedAt string           `json:"deleted_at"`
 }

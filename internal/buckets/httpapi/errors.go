@@ -44,7 +44,6 @@ var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, T
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
-// methodNotAllowed also sets the Allow header.
 func methodNotAllowed(w http.ResponseWriter, methods []string) error {
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)

@@ -55,8 +55,7 @@ func (x *exchange) readBatch() error {
 	return x.sendBatch(http.StatusOK, &batchJSON{ID: &id}, all, buckets.MaxPage)
 }
 
-// sendBatch writes a batch for which memory for limit entries was charged. It reduces the charge to the actual
-// entries and the JSON of a single entry.
+// sendBatch reduces the charge for limit entries to the actual entries.
 func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, limit int) error {
 	need := int64(textMemory * batchMemory)
 	for i := range all {

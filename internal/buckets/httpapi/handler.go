@@ -36,8 +36,8 @@ type exchange struct {
 	route     route
 	query     url.Values
 	condition buckets.Condition
-	owner     buckets.AccountID // from the token
-	bucket    buckets.Bucket    // zero for createBucket and paths without a bucket
+	owner     buckets.AccountID
+	bucket    buckets.Bucket // zero for createBucket and paths without a bucket
 }
 
 const noCache = "private, no-cache"
@@ -141,10 +141,8 @@ func (x *exchange) writing() context.Context {
 	})
 }
 
-// ready acquires the request's slot after its body is read.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 
-// withSlot holds a slot while fn uses the database before the body is read.
 func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
 func (x *exchange) nothing() error {

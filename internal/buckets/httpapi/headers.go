@@ -23,7 +23,7 @@ var stored = []string{
 
 const (
 	userHeader  = "M-" // as net/http spells it
-	userPrefix  = "m-" // as stored
+	userPrefix  = "m-"
 	defaultType = "application/octet-stream"
 
 	maxHeaders = 4 << 10 // bytes each for user metadata and the other stored headers
@@ -69,7 +69,6 @@ func (x *exchange) newObject() (o buckets.Object, err error) {
 	return o, err
 }
 
-// checkHeaders rejects headers that cannot be stored or returned.
 func checkHeaders(all map[string]string) error {
 	user, other := 0, 0
 	for name, value := range all {
@@ -110,7 +109,6 @@ func parseRoles(list []string) ([]string, error) {
 
 var errDurability = web.Refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
 
-// durability returns the requested number of copies, or 0 without the header.
 func durability(h http.Header) (int, error) {
 	values := h.Values(durabilityHeader)
 	if len(values) == 0 {
@@ -123,7 +121,6 @@ func durability(h http.Header) (int, error) {
 	return n, nil
 }
 
-// digests returns Content-MD5 and Object-Checksum as fields for sigv4.NewFormBody.
 func digests(h http.Header) (fields map[string]string, err error) {
 	fields = map[string]string{}
 	if values := h.Values("Content-Md5"); len(values) > 0 {
@@ -183,7 +180,6 @@ func (x *exchange) writeObject(o *buckets.Object) {
 	}
 }
 
-// writeVersion sets the headers that conditional requests use.
 func (x *exchange) writeVersion(o *buckets.Object) {
 	h := x.out.Header()
 	h.Set("Etag", `"`+string(o.ID)+`"`)

@@ -31,7 +31,6 @@ func (x *exchange) readUpdate() ([]byte, error) {
 	return web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
 }
 
-// updateMetadata replaces those members of the metadata that the body contains.
 func (x *exchange) updateMetadata() error {
 	body, err := x.readUpdate()
 	if err != nil {

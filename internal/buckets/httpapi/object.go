@@ -14,7 +14,6 @@ import (
 
 const maxObject = 5 << 30 // bytes, as in S3
 
-// source reads a request body as a buckets.Source.
 type source struct{ *sigv4.Body }
 
 func (s source) Sums() buckets.Sums {
@@ -33,7 +32,6 @@ type input struct{ io.Reader }
 
 func (b input) Read(p []byte) (int, error) { return bodyErrors.Read(b.Reader, p) }
 
-// source returns a PUT's body, verified as it is read.
 func (x *exchange) source() (s source, err error) {
 	if x.in.ContentLength > maxObject {
 		return s, errTooLarge

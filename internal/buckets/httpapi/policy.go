@@ -26,7 +26,7 @@ func (x *exchange) checkPolicy(a policy.Action) error {
 	return err
 }
 
-// Value implements policy.Context. Requests have no S3 signature, tags or headers.
+// Value implements policy.Context.
 func (x *exchange) Value(k policy.Key, name string) ([]string, error) {
 	switch k {
 	case policy.ExistingObjectTag:

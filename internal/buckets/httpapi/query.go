@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// parseQuery rejects unknown and duplicate parameters, and text that cannot be part of a name.
 func parseQuery(raw string, params []string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

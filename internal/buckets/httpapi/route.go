@@ -102,11 +102,11 @@ func inAccount(account string, s []string) (rt route) {
 
 type action struct {
 	serve      func(*exchange) error
-	needs      policy.Action // action that a policy must not deny
+	needs      policy.Action
 	versioned  policy.Action // replaces needs if a version is requested
-	params     []string      // query parameters
-	conditions bool          // accepts conditional headers
-	body       bool          // accepts a body
+	params     []string
+	conditions bool // accepts conditional headers
+	body       bool
 }
 
 const getVersion policy.Action = "s3:GetObjectVersion"

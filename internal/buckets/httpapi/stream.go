@@ -50,8 +50,7 @@ func (s *listStream) finish(after string) error {
 	return nil
 }
 
-// finishPage ends a page. If there are more items, the next page begins after marker; otherwise the response contains
-// null.
+// finishPage ends a page. If there are more items, the next page begins after marker.
 func (s *listStream) finishPage(more bool, marker string) error {
 	end := []byte("null")
 	if more {

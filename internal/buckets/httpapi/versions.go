@@ -109,7 +109,6 @@ func ofVersionEntry(v *buckets.Version) versionEntryJSON {
 	return e
 }
 
-// listVersions lists versions by object name, newest first. A marker is VERSION/NAME.
 func (x *exchange) listVersions() error {
 	limit, err := x.limit()
 	if err != nil {

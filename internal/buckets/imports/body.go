@@ -32,7 +32,7 @@ type body struct {
 	ctx    context.Context //nolint:containedctx // Read takes no context
 	source *Source
 	bucket string
-	from   Listed // with the entity tag and size from the response
+	from   Listed
 
 	in       io.ReadCloser // nil if the next read must request a range
 	n        int64
@@ -124,7 +124,7 @@ func (b *body) add(p []byte) {
 	}
 }
 
-// failed waits before a retry. After too many failures it returns the error.
+// failed waits before a retry.
 func (b *body) failed(err error) error {
 	b.Close()
 	if b.failures++; b.failures >= attempts || b.ctx.Err() != nil {
@@ -139,7 +139,6 @@ func (b *body) failed(err error) error {
 	}
 }
 
-// verify checks the whole body against everything that the source reported, and returns io.EOF.
 func (b *body) verify() error {
 	if b.hasMD5Tag {
 		if hex.EncodeToString(b.md5.Sum(nil)) != b.from.ETag {

@@ -16,13 +16,13 @@ import (
 type Options struct {
 	Source  *Source
 	Target  *buckets.Service
-	Account buckets.Account // receives the buckets
+	Account buckets.Account
 
 	Bucket, Prefix string // at the source; "" for all
 	To             string // target bucket; "" for the same name
 	Parallel       int
 	DryRun         bool
-	CurrentOnly    bool // skip noncurrent versions
+	CurrentOnly    bool
 	IgnoreTags     bool // ignore the tags of otherwise equal objects
 	Final          bool // nobody writes to the source any more, so compare again at the end
 
@@ -47,7 +47,7 @@ type Progress struct {
 // Result counts the work that an import did, or would do.
 type Result struct {
 	Buckets    int64
-	Objects    int64 // listed by the source
+	Objects    int64
 	Imported   int64
 	Bytes      int64
 	Skipped    int64
@@ -176,7 +176,6 @@ func (i *imports) count(ctx context.Context) {
 	i.total = n
 }
 
-// compare compares both sides again after the last pass.
 func (i *imports) compare(ctx context.Context) error {
 	again := &imports{Options: i.Options, pairs: i.pairs}
 	again.DryRun = true

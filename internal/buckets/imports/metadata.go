@@ -32,7 +32,6 @@ var (
 	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or a tag over 256 bytes")
 )
 
-// objectOf returns the object without body and tags.
 func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	o := buckets.Object{Name: from.Key, ContentType: text(aws.ToString(out.ContentType)), Headers: map[string]string{}}
 	if o.ContentType == "" {
@@ -113,7 +112,6 @@ func isEncrypted(out *s3.GetObjectOutput) bool {
 	return out.SSECustomerAlgorithm != nil || out.ServerSideEncryption == types.ServerSideEncryptionAwsKms || out.ServerSideEncryption == types.ServerSideEncryptionAwsKmsDsse
 }
 
-// checksumOf returns the checksum, or zero for an unknown algorithm.
 func checksumOf(out *s3.GetObjectOutput) buckets.Checksum {
 	for algorithm, value := range map[checksum.Algorithm]*string{
 		checksum.CRC32: out.ChecksumCRC32, checksum.CRC32C: out.ChecksumCRC32C, checksum.CRC64NVME: out.ChecksumCRC64NVME,

@@ -70,12 +70,11 @@ func (s *partSums) etag() string {
 	return hex.EncodeToString(s.all.Sum(nil)) + "-" + strconv.Itoa(s.n)
 }
 
-// isCount reports whether a body of size bytes has n parts if each part has first bytes.
 func isCount(size, first int64, n int) bool {
 	return first > 0 && (size+first-1)/first == int64(n)
 }
 
-// layouts returns possible part layouts. It returns true if the source reported the layout.
+// layouts returns possible part layouts, and whether the source reported the layout.
 func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all []*partSums, isKnown bool) {
 	n := partsOf(from.ETag)
 	if n == 1 {
@@ -108,7 +107,7 @@ func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all 
 	return []*partSums{newPartSums(sizes...)}, sum == from.Size
 }
 
-// partSize requests the size of a part and the number of parts. It returns 0 without an answer.
+// partSize returns 0 without an answer.
 func (s *Source) partSize(ctx context.Context, bucket string, from *Listed, number int32) (size int64, count int) {
 	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from), PartNumber: &number, IfMatch: aws.String(`"` + from.ETag + `"`)})
 	if err != nil {

@@ -122,7 +122,6 @@ func (r *Result) would(t *task) {
 
 const tries = 3
 
-// again decides again after a client changed the object here.
 func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
 	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
 	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
@@ -147,7 +146,6 @@ func (i *imports) keep(p *pair, key string) {
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "kept: a client changed it here after the source"})
 }
 
-// unchanged returns the condition that the object here is still o, or is still missing if o is nil.
 func unchanged(o *buckets.Object) (c buckets.Condition) {
 	if o != nil {
 		c.Match.Tags = []string{string(o.ID)}
@@ -205,7 +203,6 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	return err
 }
 
-// answered returns the object as the source sent it, which may be newer than the list.
 func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
 	etag := ""
 	if out.ETag != nil {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// settings imports bucket settings unless the target has its own. It adds notes about unsupported settings.
+// settings imports bucket settings unless the target has its own.
 func (i *imports) settings(ctx context.Context, p *pair) error {
 	var c buckets.SettingsChange
 	now := &p.bucket.Settings
@@ -153,7 +153,6 @@ func (i *imports) keepVersions(ctx context.Context, p *pair) error {
 	return err
 }
 
-// setVersions copies the versioning state and default retention after the versions are imported.
 func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
 		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,

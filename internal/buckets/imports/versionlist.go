@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// listVersions calls a function with the versions of each name, oldest first.
 func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn func(key string, versions []Listed) error) error {
 	in := &s3.ListObjectVersionsInput{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
 	if prefix != "" {
@@ -72,7 +71,6 @@ func lastOf(names []string, marker string) int {
 	return last
 }
 
-// group groups versions by name and keeps the order of the names.
 func group(all []Listed) (names []string, byName map[string][]Listed) {
 	byName = map[string][]Listed{}
 	for _, l := range all {

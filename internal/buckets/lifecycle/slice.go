@@ -27,8 +27,8 @@ type step struct {
 	done   buckets.LifecycleResult
 }
 
-// slice continues or begins the run of a bucket and returns the number of deleted objects and uploads. If a bucket
-// fails, it is retried later, so that others get their turn.
+// slice continues or begins the run of a bucket. If a bucket fails, it is retried later, so that others get their
+// turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,6 @@ func (s *step) end(ctx context.Context, err error) error {
 	return s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)
 }
 
-// report logs and counts the deletions of the slice.
 func (s *step) report() {
 	s.o.Observe(s.done)
 	if s.done.Deleted.Objects+s.done.Aborted == 0 {

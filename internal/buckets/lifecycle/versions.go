@@ -9,7 +9,6 @@ import (
 
 const deleters = 8
 
-// versions deletes expired noncurrent versions, and delete markers that hide nothing.
 func (s *step) versions(ctx context.Context, prefix string) error {
 	if s.run.After == "" && s.run.Prefix == 0 {
 		b, err := s.o.Store.Bucket(ctx, s.bucket.Owner, s.bucket.Name)
@@ -93,7 +92,6 @@ func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []bu
 	return all, by, nil
 }
 
-// hasOlder reports whether versions older than the delete marker exist.
 func (s *step) hasOlder(ctx context.Context, v *buckets.Version) (bool, error) {
 	q := buckets.VersionQuery{Prefix: v.Name, Noncurrent: true, After: v.Name, AfterVersion: v.VersionID(), Limit: 1}
 	page, err := s.o.Store.ListVersions(ctx, s.bucket.Owner, s.bucket.ID, q)

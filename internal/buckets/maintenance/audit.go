@@ -62,10 +62,10 @@ type Step string
 
 // Steps in order.
 const (
-	Listing   Step = "references" // read references
-	Comparing Step = "copies"     // compare nodes with the references
-	Deciding  Step = "findings"   // check findings again and repair them
-	Moving    Step = "bodies"     // move bodies
+	Listing   Step = "references"
+	Comparing Step = "copies"
+	Deciding  Step = "findings" // check findings again and repair them
+	Moving    Step = "bodies"
 )
 
 // Problem classifies a Finding.
@@ -77,8 +77,8 @@ const (
 	Missing      Problem = "missing"      // a row names a missing copy
 	Corrupt      Problem = "corrupt"      // wrong length or checksum, or unreadable
 	FewCopies    Problem = "few-copies"   // a row names too few nodes
-	WrongUsage   Problem = "wrong-usage"  // wrong usage counter
-	BadNode      Problem = "bad-node"     // unreadable node
+	WrongUsage   Problem = "wrong-usage"
+	BadNode      Problem = "bad-node"
 )
 
 // Problems lists all problems.
@@ -91,7 +91,7 @@ type Finding struct {
 	Path     string            `json:"path,omitempty"`
 	Account  buckets.AccountID `json:"account,omitempty"`
 	Bucket   buckets.BucketID  `json:"bucket,omitempty"`
-	Object   string            `json:"object,omitempty"` // also for a part
+	Object   string            `json:"object,omitempty"`
 	Body     buckets.ObjectID  `json:"body,omitempty"`
 	Upload   buckets.UploadID  `json:"upload,omitempty"`
 	Part     int               `json:"part,omitempty"`
@@ -129,7 +129,7 @@ type Result struct {
 	Copies  int64             `json:"copies"`
 	Young   int64             `json:"young"` // unreferenced files within the grace period
 	Found   map[Problem]int64 `json:"found"`
-	Left    int64             `json:"left"` // unrepaired findings
+	Left    int64             `json:"left"`
 	Resumed bool              `json:"continued"`
 }
 
@@ -140,7 +140,7 @@ type audit struct {
 	nodes   map[string]buckets.NodeState
 	report  func(Finding) error
 	result  Result
-	pending int64 // undecided findings
+	pending int64
 
 	// background is set on a server, where copies on a failed node do not count as missing. If marks is set, damaged
 	// copies are left to Repair.
@@ -194,7 +194,6 @@ func (f Finding) of(b *body) Finding {
 	return f
 }
 
-// list lists the references. It also finds rows that name too few nodes.
 func (a *audit) list(ctx context.Context) error {
 	if a.state.Listed {
 		return nil
@@ -286,7 +285,6 @@ func (a *audit) auditUsage(ctx context.Context) error {
 	}
 }
 
-// decide reads the references again, drops outdated findings and repairs the others.
 func (a *audit) decide(ctx context.Context) error {
 	if a.pending = a.state.Findings; a.pending == 0 {
 		return nil

@@ -20,13 +20,11 @@ const (
 	backgroundLease = background
 	// backgroundHolder is the prefix of the holder of a server's short lease. Commands wait for such a lease.
 	backgroundHolder = background + " "
-	// backgroundEvery is how often a server checks damaged copies and the lease.
-	backgroundEvery = 10 * time.Second
+	backgroundEvery  = 10 * time.Second
 	// scrubDelay is the delay between server start and scrubbing, unless buckets.scrub_interval is short.
 	scrubDelay  = time.Minute
 	repairBatch = 32
-	// mostMarks limits how many damaged copies a process remembers.
-	mostMarks = 10_000
+	mostMarks   = 10_000
 )
 
 var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
@@ -69,7 +67,6 @@ func (s *Service) say(err error) {
 	s.said = text
 }
 
-// watchMarks keeps the cluster informed about the damage records of all processes.
 func (s *Service) watchMarks(ctx context.Context) {
 	for {
 		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
@@ -101,7 +98,6 @@ func (s *Service) lease(name string) (buckets.Lease, error) {
 	return buckets.Lease{Name: name, Holder: s.id, Process: fmt.Sprintf("the background work of process %d on %s", os.Getpid(), host), Left: leaseTime}, err
 }
 
-// lead does the work of the process that holds the lease, if it can acquire the lease now.
 func (s *Service) lead(ctx context.Context) error {
 	if err := s.o.Whole(ctx); err != nil {
 		return nil //nolint:nilerr // rows that are not copied yet would look deleted
@@ -132,7 +128,6 @@ func (s *Service) lead(ctx context.Context) error {
 	})
 }
 
-// exclusively runs fn while no audit or drain runs.
 func (s *Service) exclusively(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(leaseName)
 	if err != nil {

@@ -24,8 +24,7 @@ const (
 	copiers = 8
 	// passes limits the search for a missing body, with pauses of 1 to 32 seconds. The body may have been moved to
 	// another node, or may be garbage that was claimed before the hold.
-	passes = 7
-	// restorePasses limits the attempts to read an unreadable body.
+	passes        = 7
 	restorePasses = 4
 )
 
@@ -75,8 +74,7 @@ type Copied struct {
 }
 
 // CopyBodies copies every body on nodes that are folders. It includes garbage, because the copy of the database may
-// reference objects that were deleted since. Each body is read once, from any good copy, and hard-linked for its
-// other nodes. dir is for temporary files.
+// reference objects that were deleted since. dir is for temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	if err := c.run(ctx, dir, folders); err != nil {
@@ -94,8 +92,7 @@ func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string
 // damaged, and errcode.Unavailable if a retry may succeed.
 type Source func(ctx context.Context, path string) (io.ReadCloser, error)
 
-// RestoreBodies writes and verifies every body of a restored database. Bodies of garbage may be missing. dir is for
-// temporary files.
+// RestoreBodies writes and verifies every body of a restored database. Bodies of garbage may be missing.
 func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
 	c.passes, c.isRestore = restorePasses, true
@@ -154,12 +151,12 @@ type copier struct {
 	passes    int
 	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error)
 	isLost    func(error) bool
-	isRestore bool // bodies of garbage may be missing
+	isRestore bool
 
 	mu        sync.Mutex
 	done      int64
-	elsewhere map[string]int64  // by first node
-	lost      map[string]string // by path
+	elsewhere map[string]int64
+	lost      map[string]string
 	corrupt   []string
 }
 
@@ -258,7 +255,6 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	return context.Cause(ctx)
 }
 
-// finish records a copied or unreadable body. It returns any other error.
 func (c *copier) finish(b *body, total int64, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,7 +274,6 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	return nil
 }
 
-// copy copies a body. It marks read errors as source errors.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
 	for _, id := range b.ref.Sharks {
@@ -308,7 +303,7 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked hard-links a copy. It returns false if the file system has no hard links; then the caller copies again.
+// linked hard-links a copy. It returns false if the file system has no hard links.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.path)
 	name := filepath.Join(to.dir, path)

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// body is a referenced body with its path.
 type body struct {
 	path string
 	ref  buckets.Reference
@@ -42,7 +41,6 @@ type bodies struct {
 	body
 }
 
-// next returns the next body that keep accepts.
 func (b *bodies) next(keep func(*buckets.Reference) bool) error {
 	for {
 		if err := b.lines.next(); err != nil || b.ended {

@@ -216,7 +216,6 @@ func (c *comparison) flush(ctx context.Context) error {
 	return c.state.saveEvery()
 }
 
-// check returns the problem of an item, or nil.
 func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -283,7 +282,6 @@ type verified struct {
 	Whole bool
 }
 
-// addFrames adds frames to a body. If it fails, a later pass tries again.
 func (c *comparison) addFrames(ctx context.Context, b *body) error {
 	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
 		return nil // the comparison of that node does it

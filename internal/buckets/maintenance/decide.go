@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// group holds the findings for a path and the body, which is read again.
 type group struct {
 	path     string
 	body     *body
@@ -84,7 +83,6 @@ func nextGroup(found *lines) (*group, error) {
 	return g, nil
 }
 
-// settle checks the findings for a path again, repairs and reports them.
 func (a *audit) settle(ctx context.Context, g *group) error {
 	var left []Finding
 	for _, f := range g.findings {
@@ -116,8 +114,7 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	return a.sayAll(g.findings)
 }
 
-// unmark removes the damage records of copies that are good or gone, unless the damage was seen again. Repair updates
-// its own records.
+// unmark removes the damage records of copies that are good or gone, unless the damage was seen again.
 func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
 	if a.background {
 		return nil
@@ -322,7 +319,7 @@ func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want i
 	return from, nodes
 }
 
-// restore restores the number of good copies and returns their nodes. strays are nodes with an unreferenced copy.
+// restore restores the number of good copies. strays are nodes with an unreferenced copy.
 func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
 	want := max(len(b.ref.Sharks), a.Level)
 	from := b.ref

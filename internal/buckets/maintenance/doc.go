@@ -7,11 +7,10 @@
 //
 // A PUT stores its body before its row. Audits ignore bodies younger than AuditOptions.Grace, and no row is written
 // for older bodies (buckets.CommitWithin). A PUT may also commit after the references were listed. Therefore an audit
-// reads the references again after the walk, and only files that still have no row are findings. It compares file
-// times again before it removes a file, because a copy made in the meantime is young.
+// reads the references again after the walk, and only files that still have no row are findings.
 //
 // The garbage collector removes bodies before rows, so an audit never reports copies of garbage as missing or
-// corrupt. The second reading also reveals objects that were deleted during the walk.
+// corrupt.
 //
 // A drain writes the copy, changes the row, and then removes the old copy. If it is killed in between, an audit
 // removes the unreferenced copy once the referenced copies are good. If an object is deleted while it is restored or

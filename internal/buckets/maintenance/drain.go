@@ -30,12 +30,12 @@ type DrainOptions struct {
 
 // Drained is the result of a drain.
 type Drained struct {
-	Moved   int64    // number of bodies
-	Dropped int64    // redundant copies, and copies of garbage
-	Stray   int64    // files that could not be removed
-	Failed  int64    // bodies still on the node
-	NoSpace int64    // failures because no other node has space
-	Reasons []string // some of the failures
+	Moved   int64
+	Dropped int64 // redundant copies, and copies of garbage
+	Stray   int64 // files that could not be removed
+	Failed  int64
+	NoSpace int64 // failures because no other node has space
+	Reasons []string
 	Removed bool
 }
 
@@ -46,21 +46,16 @@ type drain struct {
 
 	mu     sync.Mutex
 	result Drained
-	gone   bool // the node does not work
+	gone   bool
 	done   int64
 	total  int64
 }
 
 // Drain moves all bodies off a node and removes the node from the database. It first sets NodeDraining. The node
-// keeps that state if bodies are left.
+// keeps that state if bodies are left. After an interruption, the next call continues with the remaining bodies.
 //
 // A server that does not know the state yet may still add bodies. The next round moves them. After the check in
-// RemoveNode, such writes fail and clients retry.
-//
-// Drain copies the body, changes the row, and then removes the old copy. A reader that has the old row reads the row
-// again. If the object is overwritten or deleted in between, Drain changes the garbage row, and the garbage collector
-// removes the new copy. If that row is deleted too, an audit removes the copy. After an interruption, the next call
-// continues with the remaining bodies.
+// RemoveNode, such writes fail and clients retry. A reader that has the old row reads the row again.
 func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
 	d := &drain{Options: o, DrainOptions: do, node: node.ID}
 	if err := durable.MakeFolder(o.Folder); err != nil {

@@ -22,7 +22,7 @@ const (
 	leaseName = "maintenance"
 	leaseTime = 30 * time.Second
 	leasePoll = leaseTime / 6
-	endTime   = 10 * time.Second // for ending a lease or hold
+	endTime   = 10 * time.Second
 )
 
 var errLeaseLost = errcode.New(errcode.Unavailable,
@@ -99,7 +99,6 @@ func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 	return err
 }
 
-// isBackground reports whether the holder is a server that repairs a few copies.
 func isBackground(l buckets.Lease) bool { return strings.HasPrefix(l.Holder, backgroundHolder) }
 
 func waitsFor(has buckets.Lease) string {

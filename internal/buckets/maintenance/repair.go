@@ -63,7 +63,6 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 	return nil
 }
 
-// newServerAudit returns an audit for background work.
 func newServerAudit(o Options) (*audit, error) {
 	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
@@ -79,7 +78,6 @@ func newServerAudit(o Options) (*audit, error) {
 	return a, a.state.clear()
 }
 
-// reachable drops the damage records of removed nodes and skips those of failed nodes.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
 	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
@@ -124,7 +122,6 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// settleMark removes a damage record or stores why it stays.
 func (a *audit) settleMark(ctx context.Context, mark buckets.Damage, f Finding, left bool, report func(buckets.Damage, Outcome)) error {
 	if !left || f.Repaired {
 		outcome := IsGood

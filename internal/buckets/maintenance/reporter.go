@@ -21,14 +21,13 @@ const (
 	reportTime  = 5 * time.Second
 )
 
-// reporter stores reports without delaying the reads that find damage.
 type reporter struct {
 	store buckets.Damages
 	log   *slog.Logger
 
 	mu      sync.Mutex
 	pending map[buckets.Copy]buckets.Damage
-	wake    chan struct{} // signaled if reports are pending
+	wake    chan struct{}
 }
 
 func newReporter(store buckets.Damages, log *slog.Logger) *reporter {
@@ -49,7 +48,6 @@ func (r *reporter) note(d buckets.Damage) {
 	signal(r.wake)
 }
 
-// run stores reports until ctx is done, and then the remaining reports.
 func (r *reporter) run(ctx context.Context, stored func()) {
 	for {
 		select {
@@ -76,7 +74,6 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 	}
 }
 
-// signal sends without blocking.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

@@ -23,9 +23,7 @@ const (
 	fileCost = 16 << 10
 )
 
-// Scrubber slowly reads every copy on its nodes, once per Every. Each round audits the next bodies of each node: it
-// lists them, verifies their copies, and reads the references again before it removes files. Any process can continue
-// from the stored position.
+// Scrubber slowly reads every copy on its nodes, once per Every. Any process can continue from the stored position.
 type Scrubber struct {
 	Options
 	Every time.Duration // time between the starts of two passes
@@ -37,16 +35,16 @@ type Scrubber struct {
 	// Read, if set, is called after copies are read, possibly concurrently.
 	Read func(node string, copies, bytes int64)
 
-	listing time.Duration // how long it last took to read the references
+	listing time.Duration
 }
 
 type pass struct {
 	buckets.Scrub
 	next    nearest
-	left    int64 // bytes after the current position
-	skipped bool  // the node failed, so the position does not change
+	left    int64
+	skipped bool // the node failed, so the position does not change
 	at      position
-	sent    int64 // copies reported to Read
+	sent    int64
 }
 
 // Round scrubs the next bodies of each node whose pass is unfinished or due. It returns worked = false if there is no
@@ -162,7 +160,7 @@ func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
 	return out.finish()
 }
 
-// compare compares the nodes with the references. It leaves failed nodes to a later round.
+// compare leaves failed nodes to a later round.
 func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
 	errs := make([]error, len(passes))
 	var wg sync.WaitGroup
@@ -236,7 +234,6 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// nearest keeps the bodies with the smallest paths within a byte budget.
 type nearest struct {
 	budget int64
 	all    []body // max-heap by path

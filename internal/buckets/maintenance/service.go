@@ -22,8 +22,7 @@ type ServiceOptions struct {
 	// ReadOnly is the error of a read-only database. It is not logged.
 	ReadOnly error
 
-	// ScrubEvery and ScrubRate configure the Scrubber; ScrubEvery is 0 for no scrubbing. Scrubbed returns the nodes
-	// to scrub.
+	// ScrubEvery and ScrubRate configure the Scrubber; ScrubEvery is 0 for no scrubbing.
 	ScrubEvery time.Duration
 	ScrubRate  int64
 	Scrubbed   func() []string

@@ -25,7 +25,6 @@ const (
 	againFile    = "audit-bodies-again"
 )
 
-// state is the progress of an audit, which is saved every few seconds.
 type state struct {
 	folder   string
 	findings *os.File
@@ -49,13 +48,12 @@ type state struct {
 type position struct {
 	After    string `json:"after"`
 	Offset   int64  `json:"offset"` // offset of the next line in the list of bodies
-	Copies   int64  `json:"copies"` // copies that rows name
+	Copies   int64  `json:"copies"`
 	Compared int64  `json:"compared"`
 	Young    int64  `json:"young"`
 	Done     bool   `json:"done"`
 }
 
-// load resumes an interrupted audit if it has the same options.
 func (a *audit) load() error {
 	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
 	a.state = &state{folder: a.Folder}
@@ -91,7 +89,6 @@ func (s *state) clear() error {
 	return s.open()
 }
 
-// open opens the findings and truncates them to the saved state.
 func (s *state) open() error {
 	f, err := os.OpenFile(filepath.Join(s.folder, findingsFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -130,7 +127,6 @@ func (s *state) remove() error {
 	return nil
 }
 
-// escapeGlob returns a pattern that matches only path.
 func escapeGlob(path string) string {
 	var escaped []rune
 	for _, c := range path {
@@ -156,7 +152,6 @@ func (s *state) find(f Finding) error {
 	return writeLine(s.buffer, line)
 }
 
-// save saves the progress, so that the findings survive a power cut.
 func (s *state) save() error {
 	if err := s.buffer.Flush(); err != nil {
 		return err

@@ -41,7 +41,6 @@ type value struct {
 	broad   bool
 }
 
-// baseOperator is an operator without prefix and suffix.
 type baseOperator struct {
 	kind    kind
 	wild    bool // * and ? are wildcards

@@ -16,7 +16,7 @@ type member struct {
 
 const maxDepth = 8
 
-// readJSON reads a JSON object. It is stricter than encoding/json, which accepts duplicate names and ignores case.
+// readJSON is stricter than encoding/json, which accepts duplicate names and ignores case.
 func readJSON(document []byte) ([]member, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("the document is not UTF-8")
@@ -90,7 +90,6 @@ func end(d *json.Decoder) error {
 	return nil
 }
 
-// stringsOf returns a string, or the strings of a nonempty list.
 func stringsOf(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:

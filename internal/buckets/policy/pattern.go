@@ -28,7 +28,7 @@ const (
 type variable struct {
 	key    key
 	name   string // the part after the slash
-	absent string // default value
+	absent string
 	hasDef bool
 }
 
@@ -103,7 +103,6 @@ func parseVariable(text string) (p part, reason string) {
 	return part{kind: ofVariable, of: v}, ""
 }
 
-// text expands a pattern that has no wildcards. It returns ok = false if a variable has no value.
 func (g glob) text(values func(variable) (string, bool)) (s string, ok bool) {
 	if len(g) == 1 && g[0].kind == literal {
 		return g[0].literal, true

@@ -76,7 +76,6 @@ func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 	}
 }
 
-// notifying runs an object write and appends its events in a single transaction.
 func (s *Store) notifying(ctx context.Context, name string, k objectKey, write func(tx *pgdb.Tx) ([]buckets.Event, error)) error {
 	var events []buckets.Event
 	err := s.db.Tx(ctx, name, func(tx *pgdb.Tx) error {

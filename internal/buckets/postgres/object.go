@@ -49,7 +49,7 @@ type put struct {
 	bucket     buckets.BucketRef
 	object     buckets.Object
 	properties []byte
-	bytes      int64 // added to the usage
+	bytes      int64
 	condition  buckets.Condition
 	now        buckets.Moment
 	all        bool
@@ -406,7 +406,7 @@ type entries struct {
 	creator     buckets.AccountID
 	creatorID   []byte
 	contentType string
-	sums        []byte // free space for MD5s
+	sums        []byte
 }
 
 func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
@@ -428,7 +428,6 @@ func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
 	return o, err
 }
 
-// keep copies a sum into a shared allocation.
 func (e *entries) keep(sum []byte) []byte {
 	if len(sum) > cap(e.sums)-len(e.sums) {
 		e.sums = make([]byte, 0, max(64*md5.Size, len(sum)))

@@ -46,7 +46,6 @@ const (
 	ofParts  = ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $2::uuid`
 )
 
-// Buckets.
 var (
 	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, b.object_lock::text FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
@@ -174,7 +173,6 @@ const (
 	partStart
 )
 
-// Uploads.
 var (
 	uploadColumns = array([]string{
 		uploadID: `id::text`, uploadName: `name`, uploadCreated: micros(`created`), uploadCreator: `creator::text`, uploadType: `content_type`,
@@ -340,7 +338,6 @@ var (
 		SELECT bucket_set_usage_v1(p_owner => $1::uuid, p_bucket_id => $2::uuid, p_objects => $3::bigint, p_bytes => $4::bigint)`}
 )
 
-// Accounts, keys and nodes.
 var (
 	sqlLockTimeout = pgdb.Statement{Name: "buckets.lock_timeout", SQL: `SELECT set_config('lock_timeout', '2s', true)`}
 

@@ -122,7 +122,6 @@ func failed(result int64) error {
 	return nil
 }
 
-// twice calls fn, and calls it again with all usage slots locked if it returns errAll.
 func twice(fn func(all bool) error) error {
 	err := fn(false)
 	if err == errAll { //nolint:errorlint // never wrapped

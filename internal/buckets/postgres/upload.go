@@ -227,8 +227,8 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 }
 
 // Complete implements buckets.Uploads. It computes the object from data that was read without a lock, and
-// bucket_complete_v2 writes it if the parts are unchanged. If the parts changed or the upload is missing, a single
-// transaction locks first and then does everything. On Citus, each statement of this transaction costs a message.
+// bucket_complete_v2 writes it if the parts are unchanged. Otherwise a single transaction locks first and then does
+// everything. On Citus, each statement of this transaction costs a message.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err

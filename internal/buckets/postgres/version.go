@@ -36,7 +36,6 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	return err
 }
 
-// applyLock calls Update.ApplyLock with the database time.
 func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buckets.Update, o *buckets.Object) error {
 	if !u.ChecksLock(o) {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// need lists the actions that a policy must allow.
 type need struct {
 	actions []policy.Action
 	late    bool // the operation calls allow itself when it knows the keys and tags
@@ -70,7 +69,6 @@ var actionsOf = map[bool]map[string]map[string]need{
 	},
 }
 
-// readAndPut returns the needs of a setting: reads need get; writes and deletes need put.
 func readAndPut(get, put policy.Action) map[string]need {
 	all := map[string]need{http.MethodGet: {actions: []policy.Action{get}}, http.MethodHead: {actions: []policy.Action{get}}}
 	if put != "" {

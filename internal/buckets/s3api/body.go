@@ -45,7 +45,6 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// choose returns a checksum with the preferred algorithm, or else the client's.
 func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {

@@ -55,7 +55,6 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parseCopySource parses x-amz-copy-source, which contains BUCKET/KEY and an optional version.
 func (x *request) parseCopySource() (source, version string, err error) {
 	// Some clients do not escape "?" in keys.
 	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")

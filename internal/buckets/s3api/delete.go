@@ -17,7 +17,7 @@ type deletion struct {
 }
 
 type deletedKey struct {
-	Key       string `xml:"Key"` // trim shortens long keys
+	Key       string `xml:"Key"`
 	VersionID string `xml:"VersionId"`
 	ETag      string `xml:"ETag"`
 
@@ -68,7 +68,7 @@ func (x *request) deleteObjects() error {
 	for i := range done {
 		err := done[i].Err
 		if err != nil && asError(err).Status >= http.StatusInternalServerError {
-			return err // the client retries
+			return err
 		}
 		o := &list.Objects[i]
 		if err == nil && list.Quiet {
@@ -107,7 +107,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	var (
 		done = make([]buckets.Deleted, len(list))
 		all  []buckets.Deletion
-		of   []int // indexes in the list
+		of   []int
 	)
 	actions := x.needs().actions
 	for i := range list {

@@ -20,9 +20,9 @@ import (
 // Error is an S3 error response.
 type Error struct {
 	Status  int
-	Code    string // e.g. NoSuchKey
+	Code    string
 	Message string
-	Fields  []Field // elements after the message
+	Fields  []Field
 	Cause   error
 }
 

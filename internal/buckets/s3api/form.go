@@ -32,7 +32,6 @@ var (
 	errBeforeFile = refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
 )
 
-// postForm implements PostObject. The fields, including the signature, precede the file.
 func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
@@ -158,7 +157,6 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	return x.sendForm(fields, &w.Object)
 }
 
-// formTags parses a PutObjectTagging document.
 func formTags(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no tags

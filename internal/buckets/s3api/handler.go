@@ -22,7 +22,7 @@ type Handler struct {
 	Service  *buckets.Service
 	Verifier *sigv4.Verifier
 	Keys     Keys
-	Region   string // reported by GetBucketLocation
+	Region   string
 	Domain   string // parent domain for buckets as host names; may be empty
 
 	// KeepAlive is the interval at which spaces are sent during a long copy or CompleteMultipartUpload, so that
@@ -45,10 +45,8 @@ type Handler struct {
 
 // Keys looks up access keys.
 type Keys interface {
-	// Known is like Find, but only reads the cache. It returns known = false if Find would read the database.
 	Known(id string) (c buckets.Credential, ok, known bool)
 
-	// Find returns a key that is not revoked. The key may have expired.
 	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
@@ -69,7 +67,7 @@ type request struct {
 
 	tags          map[string]string // tags in the body; nil if they are in the header
 	lock          *buckets.Lock     // lock in the body; nil if it is in the headers
-	originDecided bool              // allowBy was called
+	originDecided bool
 
 	parameter string // selects the operation, e.g. acl
 }
@@ -350,7 +348,6 @@ func (x *request) findBucket() (err error) {
 	return buckets.ErrNoBucket
 }
 
-// bucketOfLabels reads the account name from the last host label.
 func (x *request) bucketOfLabels() error {
 	i := strings.LastIndexByte(x.route.bucket, '.')
 	if i < 0 {
@@ -374,7 +371,7 @@ func (x *request) bucketOf(account, name string) error {
 	return x.bucketIn(a.ID, name)
 }
 
-// bucketIn reads a bucket of an account. It does not look up invalid names, because some databases cannot store them.
+// bucketIn does not look up invalid names, because some databases cannot store them.
 func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	x.owner = owner
 	if buckets.CheckBucketName(name) != nil {
@@ -403,10 +400,8 @@ func (x *request) stored() (o buckets.Object, err error) {
 	return o, x.hideMissing(err)
 }
 
-// ready acquires a slot after the body was read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 
-// withSlot holds a slot while fn uses the database before the body is read.
 func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
 func (x *request) send(status int) error {

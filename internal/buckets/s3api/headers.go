@@ -19,7 +19,7 @@ var systemHeaders = []string{
 
 const (
 	userHeader = "X-Amz-Meta-"
-	userPrefix = "m-" // user metadata, as in Manta
+	userPrefix = "m-"
 	maxUser    = 2048
 	maxHeaders = 8192
 

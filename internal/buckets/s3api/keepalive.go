@@ -42,7 +42,6 @@ func (k *keepAlive) run() {
 	}
 }
 
-// send sends a space. The first space follows the XML declaration, which must come first.
 func (k *keepAlive) send() {
 	out, text := k.x.out, " "
 	if !k.begun {
@@ -70,7 +69,6 @@ func (k *keepAlive) ready() error {
 	return k.x.ready()
 }
 
-// writeExpiration sets the expiration header unless the status was already sent.
 func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
 	if k.stop(); !k.begun && err == nil {
 		k.x.writeExpiration(o)

@@ -60,7 +60,6 @@ type lifecycleConditions struct {
 
 type lifecycleRules []lifecycleRule
 
-// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
 }
@@ -321,7 +320,6 @@ func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
 }
 
-// writeExpiration announces the object's expiry to signed clients.
 func (x *request) writeExpiration(o *buckets.Object) {
 	if x.signed == nil {
 		return

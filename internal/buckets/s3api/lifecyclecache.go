@@ -28,7 +28,7 @@ type seenLifecycle struct {
 
 const lifecycleAge = 10 * time.Second
 
-// get returns the rules. While the database is unavailable, it returns no rules.
+// get returns no rules while the database is unavailable.
 func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
 	key, now := lifecycleKey{x.owner, x.route.bucket}, time.Now()
 	c.mu.Lock()

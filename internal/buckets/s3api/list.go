@@ -42,7 +42,7 @@ type listing struct {
 	encode func(string) string
 	limit  int
 	count  int
-	last   string // last name or group written
+	last   string
 	page   buckets.Page
 }
 

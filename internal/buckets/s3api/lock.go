@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// Object lock headers.
 const (
 	lockHeader      = "X-Amz-Object-Lock-"
 	lockModeHeader  = lockHeader + "Mode"
@@ -234,7 +233,6 @@ func (x *request) hasLockHeaders() bool {
 	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
 }
 
-// lockOfHeaders reads the lock of a new object and checks that the client may set it.
 func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
 	if !x.hasLockHeaders() {
 		return l, nil

@@ -207,11 +207,10 @@ func (x *request) listParts() error {
 }
 
 const (
-	partSlice  = 256 // number of parts that are read together
+	partSlice  = 256
 	partMemory = 1 << 10
 )
 
-// writeParts writes parts and returns the number of the last one.
 func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
@@ -297,7 +296,6 @@ func (x *request) listUploads() error {
 	return d.finish()
 }
 
-// writeUploads writes the uploads and returns the last page read, which contains the next marker.
 func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(string) string) (page buckets.UploadPage, err error) {
 	left := q.Limit
 	if left == 0 {
@@ -369,7 +367,6 @@ type listedPart struct {
 
 type partList []listedPart
 
-// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	if err := appendXML((*[]listedPart)(l), buckets.MaxParts, d, start); err != nil {
 		return err

@@ -41,7 +41,6 @@ type filterRule struct {
 	Value string `xml:"Value"`
 }
 
-// Longer lists are not valid.
 const (
 	maxEvents      = 32
 	maxFilterRules = 3
@@ -61,7 +60,6 @@ func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 	return appendXML((*[]filterRule)(l), maxFilterRules, d, start)
 }
 
-// UnmarshalXML limits the list, because a small document may have many elements.
 func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
@@ -152,7 +150,6 @@ func (x *request) putNotification() error {
 	return x.send(http.StatusOK)
 }
 
-// rule returns the rule. Like S3, it generates a missing ID.
 func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
 	if len(r.Unknown) > 0 {
 		return rule, errMalformedXML

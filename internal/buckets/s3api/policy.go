@@ -255,7 +255,6 @@ func (x *request) parameterValue(name string) []string {
 	return []string{x.query.Get(name)}
 }
 
-// namedSource returns the copy source as BUCKET/KEY.
 func (x *request) namedSource() string {
 	source, _, err := x.parseCopySource()
 	if err != nil {

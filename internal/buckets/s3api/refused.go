@@ -21,8 +21,8 @@ func (x *request) allowRefused(cause error) {
 	x.allowBy(x.rulesOfRefused(cause))
 }
 
-// rulesOfRefused returns the CORS rules of the bucket. It uses a slot at lower priority. If it gets no slot or the
-// database is unavailable, it returns the rules last seen.
+// rulesOfRefused uses a slot at lower priority. If it gets no slot or the database is unavailable, it returns the
+// rules last seen.
 func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
 	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
 		b, err := x.bucketOfRefused()

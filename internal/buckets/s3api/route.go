@@ -58,7 +58,6 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 	return rt, buckets.CheckObjectName(rt.key)
 }
 
-// bucketOfHost returns the host labels before the domain.
 func bucketOfHost(host, domain string) (labels string, ok bool) {
 	if domain == "" {
 		return "", false

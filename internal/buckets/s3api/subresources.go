@@ -72,7 +72,6 @@ type accessControlPolicy struct {
 	} `xml:"AccessControlList>Grant"`
 }
 
-// requestedACL parses a canned ACL or an equivalent document.
 func (x *request) requestedACL() (public bool, err error) {
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
@@ -294,7 +293,6 @@ func (x *request) getAttributes() error {
 	return d.finish()
 }
 
-// objectParts writes the parts of an object. It numbers them like partExtent.
 func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {
@@ -320,7 +318,6 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	return nil
 }
 
-// objectPartsAfter writes up to limit parts after part number marker, and returns the number of the last one written.
 func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit int) (next int, err error) {
 	next = marker
 	n, after := 0, 0

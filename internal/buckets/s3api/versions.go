@@ -59,7 +59,6 @@ func (x *request) versionHeader(v buckets.VersionID) {
 	}
 }
 
-// readVersion reads the object or the requested version, which may be a delete marker.
 func (x *request) readVersion() (v buckets.Version, err error) {
 	id, err := x.versionID()
 	if err != nil {
@@ -133,7 +132,6 @@ func (x *request) listVersions() error {
 	return d.finish()
 }
 
-// versions writes the page in slices and advances the query.
 func (x *request) versions(d *stream, l *listing, q *buckets.VersionQuery) (more bool, err error) {
 	if l.limit == 0 {
 		return false, nil

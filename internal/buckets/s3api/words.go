@@ -8,7 +8,6 @@ import (
 )
 
 // userText decodes a user metadata value. S3 accepts encoded words (RFC 2047) from clients that can only send ASCII.
-// Invalid words stay unchanged.
 func userText(s string) string {
 	s = text(s)
 	if !strings.Contains(s, "=?") {
@@ -21,9 +20,8 @@ func userText(s string) string {
 	return text(decoded) // because a word may contain control characters
 }
 
-// encodeWords encodes user metadata like S3: ASCII stays unchanged, and other text becomes encoded words, with Q
-// encoding if most of it is ASCII. boto3 would decode raw UTF-8 as Latin-1. ASCII that looks like an encoded word is
-// also encoded.
+// encodeWords encodes user metadata like S3: ASCII stays unchanged, and other text becomes encoded words. boto3 would
+// decode raw UTF-8 as Latin-1.
 func encodeWords(s string) string {
 	ascii, total := 0, 0
 	for _, r := range s {
@@ -43,7 +41,7 @@ func encodeWords(s string) string {
 // maxWord is how many bytes fit in an encoded word of 75 characters.
 const maxWord = 45
 
-// base64Words encodes text as encoded words. It does not split characters between words.
+// base64Words does not split characters between words.
 func base64Words(s string) string {
 	var out strings.Builder
 	for s != "" {

@@ -190,7 +190,6 @@ const (
 	maxChildren = 16 // with different names
 )
 
-// lists are the elements that may occur several times.
 var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
 	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
 
@@ -218,7 +217,7 @@ const byteOrderMark = "\ufeff"
 type bounded struct {
 	*bufio.Reader
 	inTag bool
-	n     int // bytes in the current tag or text
+	n     int
 }
 
 // ReadByte is the only method that encoding/xml calls.

@@ -205,7 +205,6 @@ func (s *Store) Namesakes(ctx context.Context, name string) (all []buckets.Bucke
 	return all, err
 }
 
-// hasBucket returns ErrNoBucket if this incarnation does not exist.
 func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) error {
 	found, err := exists(c, sqlHasBucket, owner, b.Name, b.ID)
 	if err == nil && !found {

@@ -118,7 +118,6 @@ func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events 
 	return events, addUsage(c, w.owner, w.bucket, delta)
 }
 
-// expireVersions replaces unchanged objects with delete markers while the quota allows them.
 func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	for i, o := range e.Objects {
 		deleted[i] = false

@@ -94,8 +94,7 @@ type write struct {
 	delta buckets.Usage
 }
 
-// check reads the object and performs the checks that all writes need. If condition is nil, the caller checks the
-// condition.
+// check reads the object and performs the checks that all writes need. If condition is nil, the caller checks it.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
 	if w.kind, err = findBucket(c, w.owner, w.ref); err != nil {
@@ -125,7 +124,6 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	return condition.CheckWrite(nil)
 }
 
-// checkNull returns an error if the write would replace a locked null version.
 func (w *write) checkNull() error {
 	switch {
 	case !w.replacesNull():
@@ -151,7 +149,6 @@ func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	return count(c, w.owner, w.bucket, w.delta)
 }
 
-// replace makes the old object garbage or noncurrent, updates the counters, and assigns the new version.
 func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
 	o.Version = ""
 	if w.versioning != buckets.VersioningOff {
@@ -323,7 +320,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 			return buckets.ErrNoObject
 		}
 		if w.versioning != buckets.VersioningOff {
-			return errors.Join(w.checkNull(), w.adds(c, buckets.Usage{Objects: 1})) // for the delete marker
+			return errors.Join(w.checkNull(), w.adds(c, buckets.Usage{Objects: 1}))
 		}
 		return nil
 	}, func(c *sqlite.Conn) (err error) {
@@ -414,7 +411,6 @@ type objects struct {
 	buckets.Query
 }
 
-// listFrom adds rows to a Lister until it skips. It returns more = false if the page is complete.
 func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {

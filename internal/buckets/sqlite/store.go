@@ -56,8 +56,7 @@ func New(db *sqlitedb.DB) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
 }
 
-// Ping implements buckets.Store. It always reads the migrations, because a newer release may migrate the tables at
-// any time.
+// Ping implements buckets.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the buckets database needs %d migrations")
 }

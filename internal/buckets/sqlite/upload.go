@@ -274,7 +274,6 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 	return r, err
 }
 
-// completed reads the object of a completed upload, or returns ErrNoUpload.
 func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 	o, found, err := object(c, sqlHead, k.Owner, k.Bucket.ID, k.Name)
 	if err == nil && (!found || o.Upload != k.ID) {

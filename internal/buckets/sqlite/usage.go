@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	sqlUsage = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
-	// Reads the rows of a bucket and its account.
+	sqlUsage   = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
 	sqlMayGrow = `SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ?2
 		UNION ALL SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = '` + string(account) + `'`
 	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4), (?1, '` + string(account) + `', ?3, ?4)
@@ -130,7 +129,6 @@ func scanUsage(r *sqlite.Stmt) buckets.AccountUsage {
 	}
 }
 
-// totals reads the counters of an account without its buckets.
 func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, error) {
 	a, _, err := sqlitedb.QueryRow(c, sqlUsage, scanUsage, owner, account)
 	return a, err

@@ -113,7 +113,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
-// findVersion reads a version without its body, or returns nil. old is the current object, if it was found.
+// findVersion reads a version without its body, or returns nil.
 func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
 	return findKept(c, w.owner, w.bucket, w.name, id)
 }
@@ -336,7 +336,7 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
-// place identifies a bucket whose versions are read, with or without current objects.
+// place identifies a bucket whose versions are read.
 type place struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketID

@@ -190,8 +190,6 @@ func changeKey(t *testing.T, u *user) {
 	equal(t, "the revoked key", got, k)
 }
 
-// changeKeyRace checks that exactly one of several concurrent changes succeeds, and that none reactivates a revoked
-// key.
 func changeKeyRace(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	for i := range 20 {

@@ -128,7 +128,6 @@ func listBuckets(t *testing.T, u *user) {
 
 var publicRead = buckets.SettingsChange{PublicRead: new(true)}
 
-// settingsAtOnce checks that every read after a change returns the new settings, in every process.
 func settingsAtOnce(t *testing.T, u *user) {
 	name := "n" + buckets.NewUUID()
 	b := u.createBucket(name)
@@ -202,8 +201,6 @@ func changeSettingsRace(t *testing.T, u *user) {
 	}
 }
 
-// replaceRules checks that lifecycle rules are replaced only if they are unchanged since they were read, so that no
-// concurrent change is lost.
 func replaceRules(t *testing.T, u *user) {
 	changed := func() buckets.Moment {
 		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
@@ -307,7 +304,6 @@ func deleteBucket(t *testing.T, u *user) {
 	equal(t, "usage", u.usage(), buckets.AccountUsage{})
 }
 
-// staleRefs checks that writes to a deleted bucket return ErrNoBucket, even if its name is in use again.
 func staleRefs(t *testing.T, u *user) {
 	old := u.bucket
 	id := u.createUpload("up", u.now)
@@ -368,8 +364,6 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 	}
 }
 
-// putsAgainstDelete checks that either a put or the deletion of the bucket succeeds, and that no object remains in a
-// deleted bucket.
 func putsAgainstDelete(t *testing.T, u *user) {
 	const puts = 50
 	for range 5 {

@@ -155,7 +155,6 @@ func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 	u.wantUsage(0, 0)
 }
 
-// multipartCondition checks that the entity tag of a multipart object is not treated as an MD5.
 func multipartCondition(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	o := u.complete("a", id, u.putPart("a", id, part(1, 10, u.now)))

@@ -10,7 +10,6 @@ func damageChecks() []check {
 	return []check{{"Marks", marks}, {"Attempts", attempts}, {"SeenAgain", seenAgain}, {"Scrubs", scrubs}}
 }
 
-// damaged adds damage records as a read does, without row data.
 func (u *user) damaged(copies ...buckets.Copy) (all []buckets.Damage) {
 	u.t.Helper()
 	for _, c := range copies {
@@ -31,8 +30,6 @@ func (u *user) copyOf(node string, o buckets.Object) buckets.Copy {
 	return buckets.Copy{Node: node, Path: buckets.BodyPath(u.owner, u.bucket.ID, o.ID, o.Name)}
 }
 
-// marks checks that a copy that is reported repeatedly has one damage record with the first time and, once known, its
-// row.
 func marks(t *testing.T, u *user) {
 	all := buckets.DamageQuery{Limit: 10}
 	u.wantMarks("no marks", all)
@@ -113,7 +110,6 @@ func attempts(t *testing.T, u *user) {
 	equal(t, "the longest pause", pause.Next-u.now, hour)
 }
 
-// seenAgain checks that a repaired copy keeps its damage record if it is found damaged again.
 func seenAgain(t *testing.T, u *user) {
 	c := u.copyOf("east:1.stor", u.put("a"))
 	read := u.damaged(c)

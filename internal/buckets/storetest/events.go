@@ -43,7 +43,6 @@ func (u *user) notices(created buckets.EventName, expired bool) *buckets.Notice 
 	return &buckets.Notice{Owner: u.owner, Bucket: u.ref(), Rules: rules, Created: created, Expired: expired}
 }
 
-// appended returns the user's events in order, as name, key and version.
 func (u *user) appended() (all []string) {
 	u.t.Helper()
 	last := map[string]int64{}
@@ -79,7 +78,7 @@ func eventsOfWrites(t *testing.T, u *user) {
 	}
 	_, err := u.noticedPut(object("a.png"), buckets.Condition{})
 	must(t, "Put", err)
-	u.put("b.jpg") // without a notice
+	u.put("b.jpg")
 	for _, name := range []string{"a.jpg", "a.png"} {
 		_, err = u.noticedDelete(buckets.Delete{Name: name})
 		must(t, "Delete", err)
@@ -143,7 +142,6 @@ func eventsOfUploads(t *testing.T, u *user) {
 	equal(t, "the events", u.appended(), []string{"ObjectCreated:CompleteMultipartUpload a.jpg " + etag})
 }
 
-// eventsOfExpiry checks that deletions by lifecycle rules have their own event types.
 func eventsOfExpiry(t *testing.T, u *user) {
 	expire := func(n int) (read []*buckets.Object) {
 		for i := range n {
@@ -202,7 +200,6 @@ func eventsOfBatches(t *testing.T, u *user) {
 	equal(t, "events of versions", u.appended()[4:], []string{fmt.Sprintf("ObjectRemoved:Delete a.jpg  %s", w.Version)})
 }
 
-// eventsInOrder checks that the events of an object are in write order, even with concurrent writers.
 func eventsInOrder(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	stores := []buckets.Store{u.h.Store}
@@ -240,7 +237,6 @@ func eventsInOrder(t *testing.T, u *user) {
 	equal(t, "the order of the events", got, want)
 }
 
-// eventsAscend checks that numbers ascend even if the clock is set back or earlier events were published.
 func eventsAscend(t *testing.T, u *user) {
 	last := int64(0)
 	for i := range 5 {

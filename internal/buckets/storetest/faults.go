@@ -15,7 +15,7 @@ type fixture struct {
 	taken  []buckets.Garbage
 	gone   buckets.DeletedBucket
 	empty  buckets.Bucket
-	body   buckets.Reference // from an object
+	body   buckets.Reference
 }
 
 func newFixture(u *user) *fixture {
@@ -96,7 +96,6 @@ func faultChecks() []check {
 	return all
 }
 
-// failingWrite checks that a write that fails at any point stores nothing, and succeeds when it is retried.
 func failingWrite(t *testing.T, u *user, name string) {
 	if u.h.Faulty == nil {
 		t.Skip("the backend has no Faulty in its Harness")

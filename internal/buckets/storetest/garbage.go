@@ -86,8 +86,6 @@ func claimAndRemove(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// importedGarbage checks that objects replaced by an import become garbage at the current time, not at the source's
-// time.
 func importedGarbage(t *testing.T, u *user) {
 	o := object("a")
 	o.Imported = u.now - 365*24*hour
@@ -257,8 +255,6 @@ func claimRace(t *testing.T, u *user) {
 	u.wantBodies(nil, nil)
 }
 
-// garbageOfUploads checks that an aborted upload or a deleted multipart object is a single row, which is removed with
-// its parts.
 func garbageOfUploads(t *testing.T, u *user) {
 	for _, name := range []string{"aborted", "deleted"} {
 		id := u.createUpload(name, u.now)
@@ -317,7 +313,6 @@ func abortOldUploads(t *testing.T, u *user) {
 	u.wantBacklog(2, 10, u.now)
 }
 
-// collectDeletedBucket checks that a bucket is removed after its uploads are aborted and its garbage is removed.
 func collectDeletedBucket(t *testing.T, u *user) {
 	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	for _, name := range []string{"a", "b", "c"} {

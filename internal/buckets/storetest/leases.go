@@ -41,7 +41,6 @@ func lease(t *testing.T, u *user) {
 	equal(t, "after the end", u.lease("b", time.Hour).Holder, "b")
 }
 
-// expiredLease checks that the next caller gets a lease that expired or was granted before the clock was set back.
 func expiredLease(t *testing.T, u *user) {
 	u.lease("a", time.Microsecond)
 	for u.lease("b", time.Hour).Holder != "b" { // until the clock ticks

@@ -58,8 +58,6 @@ func (u *user) setRun(b buckets.BucketRef, run buckets.LifecycleRun) {
 	must(u.t, "SetLifecycleRun", u.h.Lifecycles.SetLifecycleRun(u.t.Context(), buckets.BucketKey{Owner: u.owner, Bucket: b.ID}, run))
 }
 
-// dueLifecycles checks that a bucket with rules is due before its first run, at its next run, and after its rules
-// change.
 func dueLifecycles(t *testing.T, u *user) {
 	all := []buckets.BucketRef{u.ref()}
 	for _, name := range []string{"b-1", "b-2", "b-3"} {
@@ -183,7 +181,6 @@ func expire(t *testing.T, u *user) {
 	equal(t, "names", u.listed(buckets.Query{Limit: 9}), []string{"kept"})
 }
 
-// expireChanged checks that an object is not deleted if its body, time or tags changed since it was read.
 func expireChanged(t *testing.T, u *user) {
 	names := []string{"body", "deleted", "other", "same", "tags", "tags removed", "touched"}
 	for _, name := range names {

@@ -91,8 +91,6 @@ func listEntries(t *testing.T, u *user) {
 	equal(t, "length", p.Entries[1].Object.Length, 10)
 }
 
-// listBytes checks that a page ends at most one entry after its byte limit, and that no entry is lost. Later rows do not
-// move the start of the next page.
 func listBytes(t *testing.T, u *user) {
 	long := strings.Repeat("n", 900)
 	for i := range 12 {
@@ -182,8 +180,7 @@ func listLargeGroup(t *testing.T, u *user) {
 	equal(t, "objects", len(u.listed(buckets.Query{Limit: buckets.MaxPage})), 3000)
 }
 
-// listOneSnapshot checks that a page never shows half a change. The writer creates an object before it deletes the
-// other, so there is always an object.
+// listOneSnapshot checks that a page never shows half a change.
 func listOneSnapshot(t *testing.T, u *user) {
 	u.put("a")
 	done := make(chan struct{})

@@ -212,7 +212,7 @@ func (a *attack) each(fn func(v buckets.Version)) {
 	}
 }
 
-// collect removes all garbage. Like a worker with a wrong claim, it also tries to remove the locked versions.
+// collect removes all garbage and also tries to remove the locked versions.
 func (a *attack) collect() {
 	must(a.t, "Hold", a.h.Collector.Hold(a.t.Context(), "h", a.now, a.now+1))
 	must(a.t, "Release", a.h.Collector.Release(a.t.Context(), "h"))

@@ -40,8 +40,6 @@ func (m *versionMachine) stepBucketLock(rt *rapid.T) {
 	m.lock = l
 }
 
-// wantWritten checks that a new object has o.Lock or the bucket's default retention, and returns the object with its
-// lock.
 func (m *versionMachine) wantWritten(rt *rapid.T, o buckets.Object) buckets.Object {
 	v, err := m.version(o.Name, o.VersionID())
 	must(rt, "Version", err)
@@ -89,7 +87,6 @@ func (m *versionMachine) stepLock(rt *rapid.T) {
 	}
 }
 
-// changed returns the documented result of changing a lock.
 func changed(l buckets.Lock, c buckets.LockChange, now buckets.Moment) (to buckets.Lock, forbidden bool) {
 	to = l
 	if c.Hold != "" {
@@ -118,8 +115,6 @@ func isLocked(l buckets.Lock, bypass bool, now buckets.Moment) bool {
 	return l.Until > now && (l.Mode == buckets.Compliance || !bypass)
 }
 
-// tryEraseAny deletes a version, sometimes with a bypass, at a random time that locks must ignore. It returns
-// forbidden if the model forbids the delete.
 func (m *versionMachine) tryEraseAny(rt *rapid.T, name string, id buckets.VersionID) (d buckets.Deleted, forbidden bool, err error) {
 	del := buckets.Delete{Name: name, Version: id, Now: m.now, Bypass: rapid.Bool().Draw(rt, "bypass")}
 	if i := m.index(name, id); i >= 0 && isLocked(m.names[name][i].Lock, del.Bypass, m.began) {

@@ -141,8 +141,6 @@ func lockSettings(t *testing.T, u *user) {
 	wantError(t, "no account", u.h.Versions.SetBucketLock(t.Context(), "", u.ref(), on), buckets.ErrNoAccountID)
 }
 
-// governance checks that anyone may extend a governance retention, but only a bypass can shorten, remove or ignore
-// it.
 func governance(t *testing.T, u *user) {
 	u.locking()
 	until := u.clock() + day
@@ -217,8 +215,6 @@ func legalHold(t *testing.T, u *user) {
 	wantError(t, "hold of a delete marker", err, buckets.ErrMarker)
 }
 
-// defaultRetention checks that the bucket's default retention at the time of the write applies, even if the upload
-// began earlier.
 func defaultRetention(t *testing.T, u *user) {
 	u.locking()
 	id := u.createUpload("upload", u.now)
@@ -284,7 +280,6 @@ func lockedNull(t *testing.T, u *user) {
 	must(t, "Delete", u.tryErase(o, false))
 }
 
-// lockClock checks that the process clock neither ends nor extends a retention.
 func lockClock(t *testing.T, u *user) {
 	u.locking()
 	lock := buckets.Lock{Mode: buckets.Compliance, Until: u.clock() + day}

@@ -13,8 +13,7 @@ import (
 
 func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 
-// machine takes random steps on a store and a model. After each step it compares all visible state: objects, parts,
-// usage, and where every body ever written is now.
+// machine takes random steps on a store and a model, and compares all visible state after each step.
 type machine struct {
 	*user
 	objects  map[string]buckets.Object

@@ -154,7 +154,6 @@ func refusedComplete(t *testing.T, u *user) {
 	u.complete("a", id, one, two)
 }
 
-// uploadSegments checks that a range read gets the segments from its start.
 func uploadSegments(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	small := buckets.Part{Number: 4, Body: inline("abc"), Created: u.now}
@@ -203,7 +202,6 @@ func completeOverwrites(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// repeatedComplete checks that a repeated completion returns the same result until the object is replaced.
 func repeatedComplete(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	ref := u.putPart("a", id, part(1, 10, u.now))
@@ -240,8 +238,6 @@ func completeRace(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// partsAgainstComplete checks that a part written while its upload is completed or aborted is in the object, is
-// garbage, or is refused.
 func partsAgainstComplete(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	first := part(1, 10, u.now)

@@ -71,7 +71,6 @@ func nodes(t *testing.T, u *user) {
 	}
 }
 
-// removedNode checks that a node refuses writes from the beginning of its removal until it is added again.
 func removedNode(t *testing.T, u *user) {
 	ctx := t.Context()
 	u.westNode(buckets.NodeActive)
@@ -112,7 +111,6 @@ func removedNode(t *testing.T, u *user) {
 	u.putPart("up", id, part(1, 10, u.now))
 }
 
-// removeNodeRace checks that a write during RemoveNode either fails or keeps the node in use.
 func removeNodeRace(t *testing.T, u *user) {
 	const writers = 20
 	service := buckets.NewNodeService(u.h.Nodes)
@@ -170,7 +168,6 @@ func claimOfMovedGarbage(t *testing.T, u *user) {
 	u.wantBacklog(0, 0, 0)
 }
 
-// claimOfMovedParts is like claimOfMovedGarbage, but for garbage parts.
 func claimOfMovedParts(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	p := part(1, 10, u.now)

@@ -66,7 +66,6 @@ func wantObject(t tb, what string, got, want buckets.Object) {
 	}
 }
 
-// decoded decodes JSON with exact numbers.
 func decoded(t tb, text []byte) (v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -133,7 +132,6 @@ func hostileNames() []string {
 	return names
 }
 
-// objectNames checks that every name is a separate object and that lists are in byte order.
 func objectNames(t *testing.T, u *user) {
 	made := map[string]buckets.ObjectID{}
 	for _, name := range hostileNames() {
@@ -210,7 +208,6 @@ func objectFrames(t *testing.T, u *user) {
 	}
 }
 
-// setFrames checks that a body gets frames only once, and only while its row still references it.
 func setFrames(t *testing.T, u *user) {
 	id := u.createUpload("parts", u.now)
 	one := u.putPart("parts", id, part(1, 10, u.now))
@@ -330,7 +327,6 @@ func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	return errs
 }
 
-// deleteAll checks that each deletion has its own conditions, and that names may repeat.
 func deleteAll(t *testing.T, u *user) {
 	a, b, c, d := u.putObject(full("a")), u.put("b"), u.put("c"), u.put("é")
 	cases := []struct {
@@ -478,7 +474,6 @@ func bucketByName(t *testing.T, u *user) {
 	u.wantUsage(1, 5)
 }
 
-// isolation checks that an account that knows all IDs of another account can neither read nor change its data.
 func isolation(t *testing.T, u *user) {
 	o := u.put("a")
 	id := u.createUpload("up", u.now)

@@ -29,7 +29,6 @@ func (u *user) reference(name string) (found buckets.Reference) {
 	return found
 }
 
-// allReferences checks that a body on storage nodes has a single reference, with all parts of its path.
 func allReferences(t *testing.T, u *user) {
 	live, old := u.put("live"), u.put("old")
 	u.delete("old")

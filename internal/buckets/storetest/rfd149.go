@@ -55,8 +55,6 @@ func creatorAndProperties(t *testing.T, u *user) {
 	equal(t, "properties of another object", u.get("a").Properties, buckets.Properties{})
 }
 
-// noLostGarbage checks that each overwritten version becomes garbage once, even if the first write creates the
-// object.
 func noLostGarbage(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -110,7 +108,6 @@ func noLostGarbageOnDelete(t *testing.T, u *user) {
 	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
-// oneCreates checks that exactly one of many writes with If-None-Match: * succeeds.
 func oneCreates(t *testing.T, u *user) {
 	objects := make([]buckets.Object, parallel)
 	for i := range objects {
@@ -130,7 +127,6 @@ func oneCreates(t *testing.T, u *user) {
 	u.wantUsage(1, 10)
 }
 
-// oneReplaces checks that exactly one of many writes with the current entity tag succeeds.
 func oneReplaces(t *testing.T, u *user) {
 	first := u.put("a")
 	errs := testdb.Concurrently(parallel, func(int) error {

@@ -1,9 +1,7 @@
 // Package storetest defines the contract of the bucket stores as tests. The test of a backend calls Run. Callers must
 // not rely on anything untested.
 //
-// Cases run in parallel, each with a new account on a shared database, unless they need to see every account. The
-// suite provides the time. Condition cases are exported so that package buckets can use the same table. NaiveList
-// defines a listing.
+// Cases run in parallel, each with a new account on a shared database, unless they need to see every account.
 package storetest
 
 import (

@@ -89,7 +89,6 @@ func quotaIsExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.wantUsage(3, 35)
 }
 
-// bytesAreExact checks that exactly the quota fits when 100 objects are written concurrently.
 func bytesAreExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.setQuota(b, buckets.Quota{Bytes: 375})
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -101,8 +100,6 @@ func bytesAreExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.wantUsage(37, 370)
 }
 
-// quotaUnderChurn checks that writers that together stay within the quotas are never refused, although they use them
-// up repeatedly. After that, no more objects fit.
 func quotaUnderChurn(t *testing.T, u *user) {
 	const writers, each, rounds = 20, 3, 4
 	quota := buckets.Quota{Objects: writers * each, Bytes: 10 * writers * each}

@@ -153,7 +153,6 @@ func entryNames(p buckets.Page) (all []string) {
 	return all
 }
 
-// references returns the account's bodies on storage nodes by ID. Each body must be in a single row.
 func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	u.t.Helper()
 	all := map[buckets.ObjectID]buckets.Reference{}
@@ -170,7 +169,6 @@ func (u *user) references() map[buckets.ObjectID]buckets.Reference {
 	return all
 }
 
-// wantBodies checks that exactly these bodies are on storage nodes. live are the bodies of objects and parts.
 func (u *user) wantBodies(live, garbage []buckets.ObjectID) {
 	u.t.Helper()
 	var gotLive, gotGarbage []buckets.ObjectID
@@ -202,8 +200,7 @@ func (u *user) usage() buckets.AccountUsage {
 	return a
 }
 
-// wantUsage checks the counters of the bucket and the account, and that an audit finds the same numbers. The account
-// must have no other objects.
+// wantUsage requires that the account has no other objects.
 func (u *user) wantUsage(objects, bytes int64) {
 	u.t.Helper()
 	want := buckets.Usage{Objects: objects, Bytes: bytes}

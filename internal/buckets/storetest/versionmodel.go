@@ -93,7 +93,6 @@ func (m *versionMachine) leave(name string, i int) {
 	}
 }
 
-// add makes v current. It replaces a null version unless versioning is enabled.
 func (m *versionMachine) add(name string, v buckets.Version) {
 	if m.state != buckets.VersioningEnabled {
 		for i := range m.names[name] {

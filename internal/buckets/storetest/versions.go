@@ -41,8 +41,6 @@ func (u *user) versions(q buckets.VersionQuery) buckets.VersionPage {
 	return p
 }
 
-// history checks that overwritten and deleted versions stay readable, and that they become current when newer
-// versions are deleted.
 func history(t *testing.T, u *user) {
 	first := u.putObject(full("a"))
 	equal(t, "version without versions", first.VersionID(), buckets.NullVersion)
@@ -171,8 +169,6 @@ func versioningSettings(t *testing.T, u *user) {
 	wantError(t, "no account", err, buckets.ErrNoAccountID)
 }
 
-// versionPlacement checks that bodies of noncurrent versions move between nodes, get frames, and keep their node in
-// use.
 func versionPlacement(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	old := u.put("a")
@@ -214,8 +210,6 @@ func quotaOfVersions(t *testing.T, u *user) {
 	u.wantUsage(2, 10)
 }
 
-// writesDuringChange checks that no write loses a version after SetVersioning returned, even if the write began
-// before.
 func writesDuringChange(t *testing.T, u *user) {
 	u.put("a")
 	written := make([]buckets.Object, parallel)
@@ -247,8 +241,6 @@ func writesDuringChange(t *testing.T, u *user) {
 	u.wantAudit()
 }
 
-// versionRace checks that after concurrent writes and deletes, every version either exists or is recorded as garbage
-// exactly once.
 func versionRace(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	objects := make([]buckets.Object, parallel)
@@ -309,8 +301,6 @@ func expireVersions(t *testing.T, u *user) {
 	equal(t, "the expired version", old.ID, a.ID)
 }
 
-// importVersions checks that imported versions and delete markers keep their source times and the order in which they
-// are written.
 func importVersions(t *testing.T, u *user) {
 	u.setVersioning(buckets.VersioningEnabled)
 	past := u.now - 365*24*hour

@@ -53,8 +53,7 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	return 0, d.fail(ctx, bucket, "write object", "", err)
 }
 
-// fill is like io.ReadFull, but returns the reader's own error, because io.ErrUnexpectedEOF can also mean that a
-// client hung up.
+// fill is like io.ReadFull, but returns the reader's own error.
 func fill(buffer []byte, r io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int
@@ -138,8 +137,7 @@ func (u upload) copyTo(w io.Writer) (written, error) {
 
 var errUpload = errors.New("the object differs from what was uploaded")
 
-// confirm compares the stored object with what was written, and deletes it if it differs. Multipart objects have no
-// known MD5.
+// confirm deletes the stored object if it differs. Multipart objects have no known MD5.
 func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, want written) error {
 	got, err := bucket.Attributes(ctx, path)
 	switch {
@@ -246,7 +244,7 @@ func (d *Driver) Delete(ctx context.Context, path string) error {
 	return d.fail(ctx, bucket, "delete object", "", err)
 }
 
-// Copy implements blobs.Driver. The provider copies the object.
+// Copy implements blobs.Driver.
 func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(blobs.CheckPath(from), blobs.CheckPath(to), ctx.Err()); err != nil {
 		return err

@@ -31,7 +31,7 @@ type Driver struct {
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// New returns a driver for a bucket prepared by Init. In-memory nodes need no Init.
+// New returns a driver for a bucket prepared by Init.
 func New(address, id string) (*Driver, error) {
 	u, err := url.Parse(address)
 	if err != nil || !cloudbucket.IsScheme(u.Scheme) {

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 )
 
-// Walk implements blobs.Driver. Azure cannot start after a name, so all objects are listed. There are no temporary
-// files, because providers keep unfinished uploads apart.
+// Walk implements blobs.Driver. Azure cannot start after a name, so all objects are listed.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		bucket, err := d.open(ctx)
@@ -47,7 +46,6 @@ func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, e
 	}
 }
 
-// beginAfter makes a listing start after a path, which is relative to the node's prefix.
 func beginAfter(as func(any) bool, after string) {
 	if after == "" {
 		return

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// onePath writes to one path concurrently and checks that readers see only complete bodies.
 func onePath(t *testing.T, d blobs.Driver) {
 	const writers, rounds = 8, 10
 	bodies := map[string]bool{}
@@ -41,7 +40,6 @@ func onePath(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", "v2/f/x")
 }
 
-// putDelete writes to folders while other goroutines create and remove them.
 func putDelete(t *testing.T, d blobs.Driver) {
 	const workers, rounds = 8, 30
 	var wg sync.WaitGroup
@@ -67,7 +65,6 @@ func putDelete(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "")
 }
 
-// model compares the results of random operations with a map.
 func model(t *testing.T, d blobs.Driver) {
 	have := map[string][]byte{}
 	path := rapid.SampledFrom([]string{"v2/a/x", "v2/a/y", "v2/a-b/x", "v2/b/c/x", "v2/b/c/y", "v2/d"})

@@ -57,7 +57,6 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// content returns bytes that differ by position and seed.
 func content(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(seed, uint64(size)))
@@ -67,7 +66,6 @@ func content(seed uint64, size int) []byte {
 	return b
 }
 
-// unsized hides all methods but Read, and returns few bytes at a time.
 func unsized(b []byte) io.Reader { return iotest.HalfReader(bytes.NewReader(b)) }
 
 func put(t testing.TB, d blobs.Driver, path string, b []byte) {
@@ -188,7 +186,6 @@ func replace(t *testing.T, d blobs.Driver) {
 	wantFiles(t, d, "", "v2/x")
 }
 
-// brokenSizes are the lengths at which bodies fail.
 var brokenSizes = []int{0, 1, 5000, 700 << 10, 3 << 20}
 
 func wrongSize(t *testing.T, d blobs.Driver) {

@@ -93,7 +93,6 @@ func cannotCreate(dir string, err error) error {
 	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
-// checkFolder rejects a folder that contains files or belongs to another node.
 func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -118,8 +117,7 @@ func makeFolder(dir string) error {
 	return durable.SyncIn(parent, ".")
 }
 
-// checkEmpty rejects a folder with files. It ignores lost+found and temporary files, which may be the marker of a
-// killed Init.
+// checkEmpty ignores lost+found and temporary files, which may be the marker of a killed Init.
 func checkEmpty(root *os.Root, dir string) error {
 	entries, err := readFolder(root, ".")
 	if err != nil {
@@ -258,7 +256,7 @@ func (d *Driver) fail(what, name string, err error) error {
 	return blobs.Unavailable(d.id, what, err)
 }
 
-// Space implements blobs.Driver. It also checks the marker.
+// Space implements blobs.Driver.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

@@ -17,8 +17,8 @@ import (
 // durableFolders take about 200 bytes each. The limit suffices for 64 buckets with 256 folders each.
 const durableFolders = 16 << 10
 
-// folders creates and syncs folders, and removes empty ones. A folder is durable once its parent is synced; the cache
-// holds durable folders. A folder must not be removed between a goroutine finding it in the cache and adding a file.
+// folders creates and syncs folders, and removes empty ones. A folder must not be removed between a goroutine finding
+// it in the cache and adding a file.
 type folders struct {
 	root     *os.Root
 	prefix   string
@@ -176,7 +176,6 @@ func (f *folders) group(folder string, sync func() error) error {
 	return batch.err
 }
 
-// finish starts the next sync if callers are waiting.
 func (f *folders) finish(folder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,7 +206,6 @@ func sortKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// isBefore reports whether all paths in a folder are at or before after.
 func isBefore(folder, after string) bool {
 	prefix := folder + "/"
 	return prefix <= after && !strings.HasPrefix(after, prefix)

@@ -83,7 +83,6 @@ func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int
 	return w.total, to.Sync()
 }
 
-// writer distinguishes its own errors from the reader's.
 type writer struct {
 	ctx         context.Context //nolint:containedctx // the request's
 	file        *os.File
@@ -113,7 +112,7 @@ func (w *writer) Write(p []byte) (n int, err error) {
 type temporary struct {
 	folder *os.Root
 	file   *os.File
-	name   string // current name
+	name   string
 }
 
 func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {

@@ -88,7 +88,7 @@ func (d *Driver) Stat(ctx context.Context, name string) (blobs.Info, error) {
 	return blobs.Info{Path: name, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
-// Delete implements blobs.Driver. It removes folders that become empty.
+// Delete implements blobs.Driver.
 func (d *Driver) Delete(ctx context.Context, name string) error {
 	if err := errors.Join(blobs.CheckFile(name), ctx.Err()); err != nil {
 		return err
@@ -133,8 +133,7 @@ func (at *disk) remove(name string) error {
 
 var errFolder = errcode.New(errcode.Invalid, "path: expected a body, found a folder")
 
-// Walk implements blobs.Driver. It holds one folder per level in memory, and skips files with names that Put never
-// makes.
+// Walk implements blobs.Driver. It holds one folder per level in memory.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		at, err := d.verify()
