@@ -92,7 +92,7 @@ type App struct {
 	version        Version
 	migrate        bool
 	manager        systemd.Manager
-	limit          string // Options.MemoryLimit
+	limit          string
 	log            *slog.Logger
 	level          *slog.LevelVar
 	metrics        *obs.Metrics
@@ -102,16 +102,16 @@ type App struct {
 	lastHeartbeat  heartbeat
 	resolver       *web.Resolver
 	gate           *web.Gate
-	memory         *web.Memory // for all listeners but admin
-	operatorMemory *web.Memory // for the admin listener
+	memory         *web.Memory
+	operatorMemory *web.Memory
 	engines        *engine.Opener
 	ready          *readiness
 	console        *console.Console // nil if disabled
 	proxies, near  *web.Resolver    // console: trusted proxies, and networks that need no TLS
 	changes        *changes.Log
-	overview       *overview.Overview // for the console, as are the checks
+	overview       *overview.Overview
 	checks         *check.OnDemand
-	addresses      map[string]string // open listeners' addresses by name
+	addresses      map[string]string
 	opened         []*opened
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
@@ -119,7 +119,7 @@ type App struct {
 	sweeper        *sweep.Sweeper
 	muxes          []*web.Mux
 	reloads        reloads
-	operations     []operate.Operation      // server-level
+	operations     []operate.Operation
 	certificates   certificates.Source      // nil without TLS
 	replication    *replication.Replication // nil without a replica
 
@@ -329,7 +329,6 @@ func (a *App) whole(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkWhole returns copying.ErrPart if the service's database is a partial copy.
 func checkWhole(ctx context.Context, s *service.Running, patience time.Duration) error {
 	db := s.Rows()
 	if db == nil {
@@ -357,7 +356,6 @@ func (a *App) backupServer() *backup.Server {
 // Config returns the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
-// publicURL returns the public URL as in node URLs, without a trailing slash.
 func (a *App) publicURL() string {
 	o, err := web.ParseOrigin(a.cfg.Server.PublicURL)
 	if err != nil {
@@ -366,7 +364,6 @@ func (a *App) publicURL() string {
 	return o.String()
 }
 
-// address returns the URL for clients: the public URL, or the listen address with this machine's name for a wildcard.
 func (a *App) address(address string) string {
 	if public := a.publicURL(); public != "" {
 		return public

@@ -30,7 +30,7 @@ type Config struct {
 	Backup   backup.Settings
 	Services []service.Service
 
-	report conf.Report // where the settings were set
+	report conf.Report
 }
 
 // Only keeps a single service.
@@ -201,7 +201,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	return c, report, nil
 }
 
-// problems returns all invalid settings. Settings without effect go to the report.
+// Settings without effect go to the report.
 func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	all = append(all, c.Server.check().In("server", *report)...)
 	all = append(all, c.Log.check().In("log", *report)...)
@@ -254,7 +254,6 @@ func (s *Server) scheme() string {
 	return "http"
 }
 
-// isLocal reports whether only this machine reaches the main listener, not even a proxy.
 func (s *Server) isLocal() bool {
 	return listen.IsLoopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
 }
@@ -359,7 +358,6 @@ func fileError(err error) error {
 	return err
 }
 
-// fits checks the request memory against the service's largest request, which cannot use the reserve.
 func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
 		problems.Addf("request_memory", "must be at least %d, for the largest request within the limits of %s", least, name)

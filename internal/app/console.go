@@ -89,7 +89,6 @@ func newTail(to io.Writer) *obs.Tail {
 	return t
 }
 
-// consoleHint adds a one-time sign-in link.
 func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	at := slices.IndexFunc(listeners, func(l listener) bool { return l.name == service.Admin })
 	if a.console == nil || at < 0 {
@@ -135,7 +134,6 @@ func (a *App) certificate() (state *certificates.State, early time.Duration) {
 	return &s, 14 * 24 * time.Hour
 }
 
-// prepareAlerts adds the server's name to the alerts: its public URL or the host name.
 func (a *App) prepareAlerts() {
 	l := a.alerts
 	l.Set(a.cfg.Alerts)
@@ -171,7 +169,6 @@ func (a *App) recordChange(of string) operate.Recorder {
 	}
 }
 
-// asOperator requires the admin token.
 func (a *App) asOperator(serve web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		return serve(w, r.WithContext(service.WithOperator(r.Context(), "", a.resolver.Network(r))), at)

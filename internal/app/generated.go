@@ -81,7 +81,6 @@ func (a *App) startSecrets(ctx context.Context) error {
 	return a.guard.Start(ctx)
 }
 
-// withoutSecrets sets unset secrets to placeholders, for a check that signs nothing, and returns their settings.
 func withoutSecrets(all []secrets.Secret) (settings map[string]bool) {
 	settings = map[string]bool{}
 	for _, s := range all {

@@ -72,8 +72,6 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
-// writeRootError answers paths that no service owns: a page for browsers, a hint for services on the wrong listener,
-// Mozilla's error format for sync clients.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("Page not found", "/", "To the server status"))
@@ -111,7 +109,6 @@ func (a *App) otherHandler(listener string) http.Handler {
 	return a.mux(listener, &web.Resolver{}, a.options(), a.notFound(listener))
 }
 
-// notFound serves paths that no service owns. The error names the listener's valid paths.
 func (a *App) notFound(listener string, paths ...string) web.Service {
 	for _, s := range a.opened {
 		for _, m := range s.Mounts {
@@ -190,7 +187,6 @@ func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// toConsole redirects browsers from the root to the console, and links to it from paths that require a token header.
 func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Path == "/" {
 		w.Header().Set("Location", console.Prefix)
@@ -238,7 +234,6 @@ const (
 	profileMemory = 8 << 20 // per profile
 )
 
-// charged reserves request memory for the request body and the response.
 func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 	return web.Charge(a.operatorMemory, need, h)
 }

@@ -125,7 +125,6 @@ func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
 // OpensAlone reports whether a service's commands need no other service's database.
 func OpensAlone(name string) bool { return name != sync.Name && name != accounts.Name }
 
-// answerStray rejects a request meant for another service's listener.
 func answerStray(w http.ResponseWriter, r *http.Request) bool { return buckets.AnswerStray(w, r) }
 
 func owner(u *tokenserver.User) syncstorage.Owner {

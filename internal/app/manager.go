@@ -19,16 +19,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// notify reports the state to the service manager (systemd Type=notify). Failures are only logged: the manager has
-// its own timeout.
+// The service manager has its own timeout, so failures are only logged.
 func (a *App) notify(state string) {
 	if err := a.manager.Notify(state); err != nil {
 		a.log.Warn("could not notify the service manager", "state", state, "error", err)
 	}
 }
 
-// watch sends watchdog notifications until ctx ends. It does not probe the listeners: under load the answer would be
-// late, and a restart would not help.
+// watch does not probe the listeners: under load the answer would be late, and a restart would not help.
 func (a *App) watch(ctx context.Context) {
 	if a.manager.Watchdog <= 0 {
 		return
@@ -86,7 +84,7 @@ func (a *App) awaitReloads(ctx context.Context) {
 	}
 }
 
-// reload rereads the configuration and applies changed settings: all or, if anything is invalid, none.
+// reload applies all changed settings or, if anything is invalid, none.
 func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 	select {
 	case <-a.reloads.serving:
@@ -134,7 +132,6 @@ func (a *App) refuseReload(err error) error {
 	return errcode.New(errcode.Invalid, "nothing was applied: "+says)
 }
 
-// readAgain is reload without log lines.
 func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error) {
 	if a.reloads.Read == nil {
 		return done, errors.New("this server cannot read its configuration again")
@@ -199,7 +196,6 @@ func (a *App) apply(ctx context.Context, next *Config) {
 	a.settleReadOnly(ctx)
 }
 
-// settleReadOnly applies read_only to the databases, now or once they are available.
 func (a *App) settleReadOnly(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

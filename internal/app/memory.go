@@ -134,7 +134,7 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 // stays large for two minutes, until the next collection.
 func tendMemory(ctx context.Context, b *web.Memory, adjust func()) {
 	// Use the peak: a quickly sent response is charged only briefly, but leaves as much garbage.
-	const every, much = 2 * time.Second, 64 // 1/64 of the budget
+	const every, much = 2 * time.Second, 64
 	for busy := false; clock.Sleep(ctx, every); {
 		adjust()
 		if b.TakePeak() > b.Stats().Capacity/much {

@@ -184,7 +184,6 @@ func (a *App) sweep(ctx context.Context) {
 	a.sweeper.Run(ctx)
 }
 
-// countRefusals returns a function that counts refused requests and returns the reason; nil if the service has none.
 func (a *App) countRefusals(s *opened) func(error) string {
 	if s.Refusals == nil {
 		return nil

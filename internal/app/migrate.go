@@ -58,7 +58,6 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 	return nil
 }
 
-// settle runs the startup migrations and every service's Settle, and returns errors by service.
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {

@@ -42,7 +42,6 @@ func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) 
 	return one.Close, nil
 }
 
-// outdatedError means that a database lacks migrations.
 type outdatedError struct{ service, where string }
 
 func (e *outdatedError) Error() string {

@@ -23,11 +23,11 @@ type readiness struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	newest  time.Time           // start of the latest recorded check
-	unready map[string]*outage  // services that are not ready
-	failed  map[string]error    // services that could not complete their start
-	ready   map[string]struct{} // services that were ready at least once
-	server  bool                // the server is ready
+	newest  time.Time // start of the latest recorded check
+	unready map[string]*outage
+	failed  map[string]error
+	ready   map[string]struct{}
+	server  bool
 }
 
 type outage struct {
@@ -102,7 +102,6 @@ func (r *readiness) failure(name string) error {
 	return r.failed[name]
 }
 
-// unready checks the services and returns their failures by name.
 func (a *App) unready(ctx context.Context) map[string]error {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -146,7 +145,6 @@ func (a *App) heartbeat(ctx context.Context) map[string]error {
 	return h.unready
 }
 
-// checkReady returns why a service is not ready.
 func (a *App) checkReady(ctx context.Context, s *opened) error {
 	if s.Ready != nil {
 		if err := s.Ready(ctx); err != nil {

@@ -130,14 +130,13 @@ func (a *App) drainTimes() (delay, grace time.Duration) {
 	return s.DrainDelay, s.ShutdownGrace
 }
 
-// readOnlyAtStart applies read_only before the first request. Unavailable or unmigrated databases get it later.
+// Unavailable or unmigrated databases become read-only later.
 func (a *App) readOnlyAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	_ = a.readOnly.Settle(ctx)
 }
 
-// inOrder returns a function that calls all functions.
 func inOrder(all ...func() error) func() error {
 	return func() (err error) {
 		for _, fn := range all {
@@ -210,7 +209,6 @@ func (a *App) openCertificates() (err error) {
 	return nil
 }
 
-// tlsConfig returns nil for listeners without TLS.
 func (a *App) tlsConfig(listener string) *tls.Config {
 	if a.certificates == nil || listener == service.Redirect || listener == service.Admin && !a.cfg.Server.adminHasTLS() {
 		return nil
@@ -271,7 +269,6 @@ func (a *App) listen() (all []listener, err error) {
 	return all, nil
 }
 
-// flushTraces sends the remaining spans, with a timeout.
 func (a *App) flushTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -21,7 +21,6 @@ import (
 //go:embed status.css
 var statusStyle string
 
-// statusPolicy is the status page's Content-Security-Policy: only its own style.
 var statusPolicy = func() string {
 	sum := sha256.Sum256([]byte(statusStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -78,7 +77,6 @@ func isBrowser(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && prefersHTML(r.Header.Values("Accept")) && r.Header.Get("Authorization") == ""
 }
 
-// isOnThisMachine reports whether the client is local and no proxy forwarded the request.
 func (a *App) isOnThisMachine(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
 		if r.Header.Get(name) != "" {
@@ -101,7 +99,6 @@ func (a *App) consoleURL() string {
 	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1")) + console.Prefix
 }
 
-// nothingHere is the 404 page; to is an existing page.
 func nothingHere(what, to, says string) []byte {
 	var p pageText
 	p.begin("Holdfast")

@@ -13,7 +13,7 @@ type Once[R any] struct {
 	Former   *FormerAnswer // from an earlier release; Result is then empty
 }
 
-// FormerAnswer is an HTTP response that an earlier release stored instead of the result. It is replayed unchanged.
+// FormerAnswer is an HTTP response that an earlier release stored instead of the result.
 type FormerAnswer struct {
 	Status      int
 	ContentType string // "" if there is no body

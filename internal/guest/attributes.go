@@ -19,7 +19,7 @@ const MaxAttributes = 16 << 10
 // Attributes is a JSON object that a front end keeps in a session. The zero value is empty.
 type Attributes struct {
 	Value   canonjson.Value // "" if empty
-	Version string          // derived from Value; "" if empty
+	Version string
 }
 
 // NewAttributes computes the version.
@@ -41,7 +41,6 @@ func (a *Attributes) Object() canonjson.Value {
 	return a.Value
 }
 
-// noVersion is the tag of empty attributes.
 const noVersion = "0"
 
 // Tag returns the version for clients; it is never empty.

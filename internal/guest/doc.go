@@ -1,10 +1,6 @@
-// Package guest is the data plane for a consumer front end: anonymous sessions and their wishlists. It also defines
-// the IDs, mutations, events and errors that its subpackages share. Package backend joins their stores and hot state.
+// Package guest is the data plane for a consumer front end: anonymous sessions and their wishlists.
 //
 // Wishlists, handoffs, stored answers and events are durable in a database. Sessions and caches are hot state, which
-// may be lost at any time: the cookie's signature proves a session, and the database restores the rest where
-// possible.
-//
-// A mutation happens once per idempotency key: its effect, events and answer share one transaction, and repeated
-// requests get the same answer, byte for byte.
+// may be lost at any time: the cookie's signature proves a session. A mutation happens once per idempotency key: its
+// effect, events and answer share one transaction, and repeated requests get the same answer, byte for byte.
 package guest

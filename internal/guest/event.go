@@ -13,8 +13,8 @@ import (
 type Event struct {
 	ID        ID
 	Type      string // e.g. melmastoon.bff.consumer.wishlist.added.v1
-	Subject   string // e.g. the ID of a wish
-	Retention string // Operational or Audit
+	Subject   string
+	Retention string
 	Payload   json.RawMessage
 	At        time.Time // in microseconds
 

@@ -4,7 +4,7 @@ import "time"
 
 // Bucket is a token bucket.
 type Bucket struct {
-	Key string // e.g. search:gms_…
+	Key string
 	Limit
 }
 
@@ -18,7 +18,7 @@ type Limit struct {
 // Taken is a bucket's state after taking a token.
 type Taken struct {
 	Allowed   bool
-	Remaining int           // tokens
+	Remaining int
 	Reset     time.Duration // until the bucket is full
 	Retry     time.Duration // until a token is available; 0 if allowed
 }

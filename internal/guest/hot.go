@@ -17,8 +17,7 @@ type Hot interface {
 // HotSessions stores sessions, their lists and their searches. All methods but PutSearch and DropSession extend the
 // lives of the session, its lists and its mirror.
 type HotSessions interface {
-	// Session applies change and reads a session. A missing session starts at the time in its ID, without
-	// preferences.
+	// A missing session starts at the time in its ID, without preferences.
 	Session(ctx context.Context, id ID, change Change) (Session, error)
 
 	// PutAttributes replaces a session's attributes if their version is still was ("" without attributes).
@@ -31,7 +30,6 @@ type HotSessions interface {
 	// Items reads a list, newest first.
 	Items(ctx context.Context, id ID, list List) ([]Item, error)
 
-	// PutSearch stores a search session for SearchLife.
 	PutSearch(ctx context.Context, s Search) error
 
 	Search(ctx context.Context, id ID) (s Search, found bool, err error)
@@ -52,7 +50,7 @@ type Session struct {
 // Preferences are a guest's settings and the latest campaign that brought the guest here. "" means unset.
 type Preferences struct {
 	Locale   string // BCP 47, e.g. de-AT
-	Currency string // ISO 4217, e.g. EUR
+	Currency string
 	Campaign string // JSON object
 }
 
@@ -154,7 +152,7 @@ type HotAnswers interface {
 type AnswerClaim struct {
 	Claimed bool
 	Done    bool
-	Digest  [32]byte // digest of the answered request, with Done
+	Digest  [32]byte
 	Answer  StoredAnswer
 }
 

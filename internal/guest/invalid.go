@@ -10,8 +10,8 @@ import (
 
 // FieldError is an error in a body member, a URL parameter or a header.
 type FieldError struct {
-	Pointer   string `json:"pointer"`             // RFC 6901; "" for the whole body, or if Parameter or Header is set
-	Parameter string `json:"parameter,omitempty"` // path or query parameter
+	Pointer   string `json:"pointer"` // RFC 6901; "" for the whole body, or if Parameter or Header is set
+	Parameter string `json:"parameter,omitempty"`
 	Header    string `json:"header,omitempty"`
 	Code      string `json:"code"`
 	Detail    string `json:"detail"`

@@ -68,7 +68,6 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	return r, true, nil
 }
 
-// part returns the share of one in n processes that count separately.
 func (l Limit) part(n int) Limit {
 	n = max(1, n)
 	l.Events, l.Burst = max(1, l.Events/n), max(1, l.Burst/n)
@@ -108,7 +107,7 @@ func DefaultRates() Rates {
 	return Rates{Session: 120, Bootstrap: 20, Search: 60, Detail: 120, Wishlist: 60, Mint: 10, Telemetry: 240}
 }
 
-// Limits converts the rates. A burst is a fraction of the requests per minute.
+// Limits converts the rates.
 func (r Rates) Limits() Limits {
 	of := func(n, part int) Limit { return Limit{Events: n, Per: time.Minute, Burst: max(1, n/part)} }
 	return Limits{

@@ -15,7 +15,7 @@ import (
 type UserSession struct {
 	ID     ID // with UserSessionPrefix
 	User   string
-	List   ID // a session
+	List   ID
 	Linked time.Time
 	Seen   time.Time // approximate last use
 }
@@ -38,18 +38,18 @@ var MergeRules = []MergeRule{MergeUnion, MergeNewest, MergeSum, MergeKeep}
 type Link struct {
 	Mutation
 	User  string
-	Next  ID // new user session
+	Next  ID
 	List  ID // used if the user is new
 	Event ID
 }
 
 // Linked is the result of Link.
 type Linked struct {
-	User    string   `json:"-"`       // "" if replayed, as answers outlive an erasure
-	Session ID       `json:"session"` // the user session
+	User    string   `json:"-"` // "" if replayed, as answers outlive an erasure
+	Session ID       `json:"session"`
 	List    ID       `json:"list"`
-	Added   int      `json:"added"`   // session entries that were new to the user
-	Changed int      `json:"changed"` // user entries
+	Added   int      `json:"added"` // session entries that were new to the user
+	Changed int      `json:"changed"`
 	Dropped int      `json:"dropped"` // session entries dropped by the rule or the size limit
 	Answers []string `json:"-"`       // composite keys of the session's deleted answers; nil if replayed
 }
@@ -94,8 +94,7 @@ func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put
 	return r, put, e, err
 }
 
-// merge returns the entry for an item in both lists and whether the user's list changes. user may be removed or lack
-// an ID.
+// user may be removed or lack an ID.
 func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	switch {
 	case !user.isLive():
@@ -139,7 +138,6 @@ type UserStore interface {
 	// UserSessions returns live sessions, ordered by ID.
 	UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error)
 
-	// EndUserSessions returns how many sessions it ended.
 	EndUserSessions(ctx context.Context, e EndUserSessions) (int, error)
 }
 

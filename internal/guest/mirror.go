@@ -54,7 +54,6 @@ func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() 
 	})
 }
 
-// dropMirror deletes the mirror after a change; Repair retries failures. blocked: the change blocked the mirror.
 func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	drop := s.opts.Hot.DropMirror
 	if blocked {
@@ -160,7 +159,6 @@ func (m *mirrors) distrust(id ID) {
 	m.many = true
 }
 
-// clear records a session that was cleared while Hot was unavailable.
 func (m *mirrors) clear(id ID, answers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,8 +203,7 @@ func (m *mirrors) some(most int) (ids []ID) {
 
 const (
 	repairEvery = time.Second
-	// repairStep is how many copies are deleted between looks at the clock.
-	repairStep = 1000
+	repairStep  = 1000
 )
 
 // Run calls each step every second until ctx ends.

@@ -14,8 +14,8 @@ type Mutation struct {
 	Route   string   // method and path template
 	Key     string   // client's idempotency key: 1 to 255 printable ASCII characters
 	Digest  [32]byte // covers the whole request
-	Trace   Trace    // for the request's events
-	Profile *Profile // for events and rules
+	Trace   Trace
+	Profile *Profile
 
 	Denied error // refuses the request unless it is a repeat; nil: allowed
 

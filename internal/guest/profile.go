@@ -22,7 +22,7 @@ type Profile struct {
 	Payload  json.RawMessage // JSON Schema for handoff payloads; nil: no handoffs
 	Criteria json.RawMessage // JSON Schema for searches; nil: no search
 
-	Upstreams []Upstream // catalogue upstreams
+	Upstreams []Upstream
 
 	Site
 }

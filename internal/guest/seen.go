@@ -26,7 +26,6 @@ func newSeen() *seen {
 	return &seen{seed: maphash.MakeSeed(), done: map[uint64]bool{}, pending: map[ID]struct{}{}}
 }
 
-// add reports whether to renew the cookie: on the day's first request that can.
 func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	key := maphash.String(s.seed, string(id))
 	s.mu.Lock()

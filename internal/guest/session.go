@@ -128,7 +128,6 @@ func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 	return items[Viewed](ctx, s, id, RecentlyViewed)
 }
 
-// items reads a list; unavailable or lost lists are empty.
 func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
 	stored, err := s.opts.Hot.Items(ctx, id, list)
 	if s.opts.Degraded.Without("list", err) {
@@ -206,7 +205,6 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 // LoseHot deletes a session's hot state as if it were lost.
 func (s *Service) LoseHot(ctx context.Context, id ID) error { return s.dropHot(ctx, id, nil) }
 
-// dropHot deletes a session's hot state, including the searches in its history.
 func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
 	history, err := s.opts.Hot.Items(ctx, id, SearchHistory)
 	if err != nil {

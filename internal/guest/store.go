@@ -22,7 +22,6 @@ type Store interface {
 	// ChangeWish changes a live entry or returns ErrNoWish.
 	ChangeWish(ctx context.Context, c ChangeWish) (Once[ChangedWish], error)
 
-	// RemoveWish removes a live entry, if it exists.
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)
 
 	// Clear deletes the session's wishlist including removed entries, guest data in its handoffs, and earlier

@@ -8,10 +8,10 @@ import (
 
 // Upstream is an HTTP service that answers for a site's catalogue, and its cache.
 type Upstream struct {
-	Name       string        // also the cache's name
-	URL        string        // "": not configured
-	Path       []string      // names of path segments after URL
-	Parameters []string      // names of query parameters
+	Name       string // also the cache's name
+	URL        string // "": not configured
+	Path       []string
+	Parameters []string
 	Fresh      time.Duration // how long an answer is fresh, ±10 %
 	Stale      time.Duration // how much longer it is kept, in case the upstream fails
 }

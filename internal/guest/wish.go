@@ -78,7 +78,7 @@ type AddedWish struct {
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
 }
 
-// Err returns ErrWishlistFull, ErrOtherTenant or nil. Refusals are results: a repeat returns them again.
+// Err returns ErrWishlistFull, ErrOtherTenant or nil.
 func (a *AddedWish) Err() error {
 	switch a.Outcome {
 	case WishlistFull:
@@ -123,8 +123,8 @@ type ChangedWish struct {
 	Wish Wish `json:"wish"`
 }
 
-// Decide returns the changed entry, or ErrNoWish. existing is as in AddWish.Decide. The store appends the event,
-// which is empty unless the quantity changed.
+// Decide returns the changed entry, or ErrNoWish. The store appends the event, which is empty unless the quantity
+// changed.
 func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Event, err error) {
 	if !existing.isLive() {
 		return r, e, ErrNoWish
@@ -151,8 +151,7 @@ type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide returns the result. If Removed, the store marks the entry as removed at now and stores the event. existing
-// is as in AddWish.Decide.
+// Decide returns the result. If Removed, the store marks the entry as removed at now and stores the event.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil

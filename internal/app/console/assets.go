@@ -33,7 +33,7 @@ var assets = map[string]asset{
 
 type asset struct {
 	body, kind string
-	version    string // in its address, for browser caches
+	version    string
 }
 
 func newAsset(name, kind string) asset {

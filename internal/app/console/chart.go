@@ -27,7 +27,6 @@ func (r *renderer) charts(b *service.Charts) {
 	r.close("div")
 }
 
-// chart renders an SVG without scripts, labeled with the latest and greatest values for screen readers.
 func (r *renderer) chart(c *service.Chart) {
 	most := 0.0
 	for _, s := range c.Series {
@@ -77,7 +76,6 @@ func (r *renderer) chart(c *service.Chart) {
 	r.close("ul", "figure")
 }
 
-// formatTime includes the day for charts longer than longDay.
 func formatTime(t, first, last time.Time) string {
 	layout := "15:04"
 	if last.Sub(first) > longDay {
@@ -111,7 +109,6 @@ func line(c *service.Chart, values []float64, top float64) string {
 	return b.String()
 }
 
-// plotData returns JSON with six significant digits.
 func plotData(c *service.Chart, top float64) string {
 	number := func(v float64) json.RawMessage {
 		if math.IsNaN(v) {

@@ -15,10 +15,8 @@ import (
 
 const choicesPath = "choices"
 
-// anyChoice clears a search filter.
 const anyChoice = "Any"
 
-// chooseTime limits how long a page waits for field choices.
 const chooseTime = time.Second
 
 type asked struct {
@@ -73,7 +71,6 @@ func (r *renderer) choices(kind string) *service.Choices {
 	return found
 }
 
-// choose sets a field's choices and returns its value. A required field's single choice is preselected.
 func (r *renderer) choose(f service.Field, value string) (service.Field, string) {
 	found := r.choices(f.Kind)
 	if found == nil {
@@ -194,7 +191,7 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns things by name prefix, search hits first. Without prefix support or a database it returns fewer.
+// beginning returns search hits first. Without prefix support or a database it returns fewer things.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)

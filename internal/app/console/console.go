@@ -1,6 +1,5 @@
-// Package console serves the operator console on the admin listener, under /console/. It provides everything that
-// pages share (sign-in, sessions, CSRF tokens, layout, tables, forms, charts, the change log) and knows no service:
-// services contribute pages as values of package service.
+// Package console serves the operator console on the admin listener, under /console/. It knows no service: services
+// contribute pages as values of package service.
 package console
 
 import (
@@ -28,7 +27,7 @@ const Prefix = "/console/"
 
 // Section is a service, or the server (Name "").
 type Section struct {
-	Name string // in paths
+	Name string
 	service.Console
 }
 
@@ -60,7 +59,6 @@ type Console struct {
 	viewer   atomic.Pointer[string]
 }
 
-// attemptLimit limits wrong tokens per address and per IPv6 network.
 var attemptLimit = rate.Limit{Events: 10, Per: time.Minute, Burst: 10}
 
 // New returns a console.
@@ -92,7 +90,6 @@ func (c *Console) Service() web.Service {
 	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route}
 }
 
-// policy allows only the console's own style and script.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 type exchange struct {
@@ -100,7 +97,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	origin  web.Origin
-	session session // zero before sign-in
+	session session
 }
 
 func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
@@ -188,7 +185,6 @@ func (x *exchange) checkConnection() error {
 	return errConnection
 }
 
-// checkOrigin rejects changes from other sites.
 func (x *exchange) checkOrigin() error {
 	if site := x.r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return errOrigin
@@ -462,7 +458,7 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, view *servi
 type failure struct {
 	action string
 	err    error
-	notice string // without an error
+	notice string
 	values url.Values
 }
 

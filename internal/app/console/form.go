@@ -59,7 +59,6 @@ func (x *exchange) readPost() error {
 	return nil
 }
 
-// Limits for forms with files.
 const (
 	maxFields = 50
 	maxField  = 64 << 10 // bytes per non-file field

@@ -35,7 +35,6 @@ func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('>')
 }
 
-// exactAttrs have machine-readable values.
 var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-post", "hx-headers"}
 
 func (p *page) close(names ...string) {

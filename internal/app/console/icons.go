@@ -1,6 +1,5 @@
 package console
 
-// icons are 20 by 20 stroke paths, for service.Console.Icon.
 var icons = map[string]string{
 	"server":   "M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01",
 	"sync":     "M4 9a6 6 0 0 1 10.5-3L16 7.5M16 4v3.5h-3.5M16 11a6 6 0 0 1-10.5 3L4 12.5M4 16v-3.5h3.5",
@@ -24,7 +23,6 @@ var icons = map[string]string{
 	"image":    "M3 4h14v12H3zM3 13.5l4-4 3.5 3.5 2-2 4.5 4.5M12.5 7.5h.01",
 }
 
-// Screen readers ignore icons.
 func (p *page) icon(name string) {
 	d, ok := icons[name]
 	if !ok {

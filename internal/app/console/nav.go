@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// On phones a button opens the sidebar.
 func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.open("header", "class", "side")
 	p.open("div", "class", "brand")
@@ -38,7 +37,6 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.close("form", "div", "header")
 }
 
-// The script focuses the search box on slash; htmx shows suggestions.
 func (p *page) searchForm(value string) {
 	p.open("form", "method", "get", "action", Prefix+searchPath, "class", "find", "role", "search")
 	p.icon("search")
@@ -94,7 +92,6 @@ func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *ser
 	p.close("ul")
 }
 
-// menu returns the navigation pages: Everyday in its order, then the others.
 func (s *Section) menu() (everyday, others []*service.Page) {
 	for _, path := range s.Everyday {
 		if pg := s.page(path); pg != nil && pg.Listed {
@@ -134,7 +131,6 @@ func (s *Section) first() *service.Page {
 	return everyday[0]
 }
 
-// listed returns a page's navigation entry: itself, its nearest ancestor, or the page with its noun, or nil.
 func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 	if at.Listed {
 		return at

@@ -13,7 +13,6 @@ func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
 
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
 
-// starts renders links to the hidden create and edit forms below a table or preview.
 func (r *renderer) starts(blocks []service.Block) {
 	var links []*service.Form
 	isLong := false

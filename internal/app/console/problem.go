@@ -73,7 +73,6 @@ func (x *exchange) sendProblem(p *page, path string, code int, err error) {
 	p.close("ul", "main")
 }
 
-// near returns the path's section (default: the server's) and navigation page, or nil.
 func (x *exchange) near(path string) (*Section, *service.Page) {
 	section := &x.Sections[0]
 	for i := range x.Sections {

@@ -13,7 +13,6 @@ import (
 // quiet is the required QR code margin in modules.
 const quiet = 4
 
-// qr renders SVG with a rectangle per run of dark modules.
 func (r *renderer) qr(b *service.QR) {
 	code, err := qr.Encode(b.Text, qr.L, qr.Unicode)
 	if err != nil {

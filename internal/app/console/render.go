@@ -83,7 +83,6 @@ func (r *renderer) block(b service.Block) {
 	}
 }
 
-// live renders blocks that htmx replaces. The script replaces the link with a pause button.
 func (r *renderer) live(l *service.Live) {
 	self := r.self(slices.Collect(maps.Keys(r.values)))
 	r.open("p", "class", "live-state")
@@ -242,7 +241,6 @@ func (r *renderer) cell(c *service.Cell, isShort bool) {
 	}
 }
 
-// meter renders a share as a bar. A full bar is a warning unless the share is part of a sum.
 func (p *page) meter(share, most float64, isSum bool, label string) {
 	high := most * .9
 	if isSum {
@@ -416,10 +414,8 @@ func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Ac
 	r.wrong = nil
 }
 
-// editorLines is the minimum height of a form's main text area, with a check result below it.
 const editorLines = 16
 
-// htmx shows live validation results and drops outdated answers.
 func (r *renderer) check(to string) {
 	r.open("div", "class", "check", "role", "status", "hx-post", to, "hx-trigger", "input delay:300ms from:closest form", "hx-sync", "this:replace")
 	r.close("div")
@@ -457,7 +453,6 @@ func keeps(values url.Values, keep map[string]string) bool {
 	return true
 }
 
-// typed is a failed form's input.
 func (r *renderer) field(f *service.Field, typed url.Values) {
 	id, value := r.newID(), f.Value
 	if typed != nil && !f.Secret {

@@ -17,7 +17,7 @@ const searchPath = "search"
 const (
 	searchTime   = 2 * time.Second // for all services
 	longestQuery = 1024            // bytes: the longest object name
-	suggestions  = 8               // hits below the search field
+	suggestions  = 8
 )
 
 type results struct {
@@ -104,7 +104,6 @@ func (x *exchange) suggest() error {
 	return nil
 }
 
-// groups returns as many hits as are shown, pages first. Failed services are omitted.
 func (c *Console) groups(ctx context.Context, query string) []group {
 	pages, others := group{title: "Pages"}, []group(nil)
 	for i, found := range c.search(ctx, query) {
@@ -125,7 +124,6 @@ func (c *Console) groups(ctx context.Context, query string) []group {
 	return firstOfEach(all, suggestions)
 }
 
-// firstOfEach keeps n hits: the first of each group, then the second of each, etc.
 func firstOfEach(all []group, n int) []group {
 	taken := make([]int, len(all))
 	for row := 0; n > 0 && slices.ContainsFunc(all, func(g group) bool { return len(g.hits) > row }); row++ {

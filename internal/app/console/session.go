@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Session lifetimes.
 const (
-	idleLife    = 30 * time.Minute // without a request
+	idleLife    = 30 * time.Minute
 	longestLife = 12 * time.Hour
 	linkLife    = time.Hour
 	maxSessions = 100 // the least recently used session is evicted
@@ -27,15 +26,15 @@ const (
 	viewer role = "viewer"
 )
 
-// session is a signed-in operator. Sessions are in memory and end with the server.
+// Sessions are in memory and end with the server.
 type session struct {
-	id      int // in the log
+	id      int
 	role    role
 	csrf    string
-	address string // signed in from here
+	address string
 	began   time.Time
 	used    time.Time
-	notice  string // last action's result, shown once
+	notice  string
 }
 
 func (s *session) name() string { return string(s.role) + " session " + strconv.Itoa(s.id) }

@@ -18,7 +18,6 @@ type order struct {
 	sort, desc string
 }
 
-// orderOf returns nil for tables with their own order or with more pages.
 func (r *renderer) orderOf(t *service.Table) *order {
 	r.tables++
 	hasOwn := slices.ContainsFunc(t.Columns, func(c service.Column) bool { return c.Sort != "" })
@@ -39,7 +38,6 @@ func (r *renderer) orderOf(t *service.Table) *order {
 	return o
 }
 
-// isSortable is false for buttons and identical links.
 func isSortable(t *service.Table, column int) bool {
 	return t.Columns[column].Title != "" && !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool {
 		return column >= len(row) || len(row[column].Forms) > 0

@@ -45,7 +45,6 @@ func direction(descends bool) string {
 	return "ascending"
 }
 
-// ownOrder returns a link for a column's own order, and how the table is sorted. Natural order is descending.
 func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) (to, sorted string) {
 	if c.Sort == "" {
 		return "", ""
@@ -110,7 +109,6 @@ func partsOf(t *service.Table) []string {
 	return parts
 }
 
-// widthOf returns the longest value's width on a phone, in characters, including the label; 0 if all are empty.
 func widthOf(t *service.Table, column int) (width int) {
 	const shortened = 12 // an ID with its button, or a time, e.g. 3 hours ago
 	for _, row := range t.Rows {
@@ -126,7 +124,6 @@ func widthOf(t *service.Table, column int) (width int) {
 	return width
 }
 
-// nameOf returns the column that names rows, by default the first that is not a state.
 func nameOf(t *service.Table) int {
 	at := slices.IndexFunc(t.Columns, func(c service.Column) bool { return c.Names })
 	if at < 0 {
@@ -135,7 +132,6 @@ func nameOf(t *service.Table) int {
 	return max(at, 0)
 }
 
-// unlabel drops a kind's label in the second line if no other column there has that kind.
 func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) {
 	found := -1
 	for i, part := range parts {

@@ -41,7 +41,6 @@ func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func(
 	return lines, lines.Close, nil
 }
 
-// end publishes the remaining events, with a timeout, and stops.
 func (s *Extensions) startRelay(ctx context.Context) (end func() error, err error) {
 	sink, closeSink, err := s.auditSink(ctx)
 	if err != nil {

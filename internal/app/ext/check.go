@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/extstorage/postgres"
 )
 
-// inspect checks the tables on PostgreSQL or Citus. indexed is the setting metadata_index.
 func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding, error) {
 	const what = "extstorage tables"
 	in, err := postgres.Inspect(ctx, db)

@@ -9,7 +9,6 @@ import (
 
 func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 	return []*cobra.Command{{Use: "ext", Short: "Manage extension storage: tokens, installs, schemas, usage, exports and imports"}, {
-		// Internal: the server runs this command to try a schema.
 		Use: trialCommandName, Hidden: true, Args: service.Args(),
 		RunE: func(*cobra.Command, []string) error { return jsonschema.Main(sh.Stdin, sh.Stdout) },
 	}}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	shownColumns = 8  // default
-	mostColumns  = 32 // an operator's maximum
+	shownColumns = 8
+	mostColumns  = 32
 	cellRunes    = 60 // a table cell's maximum; the record page shows the whole value
 )
 
@@ -49,7 +49,6 @@ func (p *property) is(types ...string) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t string) bool { return !slices.Contains(types, t) })
 }
 
-// Required properties come first.
 func schemaColumns(document []byte) (all []column) {
 	var names struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -84,7 +83,6 @@ func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	return all
 }
 
-// The most frequent properties come first.
 func recordColumns(values []map[string]json.RawMessage) (all []column) {
 	found := map[string]int{}
 	for _, v := range values {
@@ -118,7 +116,6 @@ func (c *column) infer(values []map[string]json.RawMessage) {
 	}
 }
 
-// chosenColumns parses comma-separated names; names with commas are quoted.
 func chosenColumns(text string) (names []string, err error) {
 	r := csv.NewReader(strings.NewReader(text))
 	r.TrimLeadingSpace = true
@@ -132,7 +129,6 @@ func chosenColumns(text string) (names []string, err error) {
 	return names, nil
 }
 
-// chooseColumns returns the operator's columns, or else the schema's, or else the records'.
 func chooseColumns(chosen string, document []byte, values []map[string]json.RawMessage) (shown []column, hidden int, err error) {
 	known := schemaColumns(document)
 	if len(known) == 0 {

@@ -18,7 +18,6 @@ const shownFailures = 5
 
 var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
 
-// explainDraft turns a request error into a form error with field, JSON pointer and line.
 func explainDraft(r *service.PageRequest, err error) error {
 	if _, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return err
@@ -83,7 +82,6 @@ func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
 	return all
 }
 
-// placeInField describes a position in a property field: "line 3: ", "/a/b, line 3: ", or "" for the whole value.
 func placeInField(kind, text string, path canonjson.Pointer) string {
 	if len(path) == 0 {
 		return ""
@@ -108,7 +106,6 @@ func placeIn(field, text, pointer string) string {
 	return where
 }
 
-// lineOf returns the line, from 1, of a pointer's value or its nearest parent, or the syntax error's line.
 func lineOf(text, pointer string) int {
 	var all json.RawMessage
 	at := 0
@@ -126,7 +123,7 @@ func lineOf(text, pointer string) int {
 
 func find(text []byte, path canonjson.Pointer) int {
 	d := json.NewDecoder(bytes.NewReader(text))
-	next := func() int { // next value's offset
+	next := func() int {
 		at := int(d.InputOffset())
 		return at + len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n,:"))
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	feedRows  = 100             // changes on the page
-	feedEvery = 2 * time.Second // between page updates
+	feedRows  = 100
+	feedEvery = 2 * time.Second
 )
 
 func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -42,8 +42,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// latestChanges returns stored changes, oldest first, and the latest number. It may return fewer than feedRows after
-// deletions.
+// latestChanges returns changes oldest first, and may return fewer than feedRows after deletions.
 func (s *Extensions) latestChanges(ctx context.Context, r ext.Request) (changes []ext.Change, last ext.Seq, err error) {
 	feed, err := s.opened.Changes(ctx, r, 0, 0, 0)
 	if err != nil {

@@ -31,7 +31,6 @@ const (
 
 var fieldKinds = []string{textKind, stringKind, numberKind, secondsKind, millisKind, linesKind, listKind, jsonKind}
 
-// othersField holds the properties without a field, as an object.
 const othersField = "others"
 
 const (
@@ -65,7 +64,7 @@ func propertyFields(document []byte, value canonjson.Value, typed url.Values) (a
 	if typed == nil && value != "" && (value[0] != '{' || json.Unmarshal([]byte(value), &others) != nil) {
 		return nil, false
 	}
-	named := map[string]string{} // typed fields by property
+	named := map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(typed)) {
 		if kind, name, ok := parseField(field); ok {
 			named[name] = kind
@@ -164,7 +163,6 @@ func isShown(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }
 
-// isNoLine reports whether a text cannot be a text area line.
 func isNoLine(text string) bool {
 	return strings.TrimSpace(text) == "" || strings.Contains(text, "\n") || !isShown(text)
 }
@@ -185,7 +183,6 @@ func (p *property) isTime() bool { return p.is("string") && p.Format == "date-ti
 // rfc3339Millis is JavaScript's time layout.
 const rfc3339Millis = "2006-01-02T15:04:05.000Z07:00"
 
-// isTime accepts UTC times in exactly this layout and in browsers' input range.
 func isTime(text, layout string) bool {
 	at, err := time.Parse(layout, text)
 	return err == nil && at.Year() > 0 && at.UTC().Format(layout) == text
@@ -194,7 +191,7 @@ func isTime(text, layout string) bool {
 // emailShape matches addresses that browsers accept as such.
 var emailShape = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
 
-// line chooses an input by the string's format and length. Browsers drop values that the input type rejects.
+// Browsers drop values that the input type rejects.
 func (p *property) line(f *service.Field) {
 	text := f.Value
 	_, err := time.Parse(time.DateOnly, text)
@@ -211,7 +208,6 @@ func (p *property) line(f *service.Field) {
 	}
 }
 
-// options returns the enum or boolean values as JSON, or nil if the current value is not among them.
 func (p *property) options(value json.RawMessage) (all []service.Option) {
 	values := p.Enum
 	if len(p.Const) > 0 {

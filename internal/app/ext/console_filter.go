@@ -63,12 +63,11 @@ func (f *filter) matches(value canonjson.Value) bool {
 type foundRecords struct {
 	records  []ext.Record
 	searched int
-	from, to ext.Key // first and last searched key
-	next     string  // continues the search
+	from, to ext.Key
+	next     string
 }
 
-// findRecords stops when a page is full or the limits are reached. Without a filter, all records match. A page holds
-// at most ext.MaxPage records.
+// findRecords stops when a page is full or the limits are reached. Without a filter, all records match.
 func (s *Extensions) findRecords(ctx context.Context, p place, l ext.Listing, f *filter) (all foundRecords, err error) {
 	until := s.deps.Clock().Add(searchTime)
 	if f == nil {

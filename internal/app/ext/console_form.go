@@ -59,7 +59,6 @@ func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	return canonjson.Parse(text, limit)
 }
 
-// memberOf converts a field's text to JSON; "" means absent.
 func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 	mayBeEmpty := kind == stringKind || kind == listKind
 	if !mayBeEmpty && text == "" || !mayBeEmpty && kind != textKind && strings.TrimSpace(text) == "" {

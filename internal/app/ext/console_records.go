@@ -78,7 +78,6 @@ func (s *Extensions) showCreate(ctx context.Context, r *service.PageRequest) (*s
 	}}}, nil
 }
 
-// editor returns edit fields and a mode switch: property fields, if the schema and the value are objects, or JSON.
 func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place, rec *ext.Record) (fields []service.Field, other *service.Trial, err error) {
 	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place
 	return append(properties, fields[1:]...), &service.Trial{Action: "switch", Submit: "Edit as JSON"}, nil
 }
 
-// draftOf returns the typed draft for a record's revision, or nil. Every editor includes the field "metadata".
+// Every editor includes the field "metadata".
 func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	if r.Typed.Has("metadata") && r.Typed.Get("revision") == decimal(int64(revision)) {
 		return r.Typed
@@ -394,7 +393,6 @@ func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o se
 	return o, err
 }
 
-// conflict shows the stored record, the differences, and a form that overwrites it. It also returns an error.
 func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft canonjson.Value) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {
@@ -428,7 +426,6 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	return view, errcode.New(errcode.Conflict, "the record was changed or created since the form was shown")
 }
 
-// The draft's fields are by property if the schema and the value still allow it.
 func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest, p place, value canonjson.Value) ([]service.Field, error) {
 	fields := recordFields(&ext.Record{}, 0)
 	for i := range fields {

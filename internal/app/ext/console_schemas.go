@@ -52,7 +52,6 @@ func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o se
 	return o, plain(err)
 }
 
-// tryDraft compares an unregistered schema with the active version and validates stored records.
 func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {

@@ -82,7 +82,7 @@ type deletionOutput struct {
 	service.Deleted
 
 	dry bool
-	of  string // install or tenant, for people
+	of  string
 }
 
 func (d deletionOutput) IsPartial() bool { return d.State == stateDeleting && !d.dry }

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics keeps the extension runtime's metric names, without owner labels.
 type metrics struct {
 	ops      *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -34,8 +33,8 @@ type metrics struct {
 
 	mu     sync.Mutex
 	totals inspection.Totals
-	asked  time.Time // last read attempt
-	known  bool      // the last read succeeded
+	asked  time.Time
+	known  bool
 
 	near      inspection.NearQuota
 	nearAsked time.Time
@@ -146,7 +145,6 @@ func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, e
 	}
 }
 
-// named returns a request's operation; it is called afterwards.
 func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address) string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		m.inflight.Add(1)

@@ -38,8 +38,8 @@ type Extensions struct {
 	inspection *inspection.Service
 	tokens     *bearer.Keyring
 	audit      outbox.Box
-	waker      *outbox.Waker // wakes the audit relay
-	relayShare int           // relay partitions; 0: default
+	waker      *outbox.Waker
+	relayShare int // relay partitions; 0: default
 	metrics    *metrics
 	rates      *httpapi.Rates
 }
@@ -198,7 +198,6 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	return st, nil
 }
 
-// The client API is on the main listener, the service API on the internal listener.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
 	rates, err := httpapi.NewRates(s.cfg.Rates, clock)
@@ -221,8 +220,7 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	}, nil
 }
 
-// keyring returns the keys that verify tokens: the server's own, the first of which also signs, and the configured
-// keys.
+// The first of the server's own keys also signs.
 func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	var keys []bearer.Key
 	for _, secret := range cfg.TokenSecrets() {

@@ -89,8 +89,7 @@ func parseTime(name, text string) (ext.Moment, error) {
 	return ext.At(at), nil
 }
 
-// aboutInput maps a request error to an input. Operators may access everything, so a deleted install is not found
-// rather than forbidden.
+// Operators may access everything, so a deleted install is not found rather than forbidden.
 func aboutInput(err error) error {
 	if errors.Is(err, ext.ErrInstallDeleted) || errors.Is(err, ext.ErrInstallDeleting) {
 		return errcode.New(errcode.NotFound, err.Error())

@@ -32,7 +32,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 		}, s.exportSchemas),
 		operate.NewUpload(operate.About{
 			Path: "schemas/put", Doc: "Register a schema as a draft; with --activate, validate new values by it",
-			Media: "application/schema+json", Memory: transferSize, Largest: 4 * ext.MaxSchemaBytes, // as in the API
+			Media: "application/schema+json", Memory: transferSize, Largest: 4 * ext.MaxSchemaBytes,
 			Title: "Register a file", Button: "Register file", MayBeStdin: true,
 			More: "The file, or standard input, is a JSON Schema (draft 2020-12). It is checked as in the API and becomes the next\n" +
 				"schema version in the namespace, a draft. With --activate it replaces the active version. Stored records are not\n" +

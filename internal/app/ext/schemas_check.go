@@ -46,7 +46,6 @@ type invalidRecord struct {
 	Reason  string `json:"reason" title:"Reason"`
 }
 
-// checkSchema compares a version with the active one and validates stored records until its time limit.
 func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCheck, err error) {
 	p, err := in.place()
 	if err != nil {

@@ -15,7 +15,6 @@ var finds = []service.Query{
 	{What: "Records as TENANT/INSTALL/KEY", Example: "7e000000-/7e000000-0000-4000/booking-"},
 }
 
-// search finds tenants and installs by UUID prefix, and records by key prefix.
 func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if parts := strings.Split(prefix, "/"); len(parts) > 1 {
 		return s.searchRecords(ctx, parts)
@@ -35,7 +34,7 @@ func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.
 	}
 	installs, err := s.inspection.FindInstalls(ctx, ext.InstallID(first), ext.InstallID(last), service.MaxHits)
 	for _, o := range installs {
-		if o == ext.Services(o.Tenant) { // the tenant's state
+		if o == ext.Services(o.Tenant) {
 			continue
 		}
 		hits = append(hits, service.Hit{Kind: "Install", Text: string(o.Install), To: service.PageLink("installs/show", "tenant", string(o.Tenant), "install", string(o.Install))})

@@ -52,7 +52,7 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit int) (all []tenantOutput, err error) {
-	var last ext.TenantID // last found
+	var last ext.TenantID
 	if span.After.Install == lastInstall {
 		last = span.After.Tenant
 	}

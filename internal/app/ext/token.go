@@ -11,10 +11,10 @@ import (
 )
 
 type tokenRequest struct {
-	Owner      ext.Owner                    // for a service, only the tenant
-	Namespaces map[ext.Namespace]ext.Access // for an install
-	Service    string                       // service that acts for the tenant's installs; "" for an install
-	Schemas    bool                         // may write schemas
+	Owner      ext.Owner // for a service, only the tenant
+	Namespaces map[ext.Namespace]ext.Access
+	Service    string // service that acts for the tenant's installs; "" for an install
+	Schemas    bool
 	operate.Lifetime
 }
 

@@ -134,7 +134,6 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 	return out, inLine(err)
 }
 
-// inLine adds an invalid record's line and position to an error.
 func inLine(err error) error {
 	item, ok := errors.AsType[*ext.ItemError](err)
 	if !ok {

@@ -56,7 +56,6 @@ func (in auditInput) Check() (err error) {
 	return installInput{in.Tenant, in.Install}.Check()
 }
 
-// countersOutput holds counters or row counts.
 type countersOutput struct {
 	Bytes      int64 `json:"bytes"`
 	Keys       int64 `json:"keys"`
@@ -75,7 +74,7 @@ type auditOutput struct {
 	Right      bool           `json:"right"`
 	Counters   countersOutput `json:"counters"`
 	Rows       countersOutput `json:"rows"`
-	Namespaces []namespaceGap `json:"namespaces,omitempty"` // that differ
+	Namespaces []namespaceGap `json:"namespaces,omitempty"`
 
 	Bytes string `json:"-" title:"Bytes"`
 	Keys  string `json:"-" title:"Keys"`
@@ -124,8 +123,8 @@ const namedMost = 10
 type auditor struct {
 	auditInput
 	audited, different int64
-	text               string          // if there is only one install
-	named              strings.Builder // first differing installs
+	text               string // if there is only one install
+	named              strings.Builder
 	progress           operate.Progress
 }
 

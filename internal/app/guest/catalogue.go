@@ -44,7 +44,6 @@ func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
-// probeUpstream accepts any answer except a server error.
 func probeUpstream(ctx context.Context, u guest.Upstream, setting string) service.Finding {
 	f := service.Finding{State: service.OK, What: whatCatalogue, Says: u.Name + " at " + u.URL}
 	if u.URL == "" {

@@ -51,10 +51,8 @@ type Config struct {
 const (
 	minHotMemory = 1 << 20
 
-	// hotMemory selects hot state in process memory.
 	hotMemory = "memory"
-	// maxRate is one request in 60 microseconds.
-	maxRate = 1_000_000
+	maxRate   = 1_000_000
 	// maxHotTimeout keeps requests fast while Redis is unresponsive.
 	maxHotTimeout = 250 * time.Millisecond
 )

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// consoleRows limits the wishlist entries shown.
 const consoleRows = 100
 
 // Sessions without a wishlist exist only in hot state.
@@ -38,7 +37,6 @@ func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service
 	}}}, nil
 }
 
-// listOf returns a user session's list, or the guest session itself.
 func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
 	if !strings.HasPrefix(string(id), guest.UserSessionPrefix) {
 		return id, nil

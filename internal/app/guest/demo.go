@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// sites returns booking sites by tenant. Tenants in the built-in catalogue default to the demo.
 func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.BookingSite {
 	builtIn, ok := shown.(*builtin.Catalogue)
 	if !ok {
@@ -31,10 +30,8 @@ func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.Booki
 
 const guide = "docs/guest.md"
 
-// demo reports whether the demo exists: a hotel search with the built-in catalogue.
 func (s *Guest) demo() bool { return s.cfg.Profile == guest.Hotel.Name && s.cfg.Upstreams.BuiltIn() }
 
-// mountDemo describes the service on the status page and at startup, and adds the demo if the catalogue is built in.
 func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Guest", Text: "Serves sessions, lists and handoffs for your site's guests", Guide: guide}
@@ -62,7 +59,6 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	}})
 }
 
-// shownSink publishes events, then shows them in the demo.
 type shownSink struct {
 	outbox.Sink
 	feed  *httpapi.DemoFeed

@@ -61,5 +61,4 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Sto
 // pollEvents is short, so that another process soon takes over from a killed relay.
 const pollEvents = 10 * time.Second
 
-// deadHint is logged when an event is set aside.
 const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry-all to publish them"

@@ -33,7 +33,7 @@ type handoffParts struct {
 	bots     *bots.Service // nil: no bot scoring
 	deps     *service.Deps
 	tokens   *bearer.Keyring
-	embedded bool // SQLite
+	embedded bool
 }
 
 const (
@@ -78,7 +78,6 @@ func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	}}
 }
 
-// The first service token key signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	keys, err := bearer.DerivedKeys(secrets, "guest")
 	if err != nil {
@@ -100,7 +99,6 @@ func (h *handoffParts) warnRestored() {
 	h.deps.Log.Warn("the database was restored: all earlier handoff tokens are void", "service", Name)
 }
 
-// settle makes the first key, and replaces all keys if a database server was restored.
 func (h *handoffParts) settle(ctx context.Context) error {
 	if h.deps.Unsaved[handoffSecret] { // left to the first server start
 		return nil
@@ -112,8 +110,8 @@ func (h *handoffParts) settle(ctx context.Context) error {
 	return err
 }
 
-// start encrypts answers from earlier releases. It replaces all keys if the witness file in the data folder reveals
-// that the SQLite file was restored.
+// start encrypts answers from earlier releases. It replaces all keys if the witness file reveals that the SQLite file
+// was restored.
 func (h *handoffParts) start(ctx context.Context) error {
 	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
 		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)

@@ -18,10 +18,8 @@ type hot struct {
 	redis  *redisdb.DB // nil: in memory
 }
 
-// localMemory is the size of the fallback.
 const localMemory = 16 << 20
 
-// Redis may be unavailable.
 func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	if s.cfg.Hot == hotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
@@ -41,10 +39,8 @@ func (h *hot) name() string {
 	return "Redis"
 }
 
-// flushTime limits writing the last active sessions at shutdown.
 const flushTime = 2 * time.Second
 
-// caches returns the size and limit of in-process hot state.
 func (h *hot) caches() (bytes, most int64) {
 	for _, m := range []*memory.Hot{h.memory, h.local} {
 		if m != nil {
@@ -55,7 +51,6 @@ func (h *hot) caches() (bytes, most int64) {
 	return bytes, most
 }
 
-// run removes expired entries until ctx ends.
 func (h *hot) run(ctx context.Context) {
 	if h.memory != nil {
 		h.memory.Run(ctx)

@@ -68,7 +68,6 @@ type jobInput struct {
 	dryRun
 }
 
-// jobRun counts rows that a job deleted, or would delete.
 type jobRun struct {
 	Job     retention.Job `json:"job" subject:"job" example:"events"`
 	Before  *time.Time    `json:"before,omitempty" doc:"dry run: would delete rows older than this"`
@@ -128,7 +127,6 @@ func (r jobRuns) Notice() string {
 	return strings.Join(lines, "\n")
 }
 
-// runAllJobs runs all jobs even if some fail.
 func (s *Guest) runAllJobs(ctx context.Context, in dryRun, progress operate.Progress) (all jobRuns, failed error) {
 	if _, err := s.parts(); err != nil {
 		return all, err

@@ -46,7 +46,6 @@ func observeCatalogue(m *obs.Metrics, upstreams []guest.Upstream, o *catalogue.O
 	}
 }
 
-// observe also returns a counter for operations that continued without hot state.
 func (h *hot) observe(m *obs.Metrics) func(what string) {
 	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Guest operations that continued without hot state because it was unavailable.", "operation")
 	for _, what := range guest.Degradations {
@@ -84,7 +83,6 @@ func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
 	return func(kind, result string, n int) { items.WithLabelValues(kind, result).Add(float64(n)) }
 }
 
-// counted counts a receiver's results and logs quarantined events.
 func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
 	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")
 	for _, r := range httpapi.ReceivedResults {

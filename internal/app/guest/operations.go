@@ -16,7 +16,6 @@ func (s *Guest) operations() []operate.Operation {
 
 var errDisabled = errors.New("guest is disabled, or no server has started on this data yet")
 
-// ready returns an error unless this process can use the handoff keys.
 func (s *Guest) ready() (*handoffParts, error) {
 	if s.opened == nil || s.opened.handoffs == nil {
 		return nil, errDisabled

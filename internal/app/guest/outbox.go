@@ -79,7 +79,6 @@ func (s *Guest) backlog(ctx context.Context) (b backlogOutput, err error) {
 
 var errPublished = errcode.New(errcode.NotFound, "the event does not wait any more: it was published or set aside")
 
-// waitingDetail adds the fields omitted from lists.
 type waitingDetail struct {
 	Headers json.RawMessage `json:"headers" text:"Headers"`
 	waitingOutput
@@ -107,7 +106,6 @@ func (s *Guest) showWaiting(ctx context.Context, in eventInput) (d waitingDetail
 	return waitingDetail{events[0].Headers, outputOfWaiting(&events[0])}, nil
 }
 
-// shownBacklog is the maximum count in the console overview.
 const shownBacklog = 100
 
 func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {

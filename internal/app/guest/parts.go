@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// parts share a database and hot state.
 type parts struct {
 	outbox   outbox.Retaining
 	hot      *hot
@@ -65,7 +64,6 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	return p
 }
 
-// reload applies settings that need no restart.
 func (p *parts) reload(next service.Config, _ time.Duration) {
 	c := next.(*Config)
 	p.guests.SetLimits(c.limits())

@@ -104,7 +104,6 @@ func (c *Profiles) profile() *guest.Profile {
 	return profile
 }
 
-// users returns nil if sign-in is disabled.
 func (c *Profiles) users() guest.Users {
 	texts := c.Profiles[c.Profile].UserKeys
 	keys, err := httpapi.NewUserKeys(texts)

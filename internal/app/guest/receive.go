@@ -39,12 +39,10 @@ func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive re
 	}, nil
 }
 
-// pauseReceiving is the delay after a broker failure.
 const pauseReceiving = time.Second
 
 type subscription struct{ topic, name string }
 
-// subscribe receives events until ctx ends. It recreates the subscription if the broker loses it.
 func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.Logger, receive receiver) {
 	for ctx.Err() == nil {
 		err := b.Ensure(ctx, s.topic, s.name)
@@ -72,7 +70,6 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	}
 }
 
-// headers is nil in structured mode.
 func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 	var e broker.Event
 	var err error

@@ -71,7 +71,6 @@ func (in replayInput) Check() error {
 	return err
 }
 
-// span selects the events to replay.
 type span struct {
 	from, to time.Time // to is exclusive; zero: no limit
 	sequence int64

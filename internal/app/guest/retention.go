@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/sweep"
 )
 
-// sweeps names the retention jobs in logs and metrics.
 var sweeps = map[retention.Job]string{
 	retention.JobAnswers:     "old guest responses",
 	retention.JobRemoved:     "removed guest wishes",

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/guest"
 )
 
-// search finds sessions with a wishlist by ID prefix (at least gms_), and any session by its full ID.
 func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	random, ok := strings.CutPrefix(strings.ToUpper(prefix), strings.ToUpper(guest.SessionPrefix))
 	if !ok || strings.Trim(random, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {

@@ -61,7 +61,6 @@ func isOrigin(s string) bool {
 	return originForm.MatchString(s) && !(strings.HasPrefix(s, "https://") && strings.HasSuffix(s, ":443")) && !(strings.HasPrefix(s, "http://") && strings.HasSuffix(s, ":80"))
 }
 
-// isSite reports whether a profile sets only the settings that also apply to hotel.
 func (p ProfileConfig) isSite() bool {
 	return reflect.DeepEqual(p, ProfileConfig{SiteConfig: p.SiteConfig})
 }

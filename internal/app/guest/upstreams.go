@@ -25,7 +25,7 @@ const (
 	defaultFresh = time.Minute
 	maxFresh     = 24 * time.Hour
 	maxStale     = 7 * 24 * time.Hour
-	maxNames     = 10 // segments and parameters
+	maxNames     = 10
 )
 
 var parameterName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
@@ -68,7 +68,6 @@ func (u *UpstreamConfig) check(at string, problems *conf.Problems) {
 	}
 }
 
-// upstreams orders them by name.
 func (p *ProfileConfig) upstreams() (all []guest.Upstream) {
 	for _, name := range slices.Sorted(maps.Keys(p.Upstreams)) {
 		u := p.Upstreams[name]

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// listTimeout limits a target's response time.
 const (
 	listedBackups = 100
 	listTimeout   = 20 * time.Second

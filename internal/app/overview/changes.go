@@ -36,7 +36,6 @@ func (in changesInput) Check() error {
 	return nil
 }
 
-// parseDay parses a date or a time. "" is the zero time.
 func parseDay(name, text string) (at time.Time, isDay bool, err error) {
 	if text == "" {
 		return at, false, nil

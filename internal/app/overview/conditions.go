@@ -91,12 +91,11 @@ func certificateConditions(s certificates.State, early time.Duration, now time.T
 }
 
 type disk struct {
-	where      string // first database
+	where      string
 	free, size float64
 	grown      float64 // bytes per day
 }
 
-// disks returns the disks with embedded databases, identified by size and free space.
 func (o *Overview) disks() (all []*disk) {
 	for _, d := range o.databases() {
 		if !d.Embedded() {

@@ -89,7 +89,6 @@ func ofMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// readCopy returns a database's running copy or import, an interrupted copy, or nil.
 func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	var state copying.State
 	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {

@@ -96,7 +96,6 @@ func count(ctx context.Context, s *service.Running) (found stored, err error) {
 	return found, err
 }
 
-// countLine returns "" if no count is known.
 func countLine(all []service.Counted, found stored, age time.Duration) string {
 	var parts []string
 	for i, n := range found {

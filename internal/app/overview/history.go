@@ -44,9 +44,9 @@ type History struct {
 	Log  *slog.Logger // required with File
 
 	mu      sync.Mutex
-	points  []Point              // last hour, in insertion order, like the samples
-	samples [len(spans)][]sample // by span
-	unsaved bool                 // the last file write failed
+	points  []Point // last hour, in insertion order, like the samples
+	samples [len(spans)][]sample
+	unsaved bool
 }
 
 // Point is the server's state at a time.
@@ -57,7 +57,6 @@ type Point struct {
 	Sizes   map[string]int64 // by Database.Where; known sizes only
 }
 
-// sample is an interval's traffic, and the database sizes at its end.
 type sample struct {
 	at       time.Time // end
 	seconds  float64   // traffic duration; 0: unknown
@@ -70,7 +69,6 @@ type sample struct {
 
 const sizeTimeout = 5 * time.Second
 
-// measure skips database servers of known size unless servers is true.
 func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	p := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed, Sizes: map[string]int64{}}
 	ctx, cancel := context.WithTimeout(ctx, sizeTimeout)
@@ -119,7 +117,7 @@ func (h *History) Add(p Point) {
 	}
 }
 
-// count adds the traffic between two points. After a clock change or suspend, the duration is unknown.
+// After a clock change or suspend, the duration is unknown.
 func (s *sample) count(before, p *Point) {
 	seconds := p.At.Sub(before.At).Seconds()
 	if seconds <= 0 || seconds > 5*historyEvery.Seconds() {
@@ -164,7 +162,7 @@ func (h *History) lastSize(where string) (size int64, known bool) {
 	return size, known
 }
 
-// shown returns a span's samples up to the latest point, oldest first. The caller holds the lock.
+// The caller holds the lock.
 func (h *History) shown(at int) (all []sample) {
 	if len(h.points) == 0 {
 		return nil
@@ -180,7 +178,6 @@ func (h *History) shown(at int) (all []sample) {
 	return all
 }
 
-// growth returns a database's latest size, its growth in the last week, and the measured period.
 func (h *History) growth(where string) (size, grown int64, in time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +206,6 @@ func spanOf(name string) int {
 	return max(0, slices.IndexFunc(spans[:], func(s span) bool { return s.name == name }))
 }
 
-// databases are the services that use a database, to label its chart.
 func (h *History) charts(databases map[string][]string, at int) *service.Charts {
 	h.mu.Lock()
 	all := h.shown(at)
@@ -251,7 +247,6 @@ func orNaN(v float64, known bool) float64 {
 	return v
 }
 
-// withGaps inserts empty samples, e.g. for when the server was stopped, where lines break.
 func withGaps(all []sample, every time.Duration) (with []sample) {
 	for i, s := range all {
 		if i > 0 {

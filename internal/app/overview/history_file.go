@@ -31,7 +31,7 @@ const (
 type storedHistory struct {
 	Format    int                     `json:"format"`
 	Databases []string                `json:"databases"`
-	Samples   map[string][][]*float64 `json:"samples"` // by span
+	Samples   map[string][][]*float64 `json:"samples"`
 }
 
 func (h *History) save() {

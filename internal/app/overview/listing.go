@@ -21,7 +21,7 @@ type listing[T any] struct {
 	of      string
 	all     T
 	at      time.Time // latest read; zero: none finished, or invalidated
-	err     error     // from the latest read
+	err     error
 	took    time.Duration
 	reading chan struct{} // closed when the read ends; nil: no read
 }
@@ -85,7 +85,6 @@ func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read 
 	}
 }
 
-// expire makes the next get read the list again.
 func (l *listing[T]) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

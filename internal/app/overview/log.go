@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// logLive is the log page's refresh interval.
 const logLive = 2 * time.Second
 
 func logOperations(o *Operated) []operate.Operation {

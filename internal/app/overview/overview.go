@@ -33,26 +33,26 @@ const (
 // Overview provides the console pages about the server itself.
 type Overview struct {
 	Services []*service.Running
-	Disabled []string // service names
+	Disabled []string
 	Data     string
 	Clock    clock.Clock
 	Gate     *web.Gate // client requests, like Memory
 	Memory   *web.Memory
 	Traffic  func() obs.Traffic
-	Unready  func(context.Context) map[string]error // why services are not ready
+	Unready  func(context.Context) map[string]error
 	Checks   *check.OnDemand
 	Settings func() []conf.Setting
 	Waiting  func() []string // settings whose new values need a restart
 	Sweeps   *Sweeps
 	Copies   *Copies
 	Log      *obs.Tail
-	History  History // for charts
+	History  History
 
 	// Client certificate's state, and how long before expiry to warn; nil without TLS.
 	Certificate func() (state *certificates.State, early time.Duration)
 
-	FirstPage func(name string) string // link to a service's first page, or ""
-	DiskDays  func() int               // how many days ahead an alert predicts a full disk
+	FirstPage func(name string) string
+	DiskDays  func() int // how many days ahead an alert predicts a full disk
 
 	Replica func() *replication.State // nil without a replica
 	Backups *backup.Scheduler
@@ -160,7 +160,6 @@ func (u *usage) sizeText() string {
 	return service.FormatBytes(u.size)
 }
 
-// growthText returns e.g. "+1.2 MiB in 3 days", or "" if unknown.
 func (u *usage) growthText() string {
 	if u.in <= 0 {
 		return ""
@@ -191,7 +190,6 @@ func formatSpan(d time.Duration) string {
 	return service.Count(int64(d/(24*time.Hour)), "day")
 }
 
-// figure splits a duration into its number and its unit, followed by text.
 func figure(d time.Duration, text string) (number, unit string) {
 	number, unit, _ = strings.Cut(formatSpan(d), " ")
 	return number, " " + unit + text

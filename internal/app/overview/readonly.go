@@ -78,7 +78,7 @@ type readOnlyOutput struct {
 	Problem  string        `json:"problem,omitempty" doc:"other reason for refusing writes, or for an unknown state"`
 	Fix      string        `json:"fix,omitempty" title:"Fix" zero:"-" doc:"how to end read-only if read-only/off does not"`
 
-	offers string // the available change's verb, or ""
+	offers string
 }
 
 func (o readOnlyOutput) Offers(verb string) bool { return verb == o.offers }

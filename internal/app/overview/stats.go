@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	shownFindings = 3               // on the overview
-	statSpan      = 5 * time.Minute // for figures
-	linePoints    = 60              // for sparklines
-	leastShown    = 2 * time.Hour   // a card shows no growth over a shorter period
+	shownFindings = 3
+	statSpan      = 5 * time.Minute
+	linePoints    = 60
+	leastShown    = 2 * time.Hour // a card shows no growth over a shorter period
 )
 
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
@@ -102,7 +102,6 @@ func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
 	return []service.Stat{requests, slow}
 }
 
-// formatRate formats events per second: 0, 0.25, 8.3, 1234.
 func formatRate(v float64) string {
 	switch {
 	case v >= 100:
@@ -130,8 +129,6 @@ func (h *History) before(at time.Time) (p Point) {
 	return p
 }
 
-// fullest returns the disk that will be full first, or else the disk with the least free share. nil: no file
-// databases.
 func (o *Overview) fullest() *disk {
 	all := o.disks()
 	if len(all) == 0 {

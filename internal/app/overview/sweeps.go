@@ -28,11 +28,11 @@ type Sweeps struct {
 type swept struct {
 	job   string
 	every time.Duration // 0: only on request
-	began time.Time     // server start
-	at    time.Time     // latest successful round, in any process; zero: none
-	rows  int           // this process's latest round
-	total int           // this process, since its start
-	err   error         // this process's latest round, until another process begins a round
+	began time.Time
+	at    time.Time // latest successful round, in any process; zero: none
+	rows  int       // this process's latest round
+	total int       // this process, since its start
+	err   error     // this process's latest round, until another process begins a round
 }
 
 // Expect adds a job before its first round. With interval 0 it is never late.

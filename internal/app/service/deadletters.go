@@ -11,16 +11,16 @@ import (
 // DeadLetters shows, retries and drops a service's dead letters. In identifies a dead letter.
 type DeadLetters[In any] struct {
 	Box     func(context.Context, operate.None) (outbox.Dead, error)
-	Find    func(ctx context.Context, in In) (outbox.ID, error) // returns the named event or Missing
-	Missing error                                               // not a dead letter
+	Find    func(ctx context.Context, in In) (outbox.ID, error)
+	Missing error // not a dead letter
 
-	Event  string                      // e.g. "audit event"
+	Event  string
 	Key    string                      // ordering key of events, e.g. "install"
 	Delay  string                      // when a running server publishes requeued events, e.g. "at once"
 	Former map[string][]operate.Former // command names of earlier releases, by verb; "" for list
 }
 
-// DeadLetterOperations returns the dead letter operations. list and show read the service's dead letters.
+// DeadLetterOperations returns the dead letter operations.
 func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list func(context.Context, Page) ([]Row, error), show func(context.Context, In) (Detail, error)) []operate.Operation {
 	const (
 		noun    = "dead-letters"
@@ -90,7 +90,6 @@ func (c DeadChanged) Notice() string {
 
 type deadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
-// done ends the notice, e.g. "deleted".
 func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)

@@ -9,7 +9,7 @@ import (
 // Import describes another server's database, which `holdfast import` copies to a service's tables.
 type Import struct {
 	Of   string // service whose import includes this one
-	Flag string // takes the URL
+	Flag string
 	Doc  string
 
 	// Open parses the URL without connecting.
@@ -24,7 +24,6 @@ type Source interface {
 	// Where returns the URL without secrets.
 	Where() string
 
-	// Check returns an error if tables are missing or unreadable.
 	Check(ctx context.Context) error
 
 	// View calls fn with a snapshot whose rows match Service.Tables. Its Find, Changes and State must not be called.
@@ -49,6 +48,6 @@ type Stamper interface {
 type Problem struct {
 	Left bool   // the row is skipped
 	What string // the same words for all such rows
-	Row  string // names the row
+	Row  string
 	Fix  string // remedy before the first start, or ""; the same for all such rows
 }

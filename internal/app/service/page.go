@@ -14,19 +14,17 @@ import (
 
 // Console describes a service's console pages.
 type Console struct {
-	Title string // in the navigation
+	Title string
 	Icon  string // as in package console; "": a box
 	Pages []Page
 
 	// Paths of the most used pages; the navigation shows the others after a click. Empty: all.
 	Everyday []string
 
-	// Search, if set, finds things by name prefix: at most MaxHits per index, with a single lookup each. Finds
-	// documents the supported queries.
+	// Search, if set, finds things by name prefix: at most MaxHits per index, with a single lookup each.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
 	Finds  []Query
 
-	// On the service's overview card.
 	Counts []Counted
 
 	// Choose, if set, returns field choices by kind.
@@ -39,9 +37,9 @@ type Console struct {
 // Counted is a count of table rows, or a column sum, read in the background.
 type Counted struct {
 	Of    string // singular noun
-	Table string // in Service.Tables
+	Table string
 	Sum   string // column; "": count rows
-	Where string // see rows.Total
+	Where string
 }
 
 // MaxHits limits search hits per index.
@@ -86,7 +84,7 @@ type Choices struct {
 
 // Hit is a search hit.
 type Hit struct {
-	Kind string // e.g. "Account"
+	Kind string
 	Text string
 	To   string // page link within the service
 }
@@ -105,7 +103,7 @@ type Page struct {
 	// operation records downloads.
 	Send    func(context.Context, *PageRequest) (*File, error)
 	Private bool
-	Memory  int64 // server memory for the file
+	Memory  int64
 
 	// replaces the list operation's page at the same path
 	Instead bool
@@ -142,7 +140,7 @@ type Outcome struct {
 
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
-	Values url.Values // query or form values
+	Values url.Values
 	Typed  url.Values // for a form that is shown again
 
 	// NextFile returns the form's next file, or io.EOF, and invalidates the previous file's body. nil: not an upload.
@@ -209,7 +207,7 @@ func PageLink(path string, values ...string) string {
 // View is a page's content.
 type View struct {
 	Title   string // "": the page's title
-	Parents []Link // pages above it
+	Parents []Link
 	Blocks  []Block
 }
 
@@ -225,47 +223,47 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    [][]Cell
-	Empty   string   // shown without rows
-	First   *Link    // first steps; shown without rows
-	Search  []Field  // submitted to the page's address
-	Sort    string   // current sort key
-	Keep    []string // query values for links
-	Next    string   // next page's "after" value; "": last page
-	More    string   // link text; "": Next page
+	Empty   string  // shown without rows
+	First   *Link   // first steps; shown without rows
+	Search  []Field // submitted to the page's address
+	Sort    string
+	Keep    []string
+	Next    string // next page's "after" value; "": last page
+	More    string // link text; "": Next page
 	Bulk    *Bulk
-	Partial bool  // rows may be missing from all pages
-	Views   Views // beside the search
-	Grid    bool  // rows are tiles with large pictures
+	Partial bool // rows may be missing from all pages
+	Views   Views
+	Grid    bool // rows are tiles with large pictures
 }
 
 // Bulk adds row selection. Its forms submit the selected keys as "key", plus Keep; the browser treats fields as
 // optional.
 type Bulk struct {
-	Keys  []string // for each row
-	Names []string // for screen readers
+	Keys  []string
+	Names []string
 	Keep  map[string]string
-	Forms []Form // each opens by a click
+	Forms []Form
 }
 
 // Search is a standalone table search.
 type Search struct {
-	Fields []Field  // submitted to the page's address
-	Keep   []string // query values
+	Fields []Field
+	Keep   []string
 }
 
 // Column is a column header.
 type Column struct {
 	Title  string
 	Sort   string // "sort" value for this order; disables sorting by other columns
-	Number bool   // right-aligned
-	Names  bool   // names the rows; default: the first column
+	Number bool
+	Names  bool // names the rows; default: the first column
 }
 
 // Cell is a value in a table or in Facts.
 type Cell struct {
 	Text  string
-	To    string  // page link within the service
-	State State   // shown before Text
+	To    string
+	State State
 	Most  float64 // if set, Share/Most is shown as a bar
 	Share float64
 	Whole bool // Most is a sum, not a limit: a full bar is no warning
@@ -299,11 +297,11 @@ type Stat struct {
 	Unit  string // after Value, e.g. "/s"
 	Note  string
 	Where string // folder or address, may be truncated; the title has the full text
-	To    string // page link within the service
-	State State  // shown unless OK
+	To    string
+	State State // shown unless OK
 
 	Line  []float64 // latest values, without times
-	Most  float64   // if set, Share/Most is shown as a bar
+	Most  float64
 	Share float64
 }
 
@@ -316,7 +314,7 @@ type Cards struct {
 // Card shows a thing's state and key figures.
 type Card struct {
 	Title   string
-	Icon    string // as Console.Icon
+	Icon    string
 	To      string // page link within the service, or ""
 	State   State
 	Problem *Link    // why State is not OK, and where to read more
@@ -340,14 +338,14 @@ type Fact struct {
 // read.
 type Form struct {
 	Title   string
-	Text    string // above the fields
+	Text    string
 	Action  string
 	Page    string // with the action; "": this page
 	Fields  []Field
-	Keep    map[string]string // hidden values
+	Keep    map[string]string
 	At      map[string]string // page parameters that scope the field choices
 	Submit  string
-	Label   string // for screen readers, if Submit is ambiguous
+	Label   string
 	Trial   *Trial
 	Switch  *Trial // changes the form's presentation, keeping typed values
 	Check   string // read action that validates during typing; its notice or error appears below the text area
@@ -375,14 +373,14 @@ type Field struct {
 	Label    string
 	Value    string
 	Help     string
-	Lines    int      // text area lines; 0: an input
-	Input    string   // input type ("date", "datetime-local", "email") or mode ("decimal", "numeric"); "": text
-	Options  []Option // a select
-	Checkbox bool     // checked if Value is "yes"
+	Lines    int    // text area lines; 0: an input
+	Input    string // input type ("date", "datetime-local", "email") or mode ("decimal", "numeric"); "": text
+	Options  []Option
+	Checkbox bool // checked if Value is "yes"
 	Secret   bool
 	Optional bool
 	File     bool // one or more files; the last field
-	One      bool // only one file
+	One      bool
 
 	// Kind makes the field choose from Console.Choose: a select, or an input with suggestions. Also adds values;
 	// Typed forces an input.
@@ -395,8 +393,8 @@ type Field struct {
 
 // FieldErrors are shown beside their fields.
 type FieldErrors struct {
-	By   map[string]string // by field name
-	Text string            // all messages, with labels
+	By   map[string]string
+	Text string // all messages, with labels
 }
 
 func (e *FieldErrors) Error() string { return e.Text }
@@ -423,7 +421,7 @@ func NamedOption(name, called string) Option {
 type Text struct {
 	Title string
 	Body  string
-	Copy  bool // with a copy button
+	Copy  bool
 }
 
 // Notice is a message.
@@ -440,21 +438,21 @@ type Links struct {
 
 // Views links to alternative views.
 type Views struct {
-	Label   string // for screen readers
+	Label   string
 	All     []Link
-	Current string // current page's link text
+	Current string
 }
 
 // Image is returned by a page with Send.
 type Image struct {
-	To  string // page link
-	Alt string // for screen readers
+	To  string
+	Alt string
 }
 
 // QR shows a QR code, or nothing if the text is too long.
 type QR struct {
 	Text  string
-	Label string // for screen readers
+	Label string
 }
 
 // Live holds blocks without forms that the browser refreshes; without JavaScript, a reload link. A page has at most
@@ -467,7 +465,7 @@ type Live struct {
 // Charts are side-by-side charts with the same period.
 type Charts struct {
 	All   []*Chart
-	Spans Views // other periods
+	Spans Views
 }
 
 // Chart is a time series chart.
@@ -481,7 +479,7 @@ type Chart struct {
 // Series is a chart line. NaN marks a missing value.
 type Series struct {
 	Name   string
-	Values []float64 // per time
+	Values []float64
 }
 
 // MillisCell shows Unix milliseconds; "-" for 0.

@@ -14,8 +14,7 @@ import (
 )
 
 // Printable escapes, as JSON does (\u001b), characters that are not displayed as themselves, e.g. line breaks, ESC or
-// bidirectional controls. Otherwise a client-chosen name could imitate another or alter the text around it. All
-// tables and pages use it.
+// bidirectional controls. Otherwise a client-chosen name could imitate another or alter the text around it.
 func Printable(s string) string { return escape(s, "") }
 
 // PrintableLines keeps line breaks and tabs.

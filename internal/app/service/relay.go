@@ -59,7 +59,6 @@ func (r Relay) Start(ctx context.Context, d *Deps) (end func() error) {
 	}
 }
 
-// await waits until the database is reachable and migrated, or returns false when ctx ends.
 func (r Relay) await(ctx context.Context) bool {
 	for r.Ping(ctx) != nil {
 		if !clock.Sleep(ctx, time.Second) {

@@ -26,7 +26,6 @@ type Retained struct {
 // Copies are places that still contain deleted data.
 type Copies []Retained
 
-// listedCopies is how many backups people read.
 const listedCopies = 5
 
 // String says where the data remains, and until when.

@@ -1,6 +1,4 @@
-// Package service is the interface between a Holdfast service and the server: a value of type Service. The server
-// reads its configuration, opens it, serves its handlers, migrates, checks, sweeps and backs up its databases,
-// exports its metrics, adds its commands and shuts it down.
+// Package service is the interface between a Holdfast service and the server: a value of type Service.
 package service
 
 import (
@@ -34,7 +32,6 @@ type Service struct {
 	Aliases []conf.Alias // environment variables of the replaced server
 	Secrets []Secret     // own secrets, and MasterSecret if it signs clients' tokens
 
-	// Additional listeners.
 	Listeners func() []Listener
 
 	// Problems beyond Config.Check. May adjust settings to each other.
@@ -53,7 +50,6 @@ type Service struct {
 	// For copies between engines and for read-only mode. Expendable tables, e.g. leases, are omitted.
 	Tables []rows.Group
 
-	// Reads another server's database.
 	Import *Import
 
 	// Each is a command, a console page or button, and an admin route.
@@ -130,7 +126,7 @@ type Deps struct {
 	Metrics *obs.Metrics
 	Clock   clock.Clock
 	Data    string
-	Create  bool            // create missing data folders and files
+	Create  bool
 	Unsaved map[string]bool // generated for this process only, e.g. "extstorage.token_secret"
 
 	// Backups and the replica that contain any of these services' databases; see Deleted. nil: none known.
@@ -149,14 +145,13 @@ type Backup struct {
 // Server describes the server to a service.
 type Server struct {
 	PublicURL      string // without a trailing slash; "" if unset
-	Listen         string // main listener
+	Listen         string
 	InternalListen string // "" if unset
 	Scheme         string // main and internal listener
 	MasterSecrets  []string
 	QueueWait      time.Duration        // maximum queue time of a request
 	Backoff        func() time.Duration // client backoff before the next request; 0 without load
 
-	// The URL at which clients reach a listener.
 	Address func(listen string) string
 
 	// An open listener's address, for hints and clients: port 0 becomes the system's choice. "" if not serving.
@@ -180,7 +175,7 @@ type Mount struct {
 
 // Listener is a service's additional listener.
 type Listener struct {
-	Name    string // for Mount, logs and the start message
+	Name    string
 	Setting string // holds the address, e.g. "buckets.listen"
 	Address string // host:port; "" if disabled
 }
@@ -209,12 +204,11 @@ type Opened struct {
 	// queueWait is Server.QueueWait.
 	Reload func(next Config, queueWait time.Duration)
 
-	// Caches returns the current and maximum cache memory.
 	Caches func() (bytes, most int64)
 
 	Files *Files
 
-	Refusals Refusals // counted by the server
+	Refusals Refusals
 
 	// Quota is reported by /__heartbeat__. /__lbheartbeat__ reports the same service's database connections.
 	Quota func() dockerflow.Quota
@@ -264,7 +258,6 @@ type Files struct {
 	// reference. held ends if that can no longer be guaranteed.
 	Hold func(ctx context.Context) (held context.Context, release func(), err error)
 
-	// Copy copies the files into the backup folder dir. An error fails the backup.
 	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
 
 	// Omitted describes, a line each, everything that a backup without Copy lacks.
@@ -283,15 +276,15 @@ type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.
 type Copied struct {
-	Names   []string // new files and folders
+	Names   []string
 	Missing []string // not copied, a line each
 	Lost    []string // unreadable, a line each
 }
 
 // Hint tells new users how to continue. Its addresses begin with the main listener's URL.
 type Hint struct {
-	Text  string   // a sentence up to its colon
-	Lines []string // to type or copy
+	Text  string // a sentence up to its colon
+	Lines []string
 
 	// Private replaces Text and Lines on a terminal, whose output is not stored. It may contain secrets.
 	Private *Hint
@@ -299,7 +292,7 @@ type Hint struct {
 
 // Client describes client configuration. It is public.
 type Client struct {
-	Title   string // user-facing service name
+	Title   string
 	Text    string // how to use the setting or address; without an address, the service's purpose
 	Setting string // client's setting name, or ""
 	Address string
@@ -320,7 +313,7 @@ const (
 type Finding struct {
 	State State
 	What  string
-	Says  string // result
+	Says  string
 	Fix   string // remedy, or ""
 
 	Service string // "": the server

@@ -19,7 +19,6 @@ type Shell struct {
 	Stderr io.Writer
 	Clock  clock.Clock
 
-	// Load reads the configuration into the services.
 	Load func() error
 	// Open loads the configuration and calls fn while all services are open.
 	Open func(ctx context.Context, fn func(context.Context) error) error

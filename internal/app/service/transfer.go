@@ -24,7 +24,7 @@ type Bar struct {
 	total int64 // 0: unknown
 	begun time.Time
 	drawn time.Time
-	line  bool // a text is shown
+	line  bool
 
 	Bytes int64 // bytes moved, shown with the rate; 0: hidden
 }

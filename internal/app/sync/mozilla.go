@@ -74,7 +74,6 @@ func (m *mozilla) snapshot(ctx context.Context, fn func(*mozillaView) error) err
 	})
 }
 
-// millis returns an expression for Unix milliseconds.
 func (m *mozilla) millis(column string) string {
 	if m.db.MySQL {
 		return column // already in milliseconds
@@ -88,9 +87,9 @@ type mozillaView struct {
 	rows.View // nil: only needed for change logs
 	*mozilla
 	s          *sourcedb.Snapshot
-	names      map[int64]string  // valid collection names
-	unnamed    []service.Problem // invalid names
-	rawPayload bool              // payloads may not be UTF-8
+	names      map[int64]string
+	unnamed    []service.Problem
+	rawPayload bool // payloads may not be UTF-8
 }
 
 // placeholder is the ID of a row in collections that reserves the IDs below it. Its name is empty.
@@ -228,7 +227,6 @@ const (
 	leastMillis    = 100_000_000_000
 )
 
-// expiryOf returns milliseconds, or nil for never.
 func expiryOf(stored int64) any {
 	switch {
 	case stored == never, stored >= latestExpiry, stored == neverInSeconds:
@@ -251,7 +249,7 @@ const maxPayload = 1<<24 - 1
 
 type record struct {
 	user, coll, modified, length, stamp int64
-	listed                              bool // the collection's time exists
+	listed                              bool
 	id                                  string
 	payload                             []byte // nil: not read
 }
@@ -272,7 +270,7 @@ func (v *mozillaView) wrong(r *record) string {
 	return ""
 }
 
-// listed reports whether a user_collections row is imported. Mozilla's server hides collections without a time.
+// Mozilla's server hides collections without a time.
 func (v *mozillaView) listed(user, coll, stamp int64) bool {
 	return user > 0 && v.names[coll] != "" && isTime(stamp) && tick(stamp) > 0
 }
@@ -281,7 +279,7 @@ func (v *mozillaView) payload() string {
 	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
 }
 
-// eachStamped calls fn with a user's rows if any of them is stamped: users with only hidden collections are skipped.
+// eachStamped skips users with only hidden collections.
 func eachStamped(all []rows.Row, fn func(rows.Row) error) error {
 	for _, row := range all {
 		if row[2].(int64) > 0 {
@@ -303,7 +301,7 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 			` + v.db.Length("b.payload", v.rawPayload) + `, ` + payload + `
 		FROM user_collections u LEFT JOIN ` + v.records + ` b ON b.` + v.user + ` = u.` + v.user + ` AND b.` + v.coll + ` = u.` + v.coll +
 		sourcedb.Where("u."+v.user, span) + ` ORDER BY u.` + v.user + `, u.` + v.coll
-	var all []rows.Row // current user's rows
+	var all []rows.Row
 	flush := func() error {
 		err := eachStamped(all, fn)
 		all = all[:0]
@@ -349,7 +347,6 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 	return flush()
 }
 
-// length returns 0 for NULL.
 func length(v any) int64 {
 	n, _ := v.(int64)
 	return n

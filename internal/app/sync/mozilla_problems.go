@@ -42,7 +42,6 @@ func (v *mozillaView) nameOf(coll int64) string {
 	return fmt.Sprintf("collection %d", coll)
 }
 
-// wrongCollections reports skipped user_collections rows, except hidden collections, which lack a time.
 func (v *mozillaView) wrongCollections(report func(service.Problem)) error {
 	return v.s.Each(`SELECT `+v.user+`, `+v.db.Integer(v.coll)+`, `+v.millis(v.stamp)+` FROM user_collections ORDER BY 1, 2`, func(row []any) error {
 		user, coll, stamp := number(row[0]), number(row[1]), number(row[2])

@@ -101,7 +101,6 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	return problems
 }
 
-// fitBytes checks request and record sizes against commit and column limits, including single collections' limits.
 func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 	fit := func(section string, post, record int64) {
 		if post > budget.LoadSize {

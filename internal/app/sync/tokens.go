@@ -21,7 +21,6 @@ func (s *Storage) tokenOperations() []operate.Operation {
 	}, s.createToken)}
 }
 
-// maxTTL is ten years.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 type tokenInput struct {

@@ -89,7 +89,6 @@ func stateOf(u *tokenserver.User) string {
 	return "current"
 }
 
-// stored is bytes and their limit.
 type stored struct {
 	bytes, limit int64
 	of           int64  // without a limit: the total

@@ -71,7 +71,6 @@ func labelFrom(l tokenserver.Label) string {
 	return ""
 }
 
-// labelled adds labels to rows in a single query. of returns a row's account and label.
 func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, of func(*T) (account string, label *string)) error {
 	ids := make([]string, len(rows))
 	for i := range rows {
@@ -88,7 +87,6 @@ func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, o
 	return nil
 }
 
-// labelledAccounts returns a page of accounts with storage by label prefix, ordered by label.
 func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	after := tokenserver.Label{}
 	after.FxAUID, after.Text, _ = strings.Cut(in.After, " ")

@@ -179,7 +179,6 @@ func (s *Accounts) rowsAfter(ctx context.Context, after int64, limit int, replac
 	return all, nil
 }
 
-// sortedRows returns the first accounts after a place. A server refuses to sort too many.
 func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInput) ([]row, error) {
 	if err := s.checkServed(ctx, in.Sort); err != nil {
 		return nil, err
@@ -202,7 +201,6 @@ func (s *Accounts) sortedRows(ctx context.Context, o order, at place, in listInp
 	}
 }
 
-// checkServed refuses to sort more accounts than a request has time for, except in commands.
 func (s *Accounts) checkServed(ctx context.Context, sort string) error {
 	if !s.serves.Load() {
 		return nil

@@ -103,7 +103,6 @@ func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) erro
 	})
 }
 
-// Column positions in users.
 const (
 	colEmail = 2 + iota
 	colGeneration
@@ -115,7 +114,6 @@ const (
 
 var lengths = map[string]int{"service": 30, "pattern": 128, "node": 64, "email": 255, "client_state": 32}
 
-// optionalColumns may be NULL.
 var optionalColumns = map[string]bool{"services.service": true, "services.pattern": true, "users.replaced_at": true, "users.keys_changed_at": true}
 
 func wrong(t *rows.Table, row rows.Row) string {
@@ -203,7 +201,6 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 	})
 }
 
-// notice returns a caveat about an imported users row, or "", and a remedy.
 func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {

@@ -73,7 +73,7 @@ type Imported struct {
 // Total is a storage user's usage by the counters, including expired records not yet deleted.
 type Total struct {
 	Bytes, Records int64
-	Counted        bool               // the counters exist
+	Counted        bool
 	ModifiedMillis int64              // 0: never written
 	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
@@ -101,12 +101,12 @@ type Accounts struct {
 	storage Storage
 	opened  *tokenserver.Service
 	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
-	used    atomic.Bool                         // an account signed in
-	serves  atomic.Bool                         // operations are server requests, not commands
+	used    atomic.Bool
+	serves  atomic.Bool // operations are server requests, not commands
 
 	deps *service.Deps
 
-	mostServed int64 // accounts that a server sorts for a request
+	mostServed int64
 }
 
 // New returns the service with its default settings.
@@ -232,8 +232,6 @@ func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop fu
 	}
 }
 
-// nodeEngine returns the assumed engine of storage nodes: this server's storage engine, or its accounts engine if
-// storage is disabled.
 func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	if kind, ok := s.storage.Engine(); ok {
 		return kind

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// order is a total order of accounts: by value, then by UID.
 type order struct {
 	value   func(*row) int64 // greatest first; nil: by UID, smallest first
 	reverse bool
@@ -47,13 +46,11 @@ func parseOrder(name string, reverse bool) (order, error) {
 	return o, nil
 }
 
-// byID reports whether the order is the read order.
 func (o order) byID() bool { return o.value == nil && !o.reverse }
 
-// place is a row's position in an order, after which a page may begin.
 type place struct {
 	given  bool
-	valued bool // the order uses a value
+	valued bool
 	value  int64
 	uid    int64
 }
@@ -72,7 +69,6 @@ func (p place) String() string {
 	return strconv.FormatInt(p.value, 10) + ":" + strconv.FormatInt(p.uid, 10)
 }
 
-// parseAfter parses --after; "" is the beginning.
 func (o order) parseAfter(s string) (p place, err error) {
 	if s == "" {
 		return p, nil

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// inheritQuota copies the account's quota from former storage users to a new user.
 func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to *tokenserver.User) error {
 	totals, err := s.storage.Totals(ctx, append([]tokenserver.User{*to}, from...))
 	if err != nil {
@@ -131,8 +130,8 @@ func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput,
 	return s.setQuota(ctx, users, in.quotaValue)
 }
 
-// setQuota sets the quota of all the account's storage users, if given, and returns the current (first) user's.
-// Replaced users' tokens may still be valid, and new users inherit the last user's quota.
+// setQuota sets the quota of all the account's storage users, if given, because replaced users' tokens may still be
+// valid and new users inherit the last user's quota. It returns the current (first) user's quota.
 func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in quotaValue) (out quotaOutput, err error) {
 	bytes, isGiven, err := in.parse()
 	if err != nil {

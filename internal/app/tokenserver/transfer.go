@@ -14,7 +14,6 @@ import (
 
 const transferSize = 8 << 20 // bytes per import batch, with copies
 
-// Final help paragraphs of exports and imports.
 const (
 	byAccount = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
 		"the storage user instead: tokenserver users "
@@ -172,7 +171,7 @@ type target struct {
 	*Accounts
 	created string
 	user    *tokenserver.User
-	label   string // account label in the export
+	label   string
 }
 
 func (t *target) setLabel(ctx context.Context) error {
@@ -187,7 +186,6 @@ func (t *target) setLabel(ctx context.Context) error {
 	return t.opened.SetLabel(ctx, a, t.label)
 }
 
-// find returns the account's storage user, creating it for a new account.
 func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *tokenserver.User, err error) {
 	defer func() { t.user, t.label = u, from.Label }()
 	users, err := t.usersOf(ctx, name)

@@ -15,8 +15,7 @@ import (
 )
 
 // Store stores durable data. Methods are atomic. After errcode.Unavailable they had no effect, except that a lost
-// connection may leave a mutation's result unknown; repeating it is safe. The test suite in storetest defines the
-// contract.
+// connection may leave a mutation's result unknown; repeating it is safe.
 type Store interface {
 	guest.Store
 	telemetry.Store
@@ -34,7 +33,7 @@ type Store interface {
 
 // Hot stores expendable data: active sessions, copied database content, caches, counters and locks. It may lose
 // anything at any time; services then continue as with an empty Redis. Methods are atomic. After errcode.Unavailable
-// their effect is unknown. The test suite in hotstatetest defines the contract.
+// their effect is unknown.
 type Hot interface {
 	guest.Hot
 	catalogue.Hot

@@ -15,8 +15,8 @@ import (
 )
 
 // Challenges makes and checks proof-of-work challenges: find a text for which the SHA-256 of challenge, a dot and the
-// text starts with some zero bits. The cost is negligible for humans but not for bots with many requests. Challenges
-// are signed, not stored, and bound to a browser's session. It is safe for concurrent use.
+// text starts with some zero bits. Challenges are signed, not stored, and bound to a browser's session. It is safe
+// for concurrent use.
 type Challenges struct {
 	keys [][]byte // the first key signs
 	bits int

@@ -41,17 +41,17 @@ var (
 // Signal is a component of a score.
 type Signal struct {
 	Signal string  `json:"signal"`
-	Value  float64 `json:"value"`  // 0 to 1
-	Weight float64 `json:"weight"` // as configured
+	Value  float64 `json:"value"` // 0 to 1
+	Weight float64 `json:"weight"`
 }
 
 // Signal names.
 const (
 	SignalCadence    = "cadence"    // requests per minute and browser
 	SignalCollisions = "collisions" // sessions per day and browser
-	SignalHeaders    = "headers"    // unusual for browsers
-	SignalHistory    = "history"    // recent scores
-	SignalHoneypot   = "honeypot"   // followed a link that humans cannot see
+	SignalHeaders    = "headers"
+	SignalHistory    = "history"
+	SignalHoneypot   = "honeypot" // followed a link that humans cannot see
 	SignalReplay     = "handoff-replay"
 )
 
@@ -243,7 +243,7 @@ type Sighted struct {
 	Sessions  int // in the window; beyond the maximum, the oldest are forgotten
 	Honeypots int
 	Replays   int
-	Solved    bool // by this session
+	Solved    bool
 }
 
 // Windows and lifetimes.

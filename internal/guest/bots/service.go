@@ -55,9 +55,9 @@ func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(pa
 type Request struct {
 	Visitor  guest.Visitor
 	Session  guest.ID // may be ""
-	Anomaly  float64  // see HeaderAnomaly
-	Solution string   // may be ""
-	Route    string   // method and path template
+	Anomaly  float64
+	Solution string
+	Route    string // method and path template
 	Trace    guest.Trace
 }
 
@@ -71,7 +71,6 @@ func (e *ChallengeError) Error() string { return ErrChallenge.Error() }
 
 func (e *ChallengeError) Unwrap() error { return ErrChallenge }
 
-// browserOf is the browser's key in hot state.
 func browserOf(fingerprint, ip []byte) string {
 	sum := sha256.Sum256(append(append([]byte{}, fingerprint...), ip...))
 	return hex.EncodeToString(sum[:16])
@@ -145,13 +144,10 @@ func (b *Service) count(v Verdict, a Action) {
 	}
 }
 
-// historyScores is how many past scores count.
 const historyScores = 5
 
-// replaysAreCertain is how many replays make the signal 1.
 const replaysAreCertain = 3
 
-// addSignal skips zero signals.
 func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	if value > 0 && weight > 0 {
 		all = append(all, Signal{name, value, weight})
@@ -159,7 +155,6 @@ func addSignal(all []Signal, name string, value, weight float64) []Signal {
 	return all
 }
 
-// signals omits SignalHistory.
 func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
 	c := b.Config()
@@ -193,7 +188,6 @@ func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config().HistoryWeight)
 }
 
-// log skips unsampled humans, and appends an event for a suspect.
 func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled bool, r Request) error {
 	if s.Verdict == Human {
 		if !sampled {

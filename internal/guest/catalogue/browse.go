@@ -12,14 +12,12 @@ import (
 	"holdfast/internal/ident"
 )
 
-// asked identifies a cached catalogue answer.
 type asked struct {
 	guest.Upstream
 	key     string
 	missing error // for "not found"
 }
 
-// cached returns the answer as JSON.
 func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
 	if s.opts.Source == nil {
 		return View{}, ErrUpstream
@@ -41,7 +39,6 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 	return v, err
 }
 
-// decoded is cached, plus the decoded answer.
 func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
 	if v, err = cached(ctx, s, a, ask); err != nil {
 		return answer, v, err
@@ -130,7 +127,6 @@ func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) s
 	return slices.DeleteFunc(items, func(i T) bool { return slices.Contains(suspended, tenant(i)) }), nil
 }
 
-// isVisible returns missing if the tenant is suspended.
 func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
 	suspended, err := s.opts.Suspended(ctx, tenant)
 	if err == nil && len(suspended) > 0 {
@@ -185,7 +181,6 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 	return p, s.isVisible(ctx, p.TenantID, ErrNoProperty)
 }
 
-// property is Property without the suspension check.
 func (s *Service) property(ctx context.Context, property string) (Property, error) {
 	p, _, err := decoded(ctx, s, asked{UpstreamProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
 		return s.opts.Source.Property(ctx, property)

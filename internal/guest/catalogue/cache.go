@@ -90,8 +90,7 @@ type CachedValue struct {
 	Failed bool          // locked by FailCached
 }
 
-// view returns an answer from memory, the cache or the catalogue. Concurrent requests for a key, in all processes,
-// call the catalogue once.
+// Concurrent requests for a key, in all processes, call the catalogue once.
 func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
 	if s.opts.Cached != nil {
 		defer func() {
@@ -109,7 +108,7 @@ func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask fu
 		v.Stale = u.Stale
 		return v, v.missing()
 	}
-	asked := false // by this request
+	asked := false
 	result := s.flights.DoChan(key, func() (any, error) {
 		asked = true
 		// Others wait for the answer too, so it outlives this request.
@@ -155,7 +154,6 @@ func (v *View) missing() error {
 	return nil
 }
 
-// decode returns false if the value is missing or in another release's format.
 func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false
@@ -173,7 +171,7 @@ func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	return v, false
 }
 
-// near reads this process's copy of a fresh answer. The copy starts with its freshness deadline.
+// A stored copy starts with its freshness deadline.
 func (s *Service) near(ctx context.Context, u *guest.Upstream, key string) (View, bool) {
 	if s.opts.Local == nil {
 		return View{}, false
@@ -207,7 +205,6 @@ type loader struct {
 	ask   func(context.Context) ([]byte, error)
 }
 
-// Polling intervals while another loader fills the key.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
@@ -257,7 +254,6 @@ func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
 	}
 }
 
-// fill calls the catalogue under the lock, unless another loader just filled the key.
 func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	c, err := hot.Cached(ctx, l.key)
 	if err != nil {
@@ -299,10 +295,8 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 // jitter varies d by up to 10%, so that keys filled together do not expire together.
 func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(max(d/5, 1)) }
 
-// longest is jitter's maximum.
 func longest(d time.Duration) time.Duration { return d + d/10 }
 
-// askFor returns ErrUpstream for every error except "not found".
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	stored, _ := l.breakers.LoadOrStore(l.from.Name, &breaker{})
 	b := stored.(*breaker)
@@ -338,7 +332,6 @@ type breaker struct {
 }
 
 const (
-	// breakAfter is the number of consecutive failures that stops calls.
 	breakAfter = 5
 	// probeAfter is the delay before a trial call after a failure.
 	probeAfter = 4 * time.Second

@@ -18,11 +18,11 @@ import (
 
 // SearchQuery is a hotel search, as clients send it, upstreams receive it, and search sessions store it.
 type SearchQuery struct {
-	Country         string   `json:"country,omitempty"`         // ISO 3166-1, e.g. AT
-	Region          string   `json:"region,omitempty"`          // e.g. vienna
-	Text            string   `json:"text,omitempty"`            // in names and places
-	CheckIn         string   `json:"checkIn,omitempty"`         // YYYY-MM-DD
-	CheckOut        string   `json:"checkOut,omitempty"`        // YYYY-MM-DD
+	Country         string   `json:"country,omitempty"` // ISO 3166-1, e.g. AT
+	Region          string   `json:"region,omitempty"`  // e.g. vienna
+	Text            string   `json:"text,omitempty"`    // in names and places
+	CheckIn         string   `json:"checkIn,omitempty"` // YYYY-MM-DD
+	CheckOut        string   `json:"checkOut,omitempty"`
 	Adults          int      `json:"adults"`                    // 1 to 30; 2 if absent
 	Children        int      `json:"children"`                  // 0 to 30
 	Rooms           int      `json:"rooms"`                     // 1 to 10; 1 if absent
@@ -66,7 +66,7 @@ type Listing struct {
 	Stars                int      `json:"stars"`
 	Rating               float64  `json:"rating"` // 0 to 10
 	Amenities            []string `json:"amenities"`
-	Image                string   `json:"image,omitempty"` // URL
+	Image                string   `json:"image,omitempty"`
 	Currency             string   `json:"currency"`
 	CheapestNightlyMinor string   `json:"cheapestNightlyMinor,omitempty"`
 	TotalForStayMinor    string   `json:"totalForStayMinor,omitempty"`
@@ -89,7 +89,6 @@ type Pin struct {
 	CheapestNightlyMinor string  `json:"cheapestNightlyMinor,omitempty"`
 }
 
-// Query limits.
 const (
 	maxText      = 100 // characters
 	maxGuests    = 30
@@ -205,7 +204,6 @@ func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 // lastZone is where a date ends last.
 var lastZone = time.FixedZone("UTC-12", -12*60*60)
 
-// today uses lastZone if the zone is unknown.
 func today(now time.Time, zone string) string {
 	at := lastZone
 	if zone != "" && zone != "Local" {

@@ -35,8 +35,8 @@ type Options struct {
 	// Suspended returns the suspended tenants in tenants.
 	Suspended func(ctx context.Context, tenants ...string) ([]string, error)
 
-	// May be nil. Cached is called after a lookup with a cache name and one of CacheStates; Called, after a catalogue
-	// call.
+	// Cached is called after a lookup with a cache name and one of CacheStates; Called, after a catalogue call. Both
+	// may be nil.
 	Cached func(cache string, state CacheState)
 	Called func(cache string, d time.Duration, err error)
 

@@ -54,14 +54,14 @@ type Hotel struct {
 	Latitude             float64    `json:"latitude"`
 	Longitude            float64    `json:"longitude"`
 	Stars                int        `json:"stars"`
-	Rating               float64    `json:"rating"` // 0 to 10
+	Rating               float64    `json:"rating"`
 	Reviews              int        `json:"reviews"`
 	Amenities            []string   `json:"amenities"`
-	Images               []string   `json:"images"` // URLs
+	Images               []string   `json:"images"`
 	RoomTypes            []RoomType `json:"roomTypes"`
-	CheckInFrom          string     `json:"checkInFrom"`   // HH:MM
-	CheckOutUntil        string     `json:"checkOutUntil"` // HH:MM
-	Locale               string     `json:"locale"`        // of the texts
+	CheckInFrom          string     `json:"checkInFrom"` // HH:MM
+	CheckOutUntil        string     `json:"checkOutUntil"`
+	Locale               string     `json:"locale"`
 	Currency             string     `json:"currency"`
 	CheapestNightlyMinor string     `json:"cheapestNightlyMinor,omitempty"`
 }
@@ -76,7 +76,7 @@ type RoomType struct {
 // AvailabilityQuery asks for rooms during a stay.
 type AvailabilityQuery struct {
 	Property                string
-	From, To                string // YYYY-MM-DD
+	From, To                string
 	Adults, Children, Rooms int
 }
 
@@ -123,8 +123,8 @@ type Brand struct {
 	TenantID   string `json:"tenantId"`
 	Name       string `json:"name"`
 	Tagline    string `json:"tagline"`
-	Color      string `json:"color,omitempty"`   // such as #1f6f8b
-	Website    string `json:"website,omitempty"` // URL
+	Color      string `json:"color,omitempty"` // such as #1f6f8b
+	Website    string `json:"website,omitempty"`
 	Properties int    `json:"properties"`
 }
 
@@ -155,7 +155,6 @@ func normalizeRegion(country, region string) (string, string, bool) {
 	return country, region, countryForm.MatchString(country) && isName(region)
 }
 
-// normalizeLocale returns the canonical language tag, e.g. de-AT.
 func normalizeLocale(tag string) string {
 	parts := strings.Split(tag, "-")
 	for i, p := range parts {
@@ -171,7 +170,6 @@ func normalizeLocale(tag string) string {
 	return strings.Join(parts, "-")
 }
 
-// isMinor accepts prices, and "" for unknown.
 func isMinor(prices ...string) bool {
 	return !slices.ContainsFunc(prices, func(p string) bool { return p != "" && !minorForm.MatchString(p) })
 }

@@ -25,16 +25,16 @@ type Fetcher interface {
 // CriteriaQuery is a search by a profile's criteria, as upstreams receive it and search sessions store it.
 type CriteriaQuery struct {
 	Criteria json.RawMessage `json:"criteria"`
-	Page     int             `json:"page"`     // 1 to 1000; default 1
-	PageSize int             `json:"pageSize"` // 1 to 100; default 20
-	Locale   string          `json:"locale"`   // BCP 47
-	Currency string          `json:"currency"` // ISO 4217
+	Page     int             `json:"page"`
+	PageSize int             `json:"pageSize"`
+	Locale   string          `json:"locale"`
+	Currency string          `json:"currency"`
 }
 
 // Items is a page of found items.
 type Items struct {
 	Items []json.RawMessage `json:"items"` // objects
-	Total int               `json:"total"` // on all pages
+	Total int               `json:"total"`
 }
 
 // Normalize sets defaults and canonicalizes the locale. It returns errcode.Invalid for an invalid query, but does not
@@ -74,7 +74,7 @@ func NormalizeValues(values url.Values) error {
 	return nil
 }
 
-// FindItems searches by criteria and normalizes the query. Find documents the total.
+// FindItems searches by criteria and normalizes the query.
 func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {
@@ -120,7 +120,6 @@ func (s *Service) Read(ctx context.Context, u guest.Upstream, values url.Values)
 	return v, err
 }
 
-// fetch also checks that the answer is a JSON object.
 func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
 	text, err := s.opts.Fetcher.Fetch(ctx, u, values, body)
 	if err != nil {
@@ -187,7 +186,6 @@ func (s *Service) owner(text string) (string, error) {
 	return tenant, nil
 }
 
-// withoutSuspended removes suspended tenants' items, or returns ErrMissing if the whole answer belongs to one.
 func (s *Service) withoutSuspended(ctx context.Context, body []byte) ([]byte, error) {
 	o, err := s.owners(body)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 type Schema struct {
 	Kind      string // without the profile's prefix, e.g. wishlist.added.v1
 	Type      string
-	Doc       string // when it is published
+	Doc       string
 	Retention string // guest.Operational or guest.Audit
 	Text      json.RawMessage
 }
@@ -137,11 +137,10 @@ func (b builder) initiated() object {
 	return record(members, "campaign")
 }
 
-// payload returns the profile's payload schema as a separate document.
 func (b builder) payload() any {
 	var schema any
 	if json.Unmarshal(b.profile.Payload, &schema) != nil {
-		return true // no handoffs
+		return true
 	}
 	if o, ok := schema.(object); ok && o["$id"] == nil {
 		o["$id"] = "urn:holdfast:guest:payload"
@@ -197,7 +196,6 @@ func searchedFor(query object) object {
 	}, "searchId")
 }
 
-// All members but optional are required.
 func record(members object, optional ...string) object {
 	required := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool { return slices.Contains(optional, name) })
 	return object{"type": "object", "properties": members, "required": required}

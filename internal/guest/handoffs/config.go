@@ -84,7 +84,6 @@ func (c *Config) Check() (problems conf.Problems) {
 	return problems
 }
 
-// isSiteURL accepts URLs with the placeholders of BookingSite.URL.
 func isSiteURL(text string) bool {
 	text = strings.NewReplacer("{tenantId}", "t", "{propertyId}", "p", "{itemId}", "p", "{token}", "k").Replace(text)
 	u, err := url.Parse(text)

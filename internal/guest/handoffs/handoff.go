@@ -37,8 +37,8 @@ type Handoff struct {
 type Stay struct {
 	CheckIn, CheckOut       string // YYYY-MM-DD
 	Adults, Children, Rooms int
-	Currency                string // ISO 4217, e.g. EUR
-	Locale                  string // BCP 47, e.g. de-AT
+	Currency                string
+	Locale                  string
 }
 
 // Life is how long handoff rows are kept. Tokens live at most 30 minutes, so they never outlive their row.
@@ -59,20 +59,20 @@ var (
 type Consumption struct {
 	ID       guest.ID
 	Claims   handoff.Claims
-	SignedBy string // ID of the signing key
-	By       string // service name
-	Key      string // idempotency key
+	SignedBy string
+	By       string
+	Key      string
 }
 
 // State decides, with the handoff, whether it can be consumed.
 type State struct {
 	Now       time.Time // database clock
-	KeyValid  bool      // the signing key is not retired
-	Suspended bool      // the tenant is suspended
-	Restored  bool      // database restored, keys not replaced yet
+	KeyValid  bool
+	Suspended bool
+	Restored  bool // database restored, keys not replaced yet
 }
 
-// ClaimError means that a token's signed claims differ from the stored handoff. It is an ErrToken.
+// ClaimError means that a token's signed claims differ from the stored handoff.
 type ClaimError struct{ Claim string } // first difference
 
 // Error implements error.
@@ -83,7 +83,7 @@ func (e *ClaimError) Error() string {
 // Unwrap returns ErrToken.
 func (*ClaimError) Unwrap() error { return ErrToken }
 
-// compare returns a *ClaimError unless the claims match. It skips digests and campaign of erased handoffs.
+// compare skips digests and campaign of erased handoffs.
 func (h *Handoff) compare(c handoff.Claims) error {
 	own := ClaimsOf(*h)
 	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
@@ -144,9 +144,9 @@ type Store interface {
 	RefusalStore
 	AnswerStore
 
-	// Mint stores a handoff and its event and returns its token. It is a mutation: see guest.Store. The active key of
-	// Mint.KeyTenant signs, and cannot change until the transaction ends. Mint returns the errors of Mint.Check,
-	// ErrNoKey if no key is active, or ErrRestored if the database was restored since the keys were made.
+	// Mint stores a handoff and its event and returns its token. The active key of Mint.KeyTenant signs, and cannot
+	// change until the transaction ends. Mint returns the errors of Mint.Check, ErrNoKey if no key is active, or
+	// ErrRestored if the database was restored since the keys were made.
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
 
 	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds; its

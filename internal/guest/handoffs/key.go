@@ -54,13 +54,13 @@ type Keys struct {
 	store   Store
 	box     *secretbox.Box
 	answers *secretbox.Box // encrypts mint answers, which contain tokens
-	issuer  string         // JWT issuer
+	issuer  string
 
 	mu      sync.Mutex
 	signers map[string]signer // by key ID; the database knows the state
 }
 
-// NewKeys returns the database's key ring. Config documents the secrets and the issuer.
+// NewKeys returns the database's key ring.
 func NewKeys(store Store, secret string, old []string, issuer string) (*Keys, error) {
 	box, err := secretbox.New("guest handoff keys", secret, old...)
 	if err != nil {
@@ -139,7 +139,6 @@ func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id s
 	return c, id, nil
 }
 
-// newKey returns a verify-only key: HMAC if tenant is "", otherwise Ed25519.
 func (k *Keys) newKey(now time.Time, tenant string) Key {
 	text := make([]byte, 40)
 	_, _ = rand.Read(text) // never fails

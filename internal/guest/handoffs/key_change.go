@@ -8,13 +8,12 @@ import (
 // ChangeKeys is a request from Keys to change handoff keys.
 type ChangeKeys struct {
 	do      keyChange
-	key     string   // if the change is for a single key
-	tenant  string   // if the change concerns a tenant's keys
-	keys    *Keys    // makes new keys
-	witness *Witness // for keySettle
+	key     string
+	tenant  string
+	keys    *Keys
+	witness *Witness
 }
 
-// keyChange is a kind of key change; see Keys' methods.
 type keyChange int
 
 const (
@@ -26,7 +25,6 @@ const (
 	keyRevokeAll
 	keySettle
 
-	// For a tenant's Ed25519 keys.
 	keyCreateOfTenant
 	keyRotateOfTenant
 	keyRevokeOfTenant
@@ -49,8 +47,8 @@ type Epoch struct {
 
 // KeyRing is read before a key change.
 type KeyRing struct {
-	Now   time.Time // database clock, in microseconds
-	All   []Key     // the keys in ChangeKeys.Scope, ordered as in Store.HandoffKeys
+	Now   time.Time
+	All   []Key // the keys in ChangeKeys.Scope, ordered as in Store.HandoffKeys
 	Epoch Epoch
 
 	// Whether ChangeKeys.TokensOf signed a handoff that expires after ChangeKeys.TokensAfter.
@@ -59,8 +57,8 @@ type KeyRing struct {
 
 // ChangedKeys holds the keys to store, and the result.
 type ChangedKeys struct {
-	Key      Key  // added, changed, or replacing others
-	Restored bool // keys were replaced because of a database restore
+	Key      Key
+	Restored bool
 
 	Put   []Key  // to insert or replace in this order, so that two keys are never active at once
 	Epoch *Epoch // if set, replaces Number and Incarnation
@@ -170,7 +168,6 @@ func (d *keyDecision) settle(w *Witness) {
 	d.ChangedKeys.Epoch = &e
 }
 
-// revoke replaces a key that was active.
 func (d *keyDecision) revoke(key Key) {
 	retired := d.retire(key)
 	if key.State == KeyActive {

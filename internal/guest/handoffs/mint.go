@@ -17,15 +17,14 @@ import (
 // Mint is a request to sign and store a handoff.
 type Mint struct {
 	guest.Mutation
-	Handoff Handoff       // without Key and times
-	Life    time.Duration // token lifetime
-	Site    string        // booking site URL with {tenantId}, {propertyId} or {itemId}, and {token}
-	Event   guest.ID      // event ID
+	Handoff Handoff // without Key and times
+	Life    time.Duration
+	Site    string // booking site URL with {tenantId}, {propertyId} or {itemId}, and {token}
+	Event   guest.ID
 	Keys    *Keys
 
 	Algorithm Algorithm // the tenant's; "": HMAC
 
-	// From the catalogue.
 	TimeZone string
 	Missing  error // nil if the property exists
 }
@@ -34,7 +33,7 @@ type Mint struct {
 type Minted struct {
 	ID      guest.ID  `json:"id"`
 	Token   string    `json:"token"`
-	URL     string    `json:"url"` // where to send the guest
+	URL     string    `json:"url"`
 	Expires time.Time `json:"expires"`
 }
 
@@ -60,7 +59,7 @@ func (m *Mint) Sealed() guest.Mutation {
 	return sealed
 }
 
-// Check runs before Decide. It returns tenants.ErrSuspended, Missing, or an error for a past arrival.
+// Check returns tenants.ErrSuspended, Missing, or an error for a past arrival.
 func (m *Mint) Check(suspended bool, now time.Time) error {
 	switch {
 	case suspended:

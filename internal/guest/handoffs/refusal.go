@@ -25,7 +25,7 @@ const ReasonConsumed = "handoff-consumed"
 type NewRefusal struct {
 	Refusal
 	Session guest.ID
-	Trace   guest.Trace // of the first request
+	Trace   guest.Trace
 	Event   guest.Event // the store sets its time
 }
 
@@ -57,7 +57,7 @@ type refusalKey struct {
 // pendingRefusal counts unwritten attempts; it is dropped if still zero at the next flush.
 type pendingRefusal struct {
 	NewRefusal
-	written bool // the row exists
+	written bool
 }
 
 // maxRefused limits memory. Attempts on further handoffs are written individually.
@@ -92,7 +92,6 @@ func (p *pendingRefusal) merge(r Refusal) {
 	p.Attempts += r.Attempts
 }
 
-// settle ends a write. After a failure, the next flush writes the attempts.
 func (r *refusals) settle(all []NewRefusal, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +107,6 @@ func (r *refusals) settle(all []NewRefusal, failed bool) {
 	}
 }
 
-// take returns unwritten attempts, and drops handoffs without any.
 func (r *refusals) take() (all []NewRefusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +127,7 @@ func compareRefusals(a, b NewRefusal) int {
 	return cmp.Or(cmp.Compare(a.Handoff, b.Handoff), cmp.Compare(a.Reason, b.Reason))
 }
 
-// refuse counts a refused attempt. An error means that the first attempt was not stored and must be repeated.
+// refuse returns an error if the first attempt was not stored and must be repeated.
 func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	at := s.opts.Clock().Truncate(time.Microsecond).UTC()
 	n.Attempts, n.First, n.Last = 1, at, at

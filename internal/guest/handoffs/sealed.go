@@ -44,7 +44,7 @@ type AnswerStore interface {
 
 // KeyedAnswer is a stored answer body.
 type KeyedAnswer struct {
-	Key  string // composite key
+	Key  string
 	Body []byte
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 
 	Site func(tenant string) BookingSite
 
-	// For counting replayed handoffs; may be nil.
+	// may be nil
 	Bots *bots.Service
 
 	// Called after a database restore made new keys necessary.
@@ -216,7 +216,6 @@ func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, li
 	return s.opts.Store.Handoffs(ctx, session, after, limit)
 }
 
-// settle replaces the keys if err requires it, and reports whether it did.
 func (s *Service) settle(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrNoKey) && !errors.Is(err, ErrRestored) {
 		return false
@@ -255,7 +254,7 @@ func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life t
 type ConsumeRequest struct {
 	ID      string
 	Token   string
-	By      string // service name
+	By      string
 	Tenant  string // restricts the service to a tenant; "": any
 	Key     string // idempotency key; "" for Verify
 	Trace   guest.Trace
@@ -285,7 +284,6 @@ func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, erro
 	return Received{h, suspect}, err
 }
 
-// refuseAgain counts a replay and returns ErrConsumed.
 func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRequest) error {
 	if s.opts.Bots != nil {
 		s.opts.Bots.Replayed(ctx, c.Fingerprint, c.IP)
@@ -317,7 +315,6 @@ func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error
 	return Received{h, suspect}, err
 }
 
-// authenticate verifies the token and its bindings.
 func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff.Claims, key string, suspect bool, err error) {
 	if _, ok := guest.ParseID(guest.HandoffPrefix, r.ID); !ok {
 		return c, "", false, ErrNoHandoff

@@ -77,7 +77,6 @@ func sealedFor(id, tenant string) string {
 	return tenant + "/" + id
 }
 
-// precision is the time unit in the key's tokens.
 func (k *Key) precision() time.Duration {
 	if k.Tenant != "" {
 		return time.Second
@@ -88,7 +87,6 @@ func (k *Key) precision() time.Duration {
 // IsNext reports whether an Ed25519 key will sign after the next rotation.
 func (k *Key) IsNext() bool { return k.State == KeyVerifyOnly && k.NotAfter.IsZero() }
 
-// isOver reports whether a replaced key's tokens have all expired everywhere.
 func (k *Key) isOver(now time.Time) bool {
 	return k.State == KeyVerifyOnly && !k.NotAfter.IsZero() && now.After(k.NotAfter.Add(handoff.MaxLife+verifierSkew))
 }
@@ -166,7 +164,6 @@ func (d *keyDecision) rotatePair(tenant string) error {
 	return nil
 }
 
-// activateNext activates the next key, or a new key, and adds another next key.
 func (d *keyDecision) activateNext(tenant string) {
 	next := d.keys.newKey(d.Now, tenant)
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.IsNext() }); i >= 0 {
@@ -176,7 +173,6 @@ func (d *keyDecision) activateNext(tenant string) {
 	d.put(d.keys.newKey(d.Now, tenant))
 }
 
-// revokeOfPair retires a tenant's key and completes the pair.
 func (d *keyDecision) revokeOfPair(key Key) {
 	wasActive, wasNext := key.State == KeyActive, key.IsNext()
 	retired := d.retire(key)

@@ -49,7 +49,6 @@ func attributes(_ *testing.T, c *client) {
 	suite.Equal(c.t, "again", c.put("", `{"a":1}`), true)
 }
 
-// Only one concurrent change is stored.
 func attributesConcurrently(_ *testing.T, c *client) {
 	for round := range 5 {
 		was := c.attributes().Version

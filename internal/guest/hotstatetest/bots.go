@@ -14,7 +14,6 @@ func botChecks() []check {
 	return []check{{"Events", events}, {"Sessions", sessions}, {"Offences", offences}, {"Solved", solved}}
 }
 
-// wide covers everything in a test.
 var wide = bots.Window{Life: time.Hour, Most: 100}
 
 func (c *client) see(browser string, session guest.ID, events, members bots.Window) bots.Sighted {
@@ -23,7 +22,6 @@ func (c *client) see(browser string, session guest.ID, events, members bots.Wind
 	return must(c, seen, err)
 }
 
-// Requests are counted within the window, up to a maximum.
 func events(_ *testing.T, c *client) {
 	k := key()
 	for i := range 5 {
@@ -36,7 +34,6 @@ func events(_ *testing.T, c *client) {
 	suite.Equal(c.t, "after the window", c.see(k, "", bots.Window{Life: 10 * time.Millisecond, Most: 100}, wide).Events, 1)
 }
 
-// Distinct sessions are counted within the window since last seen; the newest are kept.
 func sessions(_ *testing.T, c *client) {
 	k := key()
 	ids := make([]guest.ID, 6)
@@ -56,7 +53,6 @@ func sessions(_ *testing.T, c *client) {
 	suite.Equal(c.t, "they age one by one", c.see(k, ids[5], wide, bots.Window{Life: 10 * time.Millisecond, Most: 3}).Sessions, 1)
 }
 
-// Each kind is counted, until OffenceLife after the last offence.
 func offences(_ *testing.T, c *client) {
 	k := key()
 	for range 2 {
@@ -70,7 +66,6 @@ func offences(_ *testing.T, c *client) {
 	suite.Equal(c.t, "later", []int{seen.Honeypots, seen.Replays}, []int{0, 0})
 }
 
-// A solved challenge is remembered per browser and session, for SolvedLife.
 func solved(_ *testing.T, c *client) {
 	k := key()
 	c.ok(c.Hot.SolvedChallenge(c.t.Context(), k, c.id))

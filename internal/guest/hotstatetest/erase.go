@@ -13,7 +13,6 @@ import (
 
 func eraseChecks() []check { return []check{{"Session", eraseSession}} }
 
-// erasing is a database that erased a session and some answers.
 type erasing struct {
 	backend.Store
 	answers []string
@@ -23,7 +22,6 @@ func (e *erasing) Erase(context.Context, guest.ID) (guest.Erased, []string, erro
 	return guest.Erased{Answers: len(e.answers)}, e.answers, nil
 }
 
-// guest.Service.Erase deletes everything about a session and nothing else.
 func eraseSession(_ *testing.T, c *client) {
 	db := &erasing{answers: []string{key(), key()}}
 	s := guest.NewService(guest.Options{Store: db, Hot: c.Hot, Clock: clock.System})

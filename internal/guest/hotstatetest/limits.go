@@ -51,7 +51,6 @@ func refill(_ *testing.T, c *client) {
 	}
 }
 
-// A bucket that takes over a minute to fill is kept until then.
 func slowBucket(_ *testing.T, c *client) {
 	b := guest.Bucket{Key: key(), Limit: guest.Limit{Events: 1, Per: time.Hour, Burst: 2}}
 	c.take(b)
@@ -74,7 +73,6 @@ func severalBuckets(_ *testing.T, c *client) {
 	suite.Equal(c.t, "the first has lost its token", c.take(a).Allowed, false)
 }
 
-// Concurrent requests never exceed the limit.
 func bound(_ *testing.T, c *client) {
 	limit := guest.Limit{Events: 100, Per: time.Second, Burst: 10}
 	b := guest.Bucket{Key: key(), Limit: limit}
@@ -109,7 +107,6 @@ func suspension(tenant string, suspended bool, seconds int) tenants.Suspension {
 	return tenants.Suspension{Tenant: tenant, Suspended: suspended, At: time.Unix(1_790_000_000+int64(seconds), 123_000).UTC()}
 }
 
-// suspended returns the suspended tenants, or "unknown".
 func (c *client) suspended() []string {
 	c.t.Helper()
 	all, known, err := c.Hot.Suspended(c.t.Context(), []string{tenantA, tenantB})
@@ -160,9 +157,9 @@ func setSuspension(_ *testing.T, c *client) {
 		want bool
 	}{
 		{suspension(tenantA, true, 5), true},
-		{suspension(tenantA, false, 4), true}, // older
+		{suspension(tenantA, false, 4), true},
 		{suspension(tenantA, false, 6), false},
-		{suspension(tenantA, true, 5), false}, // again
+		{suspension(tenantA, true, 5), false},
 		{suspension(tenantA, true, 7), true},
 	} {
 		c.ok(c.Hot.SetSuspension(c.t.Context(), step.s))
@@ -199,7 +196,6 @@ func suspensionsOfOneTime(_ *testing.T, c *client) {
 	}
 }
 
-// An outdated table's copy is not stored.
 func suspensionVersion(_ *testing.T, c *client) {
 	v := c.version()
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))

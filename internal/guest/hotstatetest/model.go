@@ -16,14 +16,13 @@ import (
 
 func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 
-// machine applies random steps to a session and its model, and compares everything observable after each step.
 type machine struct {
 	*client
 	locale string
 	values guest.Attributes
 	lists  map[guest.List][]string
 	mirror string
-	lease  string // held by the model's reader
+	lease  string
 	until  time.Duration
 	blocks int
 	locked bool // by a lease or a block, until enough time passes
@@ -49,7 +48,6 @@ func (m *machine) stepSession(rt *rapid.T) {
 	suite.Equal(m.t, "locale", m.session(change).Locale, m.locale)
 }
 
-// stepAttributes replaces attributes whose version is the model's or another.
 func (m *machine) stepAttributes(rt *rapid.T) {
 	next := guest.NewAttributes(canonjson.Value(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"b":[]}`}).Draw(rt, "attributes")))
 	was := rapid.SampledFrom([]string{m.values.Version, "", guest.NewAttributes(`{"a":1}`).Version}).Draw(rt, "version")
@@ -108,14 +106,11 @@ func (m *machine) stepDrop(*rapid.T) {
 	m.lose()
 }
 
-// lose loses everything except blocks.
 func (m *machine) lose() {
 	m.values = guest.Attributes{}
 	m.locale, m.lists, m.mirror, m.lease, m.locked = "", map[guest.List][]string{}, "", "", m.blocks > 0
 }
 
-// stepPass lets seconds pass, or longer than any life. In between, the outcome depends on which key was used last;
-// other cases test that.
 func (m *machine) stepPass(rt *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second, 2 * time.Minute, 31 * day}).Draw(rt, "time")
 	m.Pass(m.t, d)

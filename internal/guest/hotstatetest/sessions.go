@@ -71,7 +71,7 @@ const day = 24 * time.Hour
 
 func life(_ *testing.T, c *client) {
 	c.session(guest.Change{Locale: new("de")})
-	for range 3 { // each use extends the life
+	for range 3 {
 		c.Pass(c.t, 29*day)
 		suite.Equal(c.t, "used", c.session(guest.Change{}).Locale, "de")
 	}

@@ -25,7 +25,6 @@ func (c *client) mirror() guest.Mirror {
 	return must(c, m, err)
 }
 
-// The client must get the lease.
 func (c *client) fill(wishes string) {
 	c.t.Helper()
 	m := c.mirror()
@@ -35,7 +34,6 @@ func (c *client) fill(wishes string) {
 	c.ok(c.Hot.FillMirror(c.t.Context(), c.id, m.Lease, json.RawMessage(wishes)))
 }
 
-// want compares the copy; "": no copy.
 func (c *client) want(what, wishes string) {
 	c.t.Helper()
 	suite.Equal(c.t, what, string(c.mirror().Wishes), wishes)
@@ -56,7 +54,6 @@ func emptyMirror(_ *testing.T, c *client) {
 	c.want("an empty list is a copy", `[]`)
 }
 
-// Among many readers, one fills a missing copy.
 func oneLease(_ *testing.T, c *client) {
 	var leases atomic.Int64
 	c.concurrently(10, func(int) {
@@ -82,7 +79,6 @@ func leaseExpires(_ *testing.T, c *client) {
 	c.want("a lease is for once", `["new"]`)
 }
 
-// Data read before a change is not stored after it.
 func dropMirror(_ *testing.T, c *client) {
 	lease := c.mirror().Lease
 	c.ok(c.Hot.DropMirror(c.t.Context(), c.id))
@@ -313,7 +309,6 @@ func (c *client) cachedValue(key string) catalogue.CachedValue {
 	return must(c, v, err)
 }
 
-// A failure blocks the lock for a while and keeps the value.
 func failCached(_ *testing.T, c *client) {
 	ctx, k := c.t.Context(), key()
 	lock := func(owner string) bool {
@@ -349,7 +344,6 @@ func failCached(_ *testing.T, c *client) {
 	suite.Equal(c.t, "lock after it", lock("b"), true)
 }
 
-// Readers see the value's and the lock's remaining lives.
 func cachedLives(_ *testing.T, c *client) {
 	ctx, k := c.t.Context(), key()
 	suite.Equal(c.t, "new", c.cachedValue(k).Locked, time.Duration(0))

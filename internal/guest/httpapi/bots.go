@@ -15,7 +15,6 @@ type challengeView struct {
 	Bits int    `json:"bits"`
 }
 
-// evaluate scores the request; an error refuses it.
 func (x *exchange) evaluate() error {
 	if x.Bots == nil {
 		return nil
@@ -34,7 +33,6 @@ func (x *exchange) see() {
 	}
 }
 
-// trap counts a honeypot visit and pretends that the honeypot does not exist.
 func (x *exchange) trap() {
 	if x.Bots != nil && x.Bots.IsHoneypot(strings.TrimPrefix(x.at.Path, prefix)) {
 		x.Bots.Trap(x.ctx(), x.visitor())

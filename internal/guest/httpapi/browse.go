@@ -19,13 +19,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Defaults for sessions without preferences.
 const (
 	defaultLocale   = "en"
 	defaultCurrency = "EUR"
 )
 
-// searchView answers POST /search and GET /search/{srsId}.
 type searchView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"`
@@ -35,7 +33,6 @@ type searchView struct {
 	NextPage *int `json:"nextPage"` // null on the last page
 }
 
-// search finds properties and starts a search session, and a guest session if necessary.
 func (x *exchange) search() error {
 	q, begun, err := x.query()
 	if err != nil {
@@ -101,7 +98,7 @@ func (x *exchange) searchMap() error {
 	return x.sendJSON(http.StatusOK, pins)
 }
 
-// query reads a query. begun is the new session, if one was started.
+// begun is the new session, if one was started.
 func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -118,7 +115,6 @@ func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err er
 	return q, begun, x.Catalogue.CheckArrival(&q)
 }
 
-// searcher returns the searching session, which is also begun if new.
 func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	if x.session != "" {
 		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
@@ -129,7 +125,6 @@ func (x *exchange) searcher() (session, begun guest.Session, err error) {
 	return begun, begun, err
 }
 
-// preferred returns a search's locale and currency: given, from the session's preferences, or from the browser.
 func (x *exchange) preferred(session guest.Session, locale, currency string) (string, string) {
 	return first(locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale), first(currency, session.Currency, x.currency(), defaultCurrency)
 }
@@ -150,7 +145,6 @@ func (x *exchange) currency() string {
 	return ""
 }
 
-// acceptLanguage returns the browser's preferred language, or "".
 func acceptLanguage(h http.Header) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Language"), ","), ",") {
@@ -212,14 +206,12 @@ func (x *exchange) getSearch() error {
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
-// executed publishes a search; the query is normalized.
 func (x *exchange) executed(q catalogue.SearchQuery, e telemetry.Executed) {
 	e.HasText, q.Text = q.Text != "", ""
 	e.Query = q
 	x.Telemetry.Executed(x.traced(), x.session, e)
 }
 
-// parameters parses the URL query, in which each name may occur once.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
 	values, err := url.ParseQuery(x.in.URL.RawQuery)
 	if err != nil {

@@ -39,7 +39,6 @@ func (x *exchange) getAnswer() error {
 	return x.sendView(v, err)
 }
 
-// values returns an upstream's canonicalized path values and parameters.
 func (x *exchange) values(u guest.Upstream) (url.Values, error) {
 	values, err := x.parameters(u.Parameters...)
 	if err != nil {
@@ -80,14 +79,13 @@ func isValue(s string) bool {
 	return s != "." && s != ".." && len(s) <= maxValue && utf8.ValidString(s)
 }
 
-// itemsView is searchView in profiles other than hotel.
 type itemsView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"` // a catalogue.CriteriaQuery
 	CreatedAt time.Time       `json:"createdAt"`
 	catalogue.Items
 	Page     int  `json:"page"`
-	NextPage *int `json:"nextPage"` // null on the last page
+	NextPage *int `json:"nextPage"`
 }
 
 func (x *exchange) searchItems() error {
@@ -101,7 +99,7 @@ func (x *exchange) searchItems() error {
 		return err
 	}
 	begin := q
-	begin.Page = 1 // the history stores a query once, not once per page
+	begin.Page = 1
 	text, err := json.Marshal(begin)
 	if err != nil {
 		return err
@@ -117,7 +115,6 @@ func (x *exchange) searchItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
-// criteria is query for profiles other than hotel.
 func (x *exchange) criteria() (q catalogue.CriteriaQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -153,7 +150,6 @@ func (x *exchange) getItems() error {
 	return x.sendItems(s, q, found, v)
 }
 
-// sendItems sends a page of items, and publishes the search without free text.
 func (x *exchange) sendItems(s guest.Search, q catalogue.CriteriaQuery, found catalogue.Items, v catalogue.View) error {
 	body := itemsView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Items: found, Page: q.Page}
 	if q.Page*q.PageSize < found.Total {

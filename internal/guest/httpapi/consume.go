@@ -151,7 +151,6 @@ type receivedView struct {
 	receivedState
 }
 
-// receivedItem is receivedView in profiles other than hotel.
 type receivedItem struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	SessionID guest.ID        `json:"sessionId"`
@@ -186,7 +185,6 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// authenticate verifies the token in the request's only Authorization header.
 func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeRequest, err error) {
 	service, members, err := authenticateService(h.Tokens, h.Clock, r)
 	if err != nil {

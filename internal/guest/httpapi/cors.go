@@ -24,7 +24,6 @@ func (h *Handler) share(w http.ResponseWriter, r *http.Request) {
 	header.Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
-// preflight answers CORS preflight requests, without a session or rate limit.
 func (x *exchange) preflight(methods map[string]*action) bool {
 	if x.in.Method != http.MethodOptions || x.in.Header.Get("Access-Control-Request-Method") == "" || len(x.Guests.Profile().AllowedOrigins()) == 0 {
 		return false

@@ -38,7 +38,6 @@ const (
 //go:embed demo
 var demoFiles embed.FS
 
-// demoPages maps paths to files; other files are served under their own name.
 var demoPages = map[string]string{demoPrefix: "index.html", demoPrefix + "/booking": "booking.html"}
 
 var demoKinds = map[string]string{
@@ -47,12 +46,12 @@ var demoKinds = map[string]string{
 
 type demoAction struct {
 	serve func(*Demo, *exchange) error
-	class guest.Class // for rate limits
+	class guest.Class
 
 	// Required or optional. Without either, the rate limit is per client address.
 	needsSession, takesSession bool
 
-	body bool // JSON
+	body bool
 }
 
 var demoActions = map[string]map[string]*demoAction{
@@ -78,7 +77,6 @@ func DemoRoutes() (all []web.Route) {
 	return all
 }
 
-// demoPolicy restricts the pages to their own files and this server.
 const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // OwnsDemo reports whether Demo serves a raw path on the main listener.

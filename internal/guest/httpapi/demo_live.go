@@ -19,7 +19,6 @@ type DemoFeed struct {
 	events []demoEvent // oldest first
 }
 
-// Feed limits.
 const (
 	mostFed      = 500     // events, all sessions together
 	mostFedBytes = 2 << 10 // payload bytes per event; longer payloads are omitted
@@ -67,7 +66,6 @@ func (f *DemoFeed) Forget(session guest.ID) {
 	f.events = kept
 }
 
-// of returns a session's latest events after an event, oldest first.
 func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +119,7 @@ func (d *Demo) live(x *exchange) error {
 	return x.sendJSON(http.StatusOK, v)
 }
 
-// loseHotState deletes the guest's hot state as if it were lost, but not the rate limits, which protect the server.
+// loseHotState keeps the rate limits, which protect the server.
 func (d *Demo) loseHotState(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
@@ -133,7 +131,6 @@ func (d *Demo) loseHotState(x *exchange) error {
 	return nil
 }
 
-// tenant admits a guest who suspends or reinstates a built-in tenant.
 func (d *Demo) tenant(x *exchange) (id string, err error) {
 	var in struct {
 		TenantID string `json:"tenantId"`

@@ -13,8 +13,7 @@ import (
 
 type object = map[string]any
 
-// Describe returns a profile's API description. The hotel profile uses openapi.json; others replace properties with
-// items, stays with payloads, and drop the hotel catalogue.
+// Describe returns a profile's API description.
 func Describe(p *guest.Profile) ([]byte, error) {
 	if p.IsHotel() {
 		return openAPI, nil
@@ -50,7 +49,6 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// dropExamples removes examples, which are specific to hotels.
 func dropExamples(of any) {
 	switch v := of.(type) {
 	case object:
@@ -91,7 +89,7 @@ func (d *describer) items() {
 			continue
 		}
 		members["itemId"] = object{"$ref": "#/components/schemas/PropertyID"}
-		if name == "PageView" || name == "FunnelEvent" { // item is optional
+		if name == "PageView" || name == "FunnelEvent" {
 			members["itemId"] = object{"anyOf": []any{form, object{"enum": []any{nil, ""}}}}
 		}
 	}
@@ -143,7 +141,6 @@ func (d *describer) handoffs() {
 	}
 }
 
-// catalogue replaces the hotel search paths with the criteria search and the upstreams.
 func (d *describer) catalogue(paths object) {
 	base := strings.TrimSuffix(prefix, "/")
 	answer, _ := paths[base+"/hotels/{itemId}"].(object)["get"].(object)
@@ -174,7 +171,6 @@ func (d *describer) catalogue(paths object) {
 	}
 }
 
-// upstream describes an upstream's path, with responses like hotel's but other members.
 func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	path, parameters := []string{prefix + "catalogue", u.Name}, []any{}
 	parameter := func(name, in string) {
@@ -204,7 +200,6 @@ func (d *describer) upstream(u guest.Upstream, paths, like object) {
 	paths[strings.Join(path, "/")] = object{"get": get}
 }
 
-// embedded embeds a profile schema, which keeps its own references.
 func embedded(name string, text json.RawMessage) any {
 	var schema any
 	if json.Unmarshal(text, &schema) != nil {

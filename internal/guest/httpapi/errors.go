@@ -24,7 +24,6 @@ var (
 	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
 )
 
-// known maps package guest's errors to their codes.
 var known = []struct {
 	err    error
 	status int

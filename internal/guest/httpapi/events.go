@@ -16,8 +16,7 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// EventReceiver receives tenant events pushed to the internal listener in the HTTP binding of CloudEvents 1.0. In
-// structured mode the body is the event; in binary mode its attributes are headers.
+// EventReceiver receives tenant events pushed to the internal listener in the HTTP binding of CloudEvents 1.0.
 type EventReceiver struct {
 	// headers is nil in structured mode; in binary mode it holds the request headers with lower-case names.
 	Parse func(headers map[string]string, body []byte) (inbox.Event, error)
@@ -123,7 +122,6 @@ func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Ev
 	return e, nil
 }
 
-// authenticateService returns the service and the claims in the request's only Authorization header.
 func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Request) (service string, members map[string]json.RawMessage, err error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {

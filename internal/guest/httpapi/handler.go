@@ -103,7 +103,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.action.serve(x)
 }
 
-// allowedMethods lists a path's methods. HEAD is GET without a body.
 func allowedMethods(methods map[string]*action) []string {
 	names := slices.Collect(maps.Keys(methods))
 	if methods[http.MethodGet] != nil {
@@ -188,7 +187,7 @@ func (x *exchange) authenticate() error {
 	return errSession
 }
 
-// identifyUser finds the user of the cookie's session, and the user's list. known is false if the session has ended.
+// known is false if the session has ended.
 func (x *exchange) identifyUser() (known bool, err error) {
 	if !strings.HasPrefix(string(x.cookie), guest.UserSessionPrefix) {
 		return true, nil
@@ -222,7 +221,6 @@ const (
 	plainCookie = "gms"
 )
 
-// cookieName returns the name with the strongest possible prefix.
 func (x *exchange) cookieName() string {
 	switch {
 	case x.at.Scheme != "https":
@@ -233,13 +231,12 @@ func (x *exchange) cookieName() string {
 	return hostCookie
 }
 
-// start sends a new session's cookie and publishes its start.
 func (x *exchange) start(s guest.Session) {
 	x.setCookie(s.ID)
 	x.Telemetry.Started(x.traced(), s)
 }
 
-// setCookie sends or replaces the cookie. An app gets its value as a token.
+// An app gets the cookie's value as a token.
 func (x *exchange) setCookie(session guest.ID) {
 	x.Guests.Saw(session, true)
 	if x.bearer {
@@ -278,7 +275,6 @@ func (x *exchange) read() (err error) {
 	return nil
 }
 
-// readJSON reads a JSON body up to most bytes; patch also allows a merge patch.
 func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (canonjson.Value, error) {
 	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
 	if err != nil {
@@ -319,7 +315,6 @@ func idempotencyKey(h http.Header) (key string, err error) {
 
 var errNoKey = web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
 
-// unquote returns the value of a Structured Fields string, or the text itself.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
 		return s

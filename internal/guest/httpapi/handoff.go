@@ -91,7 +91,6 @@ func (x *exchange) mint() error {
 	})
 }
 
-// getKeySet returns a tenant's public keys, for offline token verification.
 func (x *exchange) getKeySet() error {
 	if _, err := x.parameters(); err != nil {
 		return err
@@ -116,7 +115,6 @@ type handoffView struct {
 	handoffState
 }
 
-// itemHandoffView is handoffView in profiles other than hotel.
 type itemHandoffView struct {
 	HandoffID guest.ID        `json:"handoffId"`
 	TenantID  string          `json:"tenantId"`

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// classes maps routes to rate limit classes; default: the session's.
 var classes = map[string]guest.Class{
 	"/wishlist":                         guest.ClassWishlist,
 	"/wishlist/{propertyId}":            guest.ClassWishlist,

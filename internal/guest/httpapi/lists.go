@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// list is an unpaginated list.
 type list[T any] struct {
 	Items []T `json:"items"`
 }
@@ -40,7 +39,6 @@ func (x *exchange) listViewed() error {
 	return sendList(x, views, err)
 }
 
-// viewedItem is guest.Viewed in profiles other than hotel.
 type viewedItem struct {
 	TenantID string    `json:"tenantId"`
 	ItemID   string    `json:"itemId"`

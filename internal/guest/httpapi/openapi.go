@@ -14,7 +14,6 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// description is a profile's API description, built on first request.
 type description struct {
 	once sync.Once
 	text []byte

@@ -16,14 +16,14 @@ const prefix = "/bff/consumer/v1/"
 func Owns(path string) bool { return strings.HasPrefix(path+"/", prefix) }
 
 type route struct {
-	template string   // "" if unknown
-	search   string   // /search/{srsId}; path values are unescaped but not validated
-	tenant   string   // /handoff/{tenantId}/{propertyId}
-	item     string   // as above, and /wishlist/{propertyId}
-	session  string   // /user/sessions/{sessionId}
-	upstream string   // /catalogue/{upstream}
+	template string // "" if unknown
+	search   string // /search/{srsId}; path values are unescaped but not validated
+	tenant   string
+	item     string
+	session  string
+	upstream string
 	names    []string // path segments after the upstream
-	country  string   // /facets/{country}/{region}
+	country  string
 	region   string
 }
 
@@ -134,12 +134,11 @@ type action struct {
 	scored  bool // bots may be refused
 	mutates bool // requires an idempotency key
 	keyless bool // idempotency key is optional: repeating has the same effect
-	body    bool // JSON
+	body    bool
 	patch   bool // also accepts application/merge-patch+json
 	most    int  // maximum body bytes; 0: maxBody
 }
 
-// criteriaActions are the catalogue actions in profiles other than hotel.
 var criteriaActions = map[string]map[string]*action{
 	"/search":          {http.MethodPost: {serve: (*exchange).searchItems, begins: true, body: true}},
 	"/search/{srsId}":  {http.MethodGet: {serve: (*exchange).getItems}},

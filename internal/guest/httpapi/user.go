@@ -44,7 +44,6 @@ func (x *exchange) linkAgain(token string) error {
 	return x.sendJSON(http.StatusOK, linkView{})
 }
 
-// unlinkSession ends the user session, if any, and starts a guest session.
 func (x *exchange) unlinkSession() error {
 	if x.user.ID != "" {
 		if _, err := x.Guests.EndUserSessions(x.ctx(), guest.EndUserSessions{User: x.user.User, Session: x.user.ID}); err != nil {
@@ -69,7 +68,6 @@ type userSessionView struct {
 	Current    bool      `json:"current"`
 }
 
-// maxUserSessions limits the listed sessions per user.
 const maxUserSessions = 100
 
 func (x *exchange) listUserSessions() error {

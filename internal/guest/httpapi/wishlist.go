@@ -154,7 +154,6 @@ func (x *exchange) removeWish() error {
 	return reply(x, o, err, noContent)
 }
 
-// Page sizes.
 const (
 	defaultLimit = 100
 	maxLimit     = 100
@@ -222,7 +221,6 @@ func parsePage(raw, prefix string) (limit int, after *place, err error) {
 	return limit, after, nil
 }
 
-// place is a position in a list sorted by time and ID.
 type place struct {
 	At time.Time
 	ID guest.ID
@@ -232,7 +230,6 @@ func cursorOf(p place) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 10) + "." + string(p.ID)))
 }
 
-// prefix is the items' ID prefix.
 func parseCursor(text, prefix string) (*place, error) {
 	cursor, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	micros, id, _ := strings.Cut(string(cursor), ".")

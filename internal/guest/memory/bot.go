@@ -11,9 +11,9 @@ import (
 
 // browser holds a browser's counts, evicted like caches: bots can make up browsers.
 type browser struct {
-	events   []int64            // times
-	sessions map[string]int64   // last seen
-	offences map[string]int     // by name
+	events   []int64
+	sessions map[string]int64 // last seen
+	offences map[string]int
 	until    int64              // offences' expiry
 	solved   map[guest.ID]int64 // expiry
 }
@@ -56,7 +56,6 @@ func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted,
 	return seen, nil
 }
 
-// dropOldest spares the member but.
 func dropOldest(members map[string]int64, but string) {
 	oldest := ""
 	for name, at := range members {

@@ -27,7 +27,6 @@ var _ backend.Hot = (*Hot)(nil)
 // shards reduce lock contention.
 const shards = 64
 
-// class is an eviction class.
 type class uint8
 
 const (
@@ -86,7 +85,6 @@ type watch struct {
 	total int64 // microseconds
 }
 
-// read returns the elapsed microseconds.
 func (w *watch) read() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +104,6 @@ func (h *Hot) lock(key string) (s *shard, now int64) {
 	return s, h.watch.read()
 }
 
-// get also marks the entry as used.
 func (s *shard) get(key string, now int64) *entry {
 	e := s.byKey[key]
 	if e == nil {
@@ -123,13 +120,12 @@ func (s *shard) get(key string, now int64) *entry {
 
 type item struct {
 	key   string
-	class class // for a new entry
+	class class
 	value any
 	size  int // bytes without the key
 	life  time.Duration
 }
 
-// put evicts others if necessary.
 func (h *Hot) put(s *shard, now int64, i item) {
 	e := s.byKey[i.key]
 	if e == nil {
@@ -144,7 +140,6 @@ func (h *Hot) put(s *shard, now int64, i item) {
 	h.resize(s, e, i.size)
 }
 
-// resize evicts others if necessary.
 func (h *Hot) resize(s *shard, e *entry, size int) {
 	size += entryBytes + len(e.key)
 	s.bytes += int64(size) - int64(e.size)

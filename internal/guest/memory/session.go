@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/ident"
 )
 
-// session holds everything that lives as long as a session.
 type session struct {
 	began    bool
 	lastSeen int64 // Unix milliseconds
@@ -20,7 +19,6 @@ type session struct {
 	mirror     *mirror
 }
 
-// mirror is a wishlist copy, or the lease to fill it.
 type mirror struct {
 	wishes json.RawMessage
 	filled time.Time
@@ -29,7 +27,6 @@ type mirror struct {
 	until  int64 // expiry of the lease or the blocks, in watch microseconds
 }
 
-// blocked counts live blocks.
 func (m *mirror) blocked(now int64) int {
 	if m == nil || now >= m.until {
 		return 0
@@ -59,7 +56,6 @@ func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
 	return s, &session{}, now
 }
 
-// keep also extends the value's life.
 func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
 	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
@@ -223,7 +219,6 @@ func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dro
 // DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
 
-// dropMirror also ends the given number of blocks.
 func (h *Hot) dropMirror(id guest.ID, blocks int) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()

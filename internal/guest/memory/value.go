@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// answer is a mutation's answer or claim.
 type answer struct {
 	owner string // "": done
 	guest.AnswerClaim
@@ -64,7 +63,7 @@ type cached struct {
 	value   []byte
 	expires int64
 	owner   string
-	until   int64 // lock expiry
+	until   int64
 }
 
 // failed is the lock owner after FailCached.

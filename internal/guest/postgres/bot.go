@@ -47,7 +47,6 @@ func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key stri
 	return err
 }
 
-// evaluation holds sqlLogBotScore's arguments.
 type evaluation struct {
 	bots.Evaluation
 	signals string

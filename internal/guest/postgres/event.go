@@ -47,7 +47,6 @@ func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []telemetry.SessionEvent) er
 	return t.Queue(s, sqlAppend.Args(appending{all})...)
 }
 
-// appending holds sqlAppend's arguments.
 type appending struct{ all []telemetry.SessionEvent }
 
 func (a appending) args() []pgdb.Arg {

@@ -128,7 +128,6 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.H
 	return handoffs.Handoff{}, false, errcode.New(errcode.Unavailable, "the state of the handoff changes all the time: retry")
 }
 
-// takeTurn locks a session against mutations until the transaction ends, and returns the database time.
 func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	b, err := begin(t, session, "", []byte{})
 	return b.now, err
@@ -161,10 +160,8 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 	})
 }
 
-// minted holds sqlMint's arguments.
 type minted struct{ handoffs.Handoff }
 
-// stay returns NULL if the handoff carries a payload.
 func (m minted) stay(n int) *int {
 	if m.Payload != nil {
 		return nil

@@ -51,7 +51,6 @@ var (
 	sqlForget = pgdb.Statement{Name: "guest.forget_session", SQL: `DELETE FROM bff_consumer.session_seen WHERE guest_session_id = $1`}
 )
 
-// silentSessions is how many sessions drop_silent checks.
 const silentSessions = 500
 
 func day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
@@ -160,7 +159,6 @@ var (
 		SELECT pg_advisory_xact_lock(hashtextextended($1, 4715332))`}
 )
 
-// remains lists where PostgreSQL still holds deleted content.
 var remains = []string{
 	"dead rows in the tables of schema bff_consumer, until VACUUM: autovacuum runs it, or run VACUUM now",
 	"the WAL, its archives and replicas, until they are recycled",

@@ -70,7 +70,6 @@ var (
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}, keptAnswer.args)
 )
 
-// keptAnswer holds sqlKeepAnswer's arguments.
 type keptAnswer struct {
 	guest.StoredAnswer
 	of  guest.Mutation
@@ -103,7 +102,7 @@ type tx struct {
 
 type begun struct {
 	now  time.Time
-	same bool // same digest
+	same bool
 	guest.StoredAnswer
 }
 
@@ -118,7 +117,6 @@ func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, er
 	return b, err
 }
 
-// step runs a mutation, unless already done, and stores its result.
 func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]

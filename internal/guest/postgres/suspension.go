@@ -47,7 +47,6 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspen
 	return result, err
 }
 
-// suspension holds sqlSetSuspension's arguments.
 type suspension struct {
 	tenants.Suspension
 	now time.Time

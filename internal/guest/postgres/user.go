@@ -79,7 +79,6 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 	return o, err
 }
 
-// userList locks a user and the user's list.
 func (t *tx) userList(l guest.Link) (guest.ID, error) {
 	none := make([]byte, 32) // matches no answer
 	if _, err := begin(t.t, "user:"+guest.ID(l.User), "", none); err != nil {

@@ -118,7 +118,6 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
-// addedWish holds sqlPutWish's arguments.
 type addedWish struct {
 	session guest.ID
 	guest.Wish
@@ -185,7 +184,6 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
-// clearLists returns the deleted answers' composite keys.
 func (t *tx) clearLists() (answers []string, err error) {
 	for _, s := range []pgdb.Statement{sqlClearWishes, sqlForget} {
 		if err := t.t.Queue(s, string(t.session)); err != nil {

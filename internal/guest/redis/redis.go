@@ -49,7 +49,6 @@ func (h *Hot) Ping(ctx context.Context) error {
 	})
 }
 
-// run stays within the request's remaining hot state time.
 func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	left, spend := guest.HotTime(ctx)
 	if left <= 0 {
@@ -62,7 +61,7 @@ func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rue
 }
 
 type command struct {
-	name       string // for metrics
+	name       string
 	script     *rueidis.Lua
 	keys, args []string
 }
@@ -75,7 +74,6 @@ func (h *Hot) script(ctx context.Context, cmd command, read func(rueidis.RedisRe
 
 func ignore(r rueidis.RedisResult) error { return r.Error() }
 
-// name must not contain braces.
 func tag(name string) string {
 	return "{" + strings.NewReplacer("{", "%7B", "}", "%7D").Replace(name) + "}"
 }
@@ -85,7 +83,6 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 func seconds(d time.Duration) string { return number(int64(d / time.Second)) }
 func millis(d time.Duration) string  { return number(max(1, d.Milliseconds())) }
 
-// moment parses Unix milliseconds.
 func moment(text string) (time.Time, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

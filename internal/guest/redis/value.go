@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/guest/catalogue"
 )
 
-// record is an answer, or a claim with an owner.
 type record struct {
 	Owner       string `json:"owner,omitempty"`
 	Digest      []byte `json:"digest,omitempty"`

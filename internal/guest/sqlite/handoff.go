@@ -137,7 +137,6 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (h handoffs
 	return consumption(h, repeated, err)
 }
 
-// consumption omits a refused handoff.
 func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff, bool, error) {
 	if err != nil {
 		return handoffs.Handoff{}, false, err

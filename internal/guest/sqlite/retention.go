@@ -77,7 +77,6 @@ func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, l
 	return n, err
 }
 
-// dropSilent deletes up to limit rows of wishlists without a request since a day, and their last-seen rows.
 func dropSilent(c *sqlite.Conn, before string, limit int) (n int, err error) {
 	sessions, err := sqlitedb.QueryAll(c, sqlSilent, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, before, limit)
 	for _, session := range sessions {
@@ -178,8 +177,6 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	return e, answers, err
 }
 
-// eraseEvents spares audited and waiting events. It pages through all events since the session began, because an
-// index on sessions would make each event more expensive.
 func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
 	for after := guest.FirstEvent(session); after != ""; {
 		var ids []string

@@ -65,7 +65,7 @@ const (
 
 type kept struct {
 	guest.StoredAnswer
-	same bool // same digest
+	same bool
 }
 
 type tx struct {
@@ -77,7 +77,6 @@ type tx struct {
 	appended bool
 }
 
-// step runs a mutation, unless already done, and stores its result.
 func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
 	var o guest.Once[R]

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	sqlUserList = `SELECT list_id FROM bff_consumer_user_sessions WHERE user_id = ? ORDER BY session_id DESC LIMIT 1`
-	// The user's live entries, and removed rows for items in the session's list.
+	sqlUserList   = `SELECT list_id FROM bff_consumer_user_sessions WHERE user_id = ? ORDER BY session_id DESC LIMIT 1`
 	sqlKeptWishes = `SELECT ` + columns + ` FROM bff_consumer_wishlist_anonymous
 		WHERE guest_session_id = ?1 AND (removed_at IS NULL OR property_id IN
 			(SELECT property_id FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ?2 AND removed_at IS NULL))`

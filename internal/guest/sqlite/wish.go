@@ -166,7 +166,6 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 	})
 }
 
-// clearLists returns the deleted answers' composite keys.
 func (t *tx) clearLists() ([]string, error) {
 	for _, sql := range []string{sqlClearWishes, sqlForget} {
 		if err := sqlitedb.Exec(t.c, sql, string(t.session)); err != nil {

@@ -16,7 +16,7 @@ func botChecks() []check {
 	return []check{{"Log", logBotScore}, {"WithoutSession", logWithoutSession}, {"WrongScore", wrongScore}, {"Scores", botScores}}
 }
 
-// score returns a score of the session's browser, which no other session has.
+// score returns a score for the session's browser; other sessions have other browsers.
 func (u *user) score(value float64) bots.Evaluation {
 	return bots.Evaluation{
 		ID: guest.NewID("", clock.System()), Session: u.session, Fingerprint: []byte("fingerprint " + u.session), IP: []byte{0, 255}, UserAgent: []byte{1},
@@ -24,7 +24,6 @@ func (u *user) score(value float64) bots.Evaluation {
 	}
 }
 
-// scores reads the last scores.
 func (u *user) scores(s bots.Evaluation, since time.Time, limit int) (percent []int) {
 	u.t.Helper()
 	all, err := u.h.Store.BotScores(u.t.Context(), s.Fingerprint, s.IP, since, limit)
@@ -35,7 +34,6 @@ func (u *user) scores(s bots.Evaluation, since time.Time, limit int) (percent []
 	return percent
 }
 
-// logBotScore: a score and its event are stored together, or alone if there is no event.
 func logBotScore(_ *testing.T, u *user) {
 	start := clock.System().Add(-time.Minute)
 	e := u.event(clock.System())
@@ -50,7 +48,7 @@ func logBotScore(_ *testing.T, u *user) {
 	}
 	e.At = events[0].At
 	suite.Equal(u.t, "event", events[0], e)
-	// The same score again is refused, with its event: the log is only appended to.
+	// A repeated score and its event are refused: the log is append-only.
 	again := u.event(clock.System())
 	if err := u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &again, guest.Trace{}); err == nil {
 		u.t.Error("a score was logged twice")
@@ -58,10 +56,8 @@ func logBotScore(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
 
-// traced is the trace of a request.
 var traced = guest.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: `a=b"\,c=d`}
 
-// logWithoutSession: the score of a request without a session is logged, too.
 func logWithoutSession(_ *testing.T, u *user) {
 	s := u.score(0.9)
 	s.Session, s.Verdict, s.Action = "", bots.Bot, bots.HardBlock
@@ -72,7 +68,7 @@ func logWithoutSession(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, guest.ID(key))), 1)
 }
 
-// wrongScore: what is not a number from 0 to 1 is refused, and its event is not appended.
+// wrongScore: scores that are not numbers from 0 to 1 are refused, and their events are not appended.
 func wrongScore(_ *testing.T, u *user) {
 	for _, value := range []float64{-0.01, 1.01, math.NaN(), math.Inf(1)} {
 		s, e := u.score(value), u.event(clock.System())
@@ -84,7 +80,6 @@ func wrongScore(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 0)
 }
 
-// botScores: scores are those of a browser at an address since a time, the last one first.
 func botScores(_ *testing.T, u *user) {
 	var s bots.Evaluation
 	for n := range 4 {

@@ -14,8 +14,8 @@ func faultChecks() []check {
 	return []check{{"Mutate", mutateFails}, {"Consume", consumeFails}, {"AppendEvents", appendEventsFails}}
 }
 
-// mutateFails: a step whose engine fails at any point has no effect, or all of it if only its
-// result was lost, and the repeated request has the right result.
+// mutateFails: after an engine failure a step has no effect, or its full effect if only the result was lost. A repeat
+// returns the right result.
 func mutateFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
@@ -64,7 +64,7 @@ func retentionFails(t *testing.T, u *user) {
 	}
 }
 
-// appendEventsFails: events that are appended again after any failure are there once.
+// appendEventsFails: appending the same events again after a failure stores them once.
 func appendEventsFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))

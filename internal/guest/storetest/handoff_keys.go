@@ -28,7 +28,6 @@ func handoffKeyChecks() []check {
 	}
 }
 
-// states returns the states of all keys, by their age.
 func (u *user) states() (all []handoffs.KeyState) {
 	u.t.Helper()
 	keys, err := u.h.Store.HandoffKeys(u.t.Context(), "")
@@ -82,7 +81,6 @@ func keyLife(_ *testing.T, u *user) {
 
 func second2[T any](_ T, err error) error { return err }
 
-// revokeKeys: tokens of a key that was revoked are void at once, those of others are not.
 func revokeKeys(_ *testing.T, u *user) {
 	ring := u.ring()
 	first := u.newHandoff(time.Minute)
@@ -102,7 +100,6 @@ func revokeKeys(_ *testing.T, u *user) {
 	suite.Equal(u.t, "active keys", len(slices.DeleteFunc(u.states(), func(s handoffs.KeyState) bool { return s != handoffs.KeyActive })), 1)
 }
 
-// rotateUnderLoad: no mint and no consume fails while keys rotate.
 func rotateUnderLoad(t *testing.T, u *user) {
 	ring := u.ring()
 	done := make(chan struct{})
@@ -133,8 +130,7 @@ func rotateUnderLoad(t *testing.T, u *user) {
 	all.Wait()
 }
 
-// changeKeysFails: a change of keys that fails at any point has no effect, or all of it if only
-// its result was lost. Tokens are signed afterwards.
+// changeKeysFails: a failed key change has no effect, or its full effect if only the result was lost.
 func changeKeysFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
@@ -156,9 +152,8 @@ func changeKeysFails(t *testing.T, u *user) {
 	}
 }
 
-// restoredDatabase: in another incarnation of the database nothing is minted or consumed
-// until the keys are replaced; then all earlier tokens are void. SQLite does not know its
-// incarnation: there a witness does (see witness).
+// restoredDatabase: after a database restore, no handoff is minted or consumed until the keys are replaced, which
+// voids all earlier tokens. SQLite cannot detect a restore itself: see witness.
 func restoredDatabase(_ *testing.T, u *user) {
 	ring := u.ring()
 	h := u.newHandoff(time.Minute)
@@ -182,7 +177,6 @@ func restoredDatabase(_ *testing.T, u *user) {
 	u.consume(attempt(u.newHandoff(time.Minute), "booking", "a"))
 }
 
-// witness: keys are replaced unless the witness knows the last use of the database.
 func witness(_ *testing.T, u *user) {
 	ring, err := handoffs.NewKeys(u.h.Store, "a secret of this test with at least 32 bytes", nil, issuer)
 	suite.Must(u.t, "NewHandoffKeys", err)
@@ -195,7 +189,7 @@ func witness(_ *testing.T, u *user) {
 		{handoffs.Witness{Last: "2", Next: "3"}, false},
 		{handoffs.Witness{Last: "2", Next: "4"}, true},
 		{handoffs.Witness{Last: "4", Next: "5"}, false},
-		{handoffs.Witness{Next: "6"}, true}, // the witness is lost
+		{handoffs.Witness{Next: "6"}, true}, // the witness was lost
 	} {
 		before := len(u.states())
 		restored, err := ring.Settle(u.t.Context(), &step.w)
@@ -207,7 +201,6 @@ func witness(_ *testing.T, u *user) {
 	}
 }
 
-// dropHandoffs: old handoffs are dropped, and not before.
 func dropHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	for range 3 {
@@ -225,7 +218,6 @@ func dropHandoffs(_ *testing.T, u *user) {
 	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
 }
 
-// consumeFails: an attempt whose engine fails at any point may be repeated.
 func consumeFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))

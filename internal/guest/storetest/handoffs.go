@@ -48,7 +48,6 @@ func handoffChecks() []check {
 	}
 }
 
-// ring returns the keys of the database, which has an active key.
 func (u *user) ring() *handoffs.Keys {
 	u.t.Helper()
 	k := u.newKeys()
@@ -57,7 +56,6 @@ func (u *user) ring() *handoffs.Keys {
 	return k
 }
 
-// issuer is that of JWTs.
 const issuer = "https://guests.example"
 
 func (u *user) newKeys() *handoffs.Keys {
@@ -67,7 +65,6 @@ func (u *user) newKeys() *handoffs.Keys {
 	return k
 }
 
-// attempt is an attempt to consume a handoff.
 func attempt(h handoffs.Handoff, by, key string) handoffs.Consumption {
 	return handoffs.Consumption{ID: h.ID, Claims: handoffs.ClaimsOf(h), SignedBy: h.Key, By: by, Key: key}
 }
@@ -79,7 +76,6 @@ func (u *user) handoff(id guest.ID) handoffs.Handoff {
 	return h
 }
 
-// consume makes an attempt that must succeed.
 func (u *user) consume(a handoffs.Consumption) (h handoffs.Handoff, repeated bool) {
 	u.t.Helper()
 	h, repeated, err := u.h.Store.Consume(u.t.Context(), a)
@@ -87,7 +83,6 @@ func (u *user) consume(a handoffs.Consumption) (h handoffs.Handoff, repeated boo
 	return h, repeated
 }
 
-// refused makes an attempt that must fail with an error, and change nothing.
 func (u *user) refused(what string, a handoffs.Consumption, want error) {
 	u.t.Helper()
 	before, _, err := u.h.Store.Handoff(u.t.Context(), a.ID)
@@ -98,7 +93,6 @@ func (u *user) refused(what string, a handoffs.Consumption, want error) {
 	suite.Equal(u.t, what+": the handoff", u.handoff(a.ID), before)
 }
 
-// mintAndRead: a handoff comes back as it was minted.
 func mintAndRead(_ *testing.T, u *user) {
 	u.ring()
 	for _, campaign := range []string{"", `{"source":"ä"}`} {
@@ -110,7 +104,7 @@ func mintAndRead(_ *testing.T, u *user) {
 		suite.Must(u.t, "Mint", err)
 		got, state, err := u.h.Store.Handoff(u.t.Context(), want.ID)
 		suite.Must(u.t, "Handoff", err)
-		if campaign != "" { // PostgreSQL changes the spelling
+		if campaign != "" { // PostgreSQL reformats JSON
 			var same map[string]string
 			suite.Must(u.t, "campaign", json.Unmarshal(got.Campaign, &same))
 			suite.Equal(u.t, "campaign", same["source"], "ä")
@@ -143,7 +137,6 @@ func listHandoffs(_ *testing.T, u *user) {
 	}
 }
 
-// handoffs reads the history of the session in pages of some size.
 func (u *user) handoffs(size int) (all []handoffs.Handoff) {
 	u.t.Helper()
 	for {
@@ -160,8 +153,8 @@ func (u *user) handoffs(size int) (all []handoffs.Handoff) {
 	}
 }
 
-// consumeOnce: the attempt that has consumed a handoff may be repeated; each other one is
-// refused, and changes nothing.
+// consumeOnce: only the attempt that consumed the handoff may be repeated. Other attempts are refused and change
+// nothing.
 func consumeOnce(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -178,7 +171,7 @@ func consumeOnce(_ *testing.T, u *user) {
 		suite.Equal(u.t, "again", again, want)
 		suite.Equal(u.t, "repeated", repeated, true)
 	}
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1) // of the mint
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 	other, later := attempt(h, "other", "a"), attempt(h, "booking", "b")
 	for range 2 {
 		u.refused("another service", other, handoffs.ErrConsumed)
@@ -188,8 +181,8 @@ func consumeOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "history", u.handoffs(10), []handoffs.Handoff{want})
 }
 
-// consumeExpired: a handoff expires by the clock of the database, and is not burned then;
-// the attempt that was in time may still be repeated.
+// consumeExpired: handoffs expire by the database clock. A refused attempt does not consume the handoff, and an
+// attempt that succeeded in time may still be repeated.
 func consumeExpired(_ *testing.T, u *user) {
 	u.ring()
 	late, early := u.newHandoff(time.Millisecond), u.newHandoff(time.Second)
@@ -202,7 +195,6 @@ func consumeExpired(_ *testing.T, u *user) {
 	}
 }
 
-// until waits for the end of a handoff by the clock of the database.
 func (u *user) until(h handoffs.Handoff) {
 	u.t.Helper()
 	for {
@@ -215,7 +207,7 @@ func (u *user) until(h handoffs.Handoff) {
 	}
 }
 
-// consumeAtTheEdge: attempts around the expiry agree with the row.
+// consumeAtTheEdge: the results of attempts around the expiry agree with the stored row.
 func consumeAtTheEdge(_ *testing.T, u *user) {
 	u.ring()
 	for range 5 {
@@ -246,7 +238,6 @@ func consumeAtTheEdge(_ *testing.T, u *user) {
 	}
 }
 
-// consumeSuspended: a handoff to a suspended tenant is refused, and not burned.
 func consumeSuspended(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -260,7 +251,6 @@ func consumeSuspended(_ *testing.T, u *user) {
 	}
 }
 
-// consumeOtherKey: a token that another key has signed is refused.
 func consumeOtherKey(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -270,7 +260,7 @@ func consumeOtherKey(_ *testing.T, u *user) {
 	u.consume(attempt(h, "booking", "a"))
 }
 
-// consumeRace: of many attempts through several pools one succeeds, and its repetition too.
+// consumeRace: of many attempts through several pools, one succeeds, and so do its repeats.
 func consumeRace(t *testing.T, u *user) {
 	u.ring()
 	racers := 1000
@@ -312,7 +302,7 @@ func consumeRace(t *testing.T, u *user) {
 	}
 }
 
-// otherClaims returns claims that differ from those of a handoff in one of them each.
+// otherClaims returns claim sets that each differ from the handoff in a single claim.
 func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	all := map[string]handoff.Claims{}
 	claims := handoffs.ClaimsOf(h)
@@ -335,8 +325,7 @@ func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	return all
 }
 
-// consumeOtherClaims: a token that states something else than the row consumes nothing, though
-// its key has signed it.
+// consumeOtherClaims: a correctly signed token is refused if its claims differ from the row.
 func consumeOtherClaims(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -360,8 +349,7 @@ func consumeOtherClaims(_ *testing.T, u *user) {
 	}
 }
 
-// consumeWithCampaign: a campaign is the same in the token and the row, however a database
-// spells it.
+// consumeWithCampaign: the campaigns in token and row are equal even if the database reformats JSON.
 func consumeWithCampaign(_ *testing.T, u *user) {
 	u.ring()
 	for _, campaign := range []string{`{"b":[1,2.50,1e3],"aa":"<ä>","c":{"x":null}}`, `{"a":1e300}`, `{}`} {
@@ -373,8 +361,7 @@ func consumeWithCampaign(_ *testing.T, u *user) {
 	}
 }
 
-// clearHandoffs: what handoffs say about the guest is erased; they can still be consumed
-// once.
+// clearHandoffs: clearing a session erases guest data in its handoffs, but they can still be consumed once.
 func clearHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	h, other := u.newHandoff(time.Minute), u.other()
@@ -388,7 +375,6 @@ func clearHandoffs(_ *testing.T, u *user) {
 	u.refused("again", attempt(h, "booking", "b"), handoffs.ErrConsumed)
 }
 
-// mintRollsBack: a mint that fails mints nothing.
 func mintRollsBack(_ *testing.T, u *user) {
 	u.ring()
 	there := u.event(clock.System())
@@ -413,7 +399,6 @@ func mintRollsBack(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
 
-// handoffModel takes random steps and compares with a model.
 func handoffModel(t *testing.T, u *user) {
 	u.ring()
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
@@ -427,7 +412,7 @@ func handoffModel(t *testing.T, u *user) {
 type handoffMachine struct {
 	*user
 	minted    []handoffs.Handoff
-	by        map[guest.ID]string // attempt that consumed it
+	by        map[guest.ID]string // consuming attempt
 	suspended []string
 	minute    int
 }

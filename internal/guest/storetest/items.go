@@ -23,7 +23,7 @@ func itemChecks() []check {
 	}
 }
 
-// shop is a profile whose items are texts with quantities.
+// shop is a profile whose items have text IDs and quantities.
 var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Payload: json.RawMessage(`{}`)}
 
 func (u *user) shopMutation() guest.Mutation {
@@ -32,17 +32,14 @@ func (u *user) shopMutation() guest.Mutation {
 	return m
 }
 
-// profiles are those in which every step is taken. nil is guest.Hotel.
 var profiles = []*guest.Profile{nil, shop}
 
-// in is another user in a profile.
 func (u *user) in(p *guest.Profile) *user {
 	o := u.other()
 	o.profile = p
 	return o
 }
 
-// quantity returns a quantity, or 0 if entries have none.
 func (u *user) quantity(n int) int {
 	if u.profile == shop {
 		return n
@@ -50,12 +47,10 @@ func (u *user) quantity(n int) int {
 	return 0
 }
 
-// wish returns a new entry with the n-th item.
 func (u *user) wish(n int) guest.Wish {
 	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: u.item(n), Quantity: u.quantity(1), Source: "list"}
 }
 
-// item returns the ID of the n-th item in the profile of the user.
 func (u *user) item(n int) string {
 	if u.profile == shop {
 		return fmt.Sprint("sku-", n)
@@ -63,7 +58,6 @@ func (u *user) item(n int) string {
 	return property(n)
 }
 
-// number returns the number of an item ID.
 func (u *user) number(item string) string {
 	if u.profile == shop {
 		return strings.TrimPrefix(item, "sku-")
@@ -83,8 +77,7 @@ func (u *user) addItem(w guest.Wish) guest.AddedWish {
 	return r
 }
 
-// itemList: items whose IDs are texts are listed, kept, removed and revived like others, and the case
-// of an ID counts.
+// itemList: items with text IDs work like others. IDs are case-sensitive.
 func itemList(_ *testing.T, u *user) {
 	a, b, c := u.addItem(shopItem("sku-4711", 2)).Wish, u.addItem(shopItem("SKU-4711", 1)).Wish, u.addItem(shopItem(property(1), 3)).Wish
 	suite.Equal(u.t, "again", u.addItem(shopItem("sku-4711", 5)), guest.AddedWish{Outcome: guest.WishKept, Wish: a})
@@ -104,7 +97,7 @@ func itemList(_ *testing.T, u *user) {
 	suite.Equal(u.t, "revived", []any{again.ID, again.Item, again.Quantity}, []any{a.ID, "sku-4711", 7})
 }
 
-// itemQuantity: a change of the quantity has an event, a note has none.
+// itemQuantity: changing a quantity publishes an event; changing a note does not.
 func itemQuantity(_ *testing.T, u *user) {
 	u.addItem(shopItem("sku-4711", 2))
 	change := func(c guest.ChangeWish) guest.Wish {
@@ -128,8 +121,7 @@ func itemQuantity(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", kinds, []string{"shop.guest.wishlist.added.v1", "shop.guest.wishlist.changed.v1", "shop.guest.wishlist.changed.v1"})
 }
 
-// itemHandoff: a payload is stored as it was signed, byte for byte, and a token with another one
-// consumes nothing.
+// itemHandoff: a payload is stored byte for byte as signed, and a token with another payload is refused.
 func itemHandoff(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.ring()
@@ -146,7 +138,7 @@ func itemHandoff(_ *testing.T, u *user) {
 	u.refused("again", attempt(h, "checkout", "b"), handoffs.ErrConsumed)
 }
 
-// stayOrPayload: the table refuses a handoff with both or neither.
+// stayOrPayload: the table rejects handoffs with both a stay and a payload, or neither.
 func stayOrPayload(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.ring()

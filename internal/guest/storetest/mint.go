@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// away is hot state that is unavailable: then the database decides alone.
+// away is unavailable hot state: only the database decides.
 type away struct{ backend.Hot }
 
 var errAway = errcode.New(errcode.Unavailable, "the hot state is away")
@@ -41,7 +41,6 @@ func (away) Cached(context.Context, string) (catalogue.CachedValue, error) {
 	return catalogue.CachedValue{}, errAway
 }
 
-// oneProperty is a catalogue in which every tenant has the property 1.
 type oneProperty struct {
 	catalogue.Source
 	tenant string
@@ -54,7 +53,6 @@ func (c oneProperty) Property(_ context.Context, id string) (catalogue.Property,
 	return catalogue.Property{PropertyID: id, TenantID: c.tenant}, nil
 }
 
-// minter returns the operations of handoffs to a tenant.
 func (u *user) minter(tenant string) *handoffs.Service { return u.minterWith(tenant, handoffs.HMAC) }
 
 func (u *user) minterWith(tenant string, a handoffs.Algorithm) *handoffs.Service {
@@ -71,16 +69,14 @@ func (u *user) minterWith(tenant string, a handoffs.Algorithm) *handoffs.Service
 	})
 }
 
-// mintFor mints a handoff of the session.
 func (u *user) mintFor(s *handoffs.Service, m guest.Mutation, tenant, item string) (guest.Once[handoffs.Minted], error) {
 	r := handoffs.MintRequest{Tenant: tenant, Item: item, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"}}
 	r.Stay, r.Payload = u.content()
 	return s.Mint(u.t.Context(), m, guest.Preferences{}, r)
 }
 
-// mintIsOneEvent: each handoff that is minted has one audited event, also if the request is
-// repeated or many are sent at once. What is refused, for a suspended tenant, a property of
-// another tenant or a bot, has neither. No row has the address or the browser.
+// mintIsOneEvent: each minted handoff has one audited event, even if the request is repeated or sent concurrently. A
+// refused mint stores neither handoff nor event. No row contains the guest's address or User-Agent.
 func mintIsOneEvent(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
@@ -131,7 +127,7 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 		}
 		count(what, minted)
 	}
-	if u.profile.IsHotel() { // others have no catalogue of items
+	if u.profile.IsHotel() { // other profiles have no item catalogue
 		refused("no property", catalogue.ErrNoProperty, tenant, property(2))
 		refused("the property of another tenant", catalogue.ErrNoProperty, newTenant(), u.item(1))
 	}
@@ -145,8 +141,8 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 }
 
-// mintIsSealed: no row has a token in plain text. The same request gets the same answer also if an
-// earlier release has stored it in plain text, before and after it is encrypted.
+// mintIsSealed: no row contains a token in plain text. A repeated request gets its answer even if an earlier release
+// stored it in plain text.
 func mintIsSealed(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
@@ -187,16 +183,14 @@ func mintIsSealed(_ *testing.T, u *user) {
 		suite.Equal(u.t, "after it", mint(old), former)
 	}
 	suite.Equal(u.t, "the answer of this release", mint(m), again)
-	other := u.mutation() // another mutation has another route, and its answer stays
+	other := u.mutation() // mutations on other routes keep their plain answers
 	add(other, []byte(`{"kept":"plain"}`))
 	_, err := s.SealAnswers(u.t.Context())
 	suite.Must(u.t, "SealAnswers", err)
 	suite.Equal(u.t, "another route", find(`{"kept":"plain"}`)["idempotency_keys"] >= 1, true)
 }
 
-// wrongHandoffs: the database refuses handoffs that no request may make, also from other
-// programs: with a life of more than 30 minutes or none, without nights or adults, or with
-// another ID.
+// wrongHandoffs: the database rejects invalid handoffs, whichever program writes them.
 func wrongHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	allowed := u.newHandoff(time.Minute)
@@ -235,8 +229,8 @@ func wrongHandoffs(_ *testing.T, u *user) {
 	suite.Must(u.t, "an allowed one", u.h.AddHandoff(u.t, allowed))
 }
 
-// consumeClockSetBack: a handoff that was minted before the clock of the database was set back
-// is consumed, once, and not before it was minted.
+// consumeClockSetBack: after the database clock was set back, a handoff can still be consumed, with a time that is
+// not before its mint.
 func consumeClockSetBack(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -251,8 +245,7 @@ func consumeClockSetBack(_ *testing.T, u *user) {
 	u.refused("another attempt", attempt(h, "booking", "b"), handoffs.ErrConsumed)
 }
 
-// verifyChangesNothing: a booking site may verify a token as often as it likes, whatever the
-// result: neither the handoff nor the events change, and it can still be consumed.
+// verifyChangesNothing: verifying a token, with any result, changes neither the handoff nor the events.
 func verifyChangesNothing(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)

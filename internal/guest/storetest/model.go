@@ -18,17 +18,15 @@ func modelChecks() []check {
 	return []check{{"RandomSteps", randomSteps}, {"RandomUserSteps", randomUserSteps}}
 }
 
-// machine takes random steps on a store and on a model of it, and compares after each
-// step all that can be seen.
+// machine applies random steps to a store and to its model, and compares them after each step.
 type machine struct {
 	*user
-	rows    map[string]guest.Wish // by item, removed ones too
+	rows    map[string]guest.Wish // by item, including removed entries
 	events  []guest.ID
-	waiting []guest.ID // the events that are not published
+	waiting []guest.ID // unpublished
 	done    []request
 }
 
-// request is a request that was done, with its result as JSON.
 type request struct {
 	again  func() (done, error)
 	result string
@@ -52,15 +50,14 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// empty deletes everything. A walk that failed may have left another state than that of the
-// model, so errors do not matter.
+// empty deletes everything. It ignores errors because a failed walk may have left a state that differs from the
+// model.
 func (m *machine) empty() {
-	_, err := m.publish(len(m.waiting) + 1) // one may have been appended by the step that failed
+	_, err := m.publish(len(m.waiting) + 1) // the failed step may have appended another event
 	_, _, err2 := m.h.Store.Erase(m.t.Context(), m.session)
 	_ = errors.Join(err, err2)
 }
 
-// publish marks at most limit events as published, the first ones.
 func (m *machine) publish(limit int) (published []guest.ID, err error) {
 	box := m.h.Store.Outbox()
 	// The limit of a query may be split among the partitions, and a session has one.
@@ -75,8 +72,6 @@ func (m *machine) publish(limit int) (published []guest.ID, err error) {
 	return published, err
 }
 
-// event returns the ID of an event to append. If it fails, the outbox has one with that ID, so
-// that the step fails when it has made its other changes.
 func (m *machine) event(rt *rapid.T) (id guest.ID, fails bool) {
 	if len(m.events) > 0 && rapid.IntRange(0, 4).Draw(rt, "fails") == 0 {
 		return rapid.SampledFrom(m.events).Draw(rt, "event"), true
@@ -84,7 +79,6 @@ func (m *machine) event(rt *rapid.T) (id guest.ID, fails bool) {
 	return newEvent(), false
 }
 
-// did records a step that was done.
 func did[R any](m *machine, again func() (guest.Once[R], error), r R, events ...guest.ID) {
 	d, _ := doneOf(guest.Once[R]{Result: r}, nil)
 	m.done = append(m.done, request{func() (done, error) { return doneOf(again()) }, d.result})
@@ -216,7 +210,6 @@ func (m *machine) stepClear(rt *rapid.T) {
 	did(m, run, o.Result)
 }
 
-// stepRepeat repeats a request, which is not done again.
 func (m *machine) stepRepeat(rt *rapid.T) {
 	if len(m.done) == 0 {
 		rt.Skip("nothing to repeat")
@@ -239,7 +232,7 @@ func (m *machine) stepPublish(rt *rapid.T) {
 func (m *machine) stepErase(rt *rapid.T) {
 	erased, answers, err := m.h.Store.Erase(rt.Context(), m.session)
 	suite.Must(m.t, "Erase", err)
-	erased.Remains = nil // that is in the tests of each engine
+	erased.Remains = nil // tested by each engine
 	suite.Equal(m.t, "erased", erased, guest.Erased{
 		Wishes: len(m.rows), Answers: len(m.done), Events: len(m.events) - len(m.waiting), Kept: len(m.waiting),
 	})

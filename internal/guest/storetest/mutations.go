@@ -34,7 +34,7 @@ func mutationChecks() []check {
 	}
 }
 
-// replay: the same request is done once and has the same result, whatever changed since.
+// replay: a repeated request takes effect once and gets the first result, even if the data has changed since.
 func replay(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before := len(u.h.Events(u.t, u.session))
@@ -51,7 +51,7 @@ func replay(_ *testing.T, u *user) {
 			suite.Equal(u.t, s.name+", again: the session", u.see(), after)
 		}
 		suite.Equal(u.t, s.name+": events", len(u.h.Events(u.t, u.session)), before+s.events)
-		if s.name == "Clear" || s.name == "Link" { // they delete the other answers of the session
+		if s.name == "Clear" || s.name == "Link" { // These steps delete the session's other answers.
 			return
 		}
 		_, err = u.note(standing, "other")
@@ -64,7 +64,7 @@ func replay(_ *testing.T, u *user) {
 	})
 }
 
-// keyReused: another request with a key is refused, and not done.
+// keyReused: a different request with a used key is refused.
 func keyReused(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		m := u.mutation()
@@ -83,7 +83,6 @@ func keyReused(_ *testing.T, u *user) {
 	})
 }
 
-// otherKeys: a key belongs to a session and a route.
 func otherKeys(_ *testing.T, u *user) {
 	m := u.mutation()
 	route, session := m, m
@@ -97,8 +96,8 @@ func otherKeys(_ *testing.T, u *user) {
 
 var errTest = errcode.New(errcode.Invalid, "refused by the test")
 
-// denied: a denied request is not done, and its key may be used again. A repeated request has its
-// result, denied or not.
+// denied: a denied request has no effect and does not use up its key. A repeat gets the stored result even if it is
+// denied.
 func denied(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before, m := u.see(), u.mutation()
@@ -116,8 +115,7 @@ func denied(_ *testing.T, u *user) {
 	})
 }
 
-// formerAnswers: a response that an earlier release has stored is returned as it is, and the
-// request is not done again.
+// formerAnswers: a response stored by an earlier release is replayed unchanged.
 func formerAnswers(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before := u.see()
@@ -146,7 +144,7 @@ func formerAnswers(_ *testing.T, u *user) {
 	})
 }
 
-// laterAnswers: what a later release has done is not done again, though its answer cannot be read.
+// laterAnswers: a request processed by a later release is not processed again, although its answer cannot be decoded.
 func laterAnswers(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before, m := u.see(), u.mutation()
@@ -157,7 +155,7 @@ func laterAnswers(_ *testing.T, u *user) {
 	})
 }
 
-// errorsAreNotStored: a request that fails has no effect, and its key may be used again.
+// errorsAreNotStored: a failed request has no effect and does not use up its key.
 func errorsAreNotStored(_ *testing.T, u *user) {
 	m := u.mutation()
 	note := func(n int) (guest.Once[guest.ChangedWish], error) {
@@ -174,8 +172,7 @@ func errorsAreNotStored(_ *testing.T, u *user) {
 	}
 }
 
-// everythingOrNothing: a step whose last change fails, because the outbox has its event, has no
-// effect, and its key may be used again.
+// everythingOrNothing: a step whose last change fails has no effect. The outbox already contains its event.
 func everythingOrNothing(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		if s.events == 0 {
@@ -195,7 +192,7 @@ func everythingOrNothing(_ *testing.T, u *user) {
 	})
 }
 
-// eventsInOrder: events of a session have the order of the mutations.
+// eventsInOrder: a session's events have the order of its mutations.
 func eventsInOrder(_ *testing.T, u *user) {
 	var want []guest.ID
 	for range 20 {
@@ -213,8 +210,7 @@ func eventsInOrder(_ *testing.T, u *user) {
 	}
 }
 
-// manyEvents: events that are appended at once have their order, and everything that they
-// say, at the time of the database. None is nothing.
+// manyEvents: events appended together keep their order, contents and database time.
 func manyEvents(_ *testing.T, u *user) {
 	var want []guest.Event
 	for n := range telemetry.MaxBatch {
@@ -235,7 +231,6 @@ func manyEvents(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", got, want)
 }
 
-// storm: many requests with one key have one effect and one result.
 func storm(_ *testing.T, u *user) {
 	const racers = 60
 	m := u.mutation()
@@ -272,8 +267,6 @@ func storm(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
 
-// timeOfTheDatabase: the time of a mutation is that of the database, to the microsecond, in its
-// result and in its event.
 func timeOfTheDatabase(_ *testing.T, u *user) {
 	now := u.add(u.wish(1)).Added
 	if now.Nanosecond()%1000 != 0 || now.Sub(clock.System()).Abs().Minutes() > 5 {
@@ -282,8 +275,7 @@ func timeOfTheDatabase(_ *testing.T, u *user) {
 	suite.Equal(u.t, "event", u.h.Events(u.t, u.session)[0].At, now)
 }
 
-// eventsOfSessions: events that belong to no mutation are appended in the order of their
-// sessions, each with its trace.
+// eventsOfSessions: events outside mutations are ordered per session and keep their traces.
 func eventsOfSessions(_ *testing.T, u *user) {
 	other := u.other()
 	var all []telemetry.SessionEvent

@@ -25,7 +25,7 @@ func refusalChecks() []check {
 	}
 }
 
-// refusal returns attempts to consume a handoff that were refused some seconds after t0.
+// refusal returns refused attempts; first and last are in seconds after t0.
 func (u *user) refusal(h guest.ID, attempts int64, first, last int) handoffs.NewRefusal {
 	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
 	return handoffs.NewRefusal{
@@ -36,7 +36,6 @@ func (u *user) refusal(h guest.ID, attempts int64, first, last int) handoffs.New
 	}
 }
 
-// refusals returns the rows of a handoff.
 func (u *user) refusals(h guest.ID) (all []handoffs.Refusal) {
 	u.t.Helper()
 	rows, err := u.h.Store.Refusals(u.t.Context(), 1_000_000)
@@ -47,8 +46,7 @@ func (u *user) refusals(h guest.ID) (all []handoffs.Refusal) {
 	return slices.DeleteFunc(rows, func(r handoffs.Refusal) bool { return r.Handoff != h })
 }
 
-// addRefusals: a handoff has one row for a reason, and one event, however many attempts are
-// added.
+// addRefusals: each handoff and reason has one row and one event.
 func addRefusals(_ *testing.T, u *user) {
 	one, other := guest.NewID(guest.HandoffPrefix, clock.System()), guest.NewID(guest.HandoffPrefix, clock.System())
 	add := func(all ...handoffs.NewRefusal) {
@@ -60,7 +58,7 @@ func addRefusals(_ *testing.T, u *user) {
 	add(first)
 	suite.Equal(u.t, "first", u.refusals(one), []handoffs.Refusal{first.Refusal})
 	add(u.refusal(one, 5, 11, 20), u.refusal(other, 2, 1, 2))
-	add(u.refusal(one, 1, 5, 12)) // counted by another process before
+	add(u.refusal(one, 1, 5, 12))
 	want := first.Refusal
 	want.Attempts, want.First, want.Last = 7, t0.Add(5*time.Second), t0.Add(20*time.Second)
 	suite.Equal(u.t, "in all", u.refusals(one), []handoffs.Refusal{want})
@@ -77,7 +75,6 @@ func addRefusals(_ *testing.T, u *user) {
 	suite.Equal(u.t, "limit", len(rows), 1)
 }
 
-// counting counts the writes of refusals.
 type counting struct {
 	backend.Store
 	writes atomic.Int64
@@ -88,8 +85,8 @@ func (c *counting) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) e
 	return c.Store.AddRefusals(ctx, all)
 }
 
-// refusalRace: of many attempts at once in two processes, one consumes a handoff, and the others
-// are one row with their number, one event, and few writes.
+// refusalRace: when two processes make many attempts, one attempt consumes the handoff. The others share one row and
+// one event, and need few writes.
 func refusalRace(_ *testing.T, u *user) {
 	const attempts = 200
 	tenant := newTenant()
@@ -143,8 +140,7 @@ func guestKey(i int) string { return "key-" + string(rune('a'+i%26)) + string(ru
 
 func pair2(r handoffs.Received, err error) (bool, error) { return r.Suspect, err }
 
-// refusalFails: whatever fails while an attempt is counted, the handoff has one event after the
-// attempt was repeated, and its attempts are counted.
+// refusalFails: after any failure and a repeat, the handoff has one event and its attempts are counted.
 func refusalFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
@@ -155,14 +151,13 @@ func refusalFails(t *testing.T, u *user) {
 		return run, func(what string) {
 			suite.Must(t, what+": repeated", run())
 			suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), before+1)
-			if n := u.refusals(r.Handoff)[0].Attempts; n < 1 || n > 2 { // 2: the result of the commit was lost
+			if n := u.refusals(r.Handoff)[0].Attempts; n < 1 || n > 2 { // 2: the commit succeeded but its result was lost
 				t.Errorf("%s: %d attempts", what, n)
 			}
 		}
 	})
 }
 
-// dropRefusals: rows are deleted by the time of their last attempt.
 func dropRefusals(_ *testing.T, u *user) {
 	var all []handoffs.NewRefusal
 	for n := range 3 {

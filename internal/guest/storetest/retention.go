@@ -33,7 +33,7 @@ func retentionChecks() []check {
 	}
 }
 
-// drop deletes rows of a job, and checks that they were counted before.
+// drop checks that CountOld and Drop agree.
 func (u *user) drop(job retention.Job, before time.Time, limit int) int {
 	u.t.Helper()
 	old, err := u.h.Store.CountOld(u.t.Context(), job, before)
@@ -46,8 +46,6 @@ func (u *user) drop(job retention.Job, before time.Time, limit int) int {
 
 const hours24 = 24 * time.Hour
 
-// dropSilent: the wishlist of a session is deleted after its last request, and not before.
-// Others stay.
 func dropSilent(_ *testing.T, u *user) {
 	now := clock.System()
 	used, unused := u.other(), u.other()
@@ -62,7 +60,7 @@ func dropSilent(_ *testing.T, u *user) {
 	suite.Must(u.t, "MarkSeen with an earlier time", u.h.Store.MarkSeen(u.t.Context(), []guest.ID{used.session}, now))
 	suite.Equal(u.t, "on the day of the last request", u.drop(retention.JobSilent, now, 10), 0)
 	got := []int{u.drop(retention.JobSilent, tomorrow, 3), u.drop(retention.JobSilent, tomorrow, 3), u.drop(retention.JobSilent, tomorrow, 3)}
-	suite.Equal(u.t, "later, in pieces", got, []int{3, 1, 0}) // three entries, and the session
+	suite.Equal(u.t, "later, in pieces", got, []int{3, 1, 0}) // three entries and the session
 	suite.Equal(u.t, "silent", len(u.wishes(10)), 0)
 	suite.Equal(u.t, "used", len(used.wishes(10)), 2)
 	suite.Equal(u.t, "new entry", len([]guest.Wish{u.add(u.wish(1))}), 1)
@@ -71,8 +69,8 @@ func dropSilent(_ *testing.T, u *user) {
 	suite.Equal(u.t, "after it was cleared", u.drop(retention.JobSilent, tomorrow.Add(hours24), 10), 2)
 }
 
-// silentWhileUsed: a session that adds entries while wishlists are deleted has all of its entries,
-// or those that it added after the deletion, or none.
+// silentWhileUsed: a session that adds entries while its wishlist is deleted keeps all entries, those added after the
+// deletion, or none.
 func silentWhileUsed(_ *testing.T, u *user) {
 	for range 20 {
 		u.add(u.wish(1))
@@ -90,7 +88,7 @@ func silentWhileUsed(_ *testing.T, u *user) {
 			left = append(left, w.Item)
 		}
 		slices.Sort(left)
-		wasDeleted := again.Outcome == guest.WishAdded // before it was added again
+		wasDeleted := again.Outcome == guest.WishAdded // before this add
 		switch {
 		case slices.Equal(left, []string{u.item(1), u.item(2)}):
 		case wasDeleted:
@@ -104,7 +102,6 @@ func silentWhileUsed(_ *testing.T, u *user) {
 	}
 }
 
-// dropBotScores: scores are deleted by the time of their evaluation.
 func dropBotScores(_ *testing.T, u *user) {
 	now := clock.System()
 	for n := range 3 {
@@ -115,8 +112,7 @@ func dropBotScores(_ *testing.T, u *user) {
 	suite.Equal(u.t, "late, in pieces", []int{u.drop(retention.JobBotScores, late, 2), u.drop(retention.JobBotScores, late, 2)}, []int{2, 1})
 }
 
-// dropEvents: published events are deleted by their class. Those that wait, or were set
-// aside, stay.
+// dropEvents: published events are deleted by class; waiting events and dead letters stay.
 func dropEvents(_ *testing.T, u *user) {
 	u.publishSome()
 	late := clock.System().Add(time.Minute)
@@ -130,8 +126,7 @@ func dropEvents(_ *testing.T, u *user) {
 	suite.Equal(u.t, "left", left, []string{"dead", "waiting"})
 }
 
-// publishSome appends events of every kind: three that are published, of which one is
-// audited, one that is set aside, and one that waits.
+// publishSome appends three published events (one audited), a dead letter and a waiting event.
 func (u *user) publishSome() {
 	u.t.Helper()
 	subjects := []string{"published", "audited", "published", "dead", "waiting"}
@@ -155,9 +150,8 @@ func (u *user) publishSome() {
 	suite.Must(u.t, "Release", box.Release(ctx, "test", all))
 }
 
-// sameEventAgain: an event that the broker has refused, or that was set aside and queued again,
-// or whose relay was killed before it was marked, is the same when it is published again:
-// consumers recognize it by its ID. One that is marked is not published again.
+// sameEventAgain: consumers recognize a republished event by its ID. An event marked as published is not published
+// again.
 func sameEventAgain(_ *testing.T, u *user) {
 	u.record(u.event(clock.System()), u.event(clock.System()))
 	box, ctx, all := u.h.Store.Outbox(), u.t.Context(), outbox.Parts(1<<outbox.Partitions-1)
@@ -199,8 +193,7 @@ func retentionLimits(_ *testing.T, u *user) {
 	suite.Equal(u.t, "another job", errcode.Is(err, errcode.NotFound), true)
 }
 
-// erase: nothing is left of a session but events that are audited or wait, and others keep
-// all of theirs.
+// erase: only audited and waiting events of the session remain. Other sessions are unchanged.
 func erase(_ *testing.T, u *user) {
 	u.ring()
 	other := u.other()
@@ -217,7 +210,7 @@ func erase(_ *testing.T, u *user) {
 	suite.Must(u.t, "Erase", err)
 	suite.Equal(u.t, "answers", len(answers), e.Answers)
 	suite.Equal(u.t, "is there anything to erase", e.Answers > 0, true)
-	e.Answers, e.Remains = 0, nil // that is in the tests of each engine
+	e.Answers, e.Remains = 0, nil // tested by each engine
 	suite.Equal(u.t, "Erase", e, guest.Erased{Wishes: 2, Handoffs: 1, BotScores: 1, Events: 3, Kept: 6})
 	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"outbox": 6})
 	suite.Equal(u.t, "tables with another session", u.h.Find(u.t, string(other.session)), before)

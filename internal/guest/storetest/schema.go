@@ -9,14 +9,13 @@ import (
 
 func schemaChecks() []check { return []check{{"SameInAllBackends", sameSchema}} }
 
-// schemaText has a line for each migration, column and index that every backend has.
+// schemaText has a line for each migration, column and index in every backend.
 //
 //go:embed schema.txt
 var schemaText string
 
-// sameSchema: the backends have the same migrations, tables, columns and indexes. The types
-// of columns are those of SQLite: times and truth values are integers, and dates, UUIDs and
-// JSON are text.
+// sameSchema: all backends have the same migrations, tables, columns and indexes. Column types are SQLite's: integers
+// for times and booleans, text for dates, UUIDs and JSON.
 func sameSchema(_ *testing.T, u *user) {
 	got, want := u.h.Schema(u.t), strings.Split(strings.TrimSpace(schemaText), "\n")
 	for i, line := range got {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// first returns the result of a mutation with a new key.
 func first[R any](u *user, o guest.Once[R], err error) (R, error) {
 	u.t.Helper()
 	if o.Replayed {
@@ -25,7 +24,6 @@ func (u *user) addWish(m guest.Mutation, w guest.Wish) (guest.Once[guest.AddedWi
 	return u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: newEvent()})
 }
 
-// tryAdd adds an entry, or returns why it is refused.
 func (u *user) tryAdd(w guest.Wish) (r guest.AddedWish, err error) {
 	u.t.Helper()
 	o, err := u.addWish(u.mutation(), w)
@@ -36,7 +34,6 @@ func (u *user) tryAdd(w guest.Wish) (r guest.AddedWish, err error) {
 	return r, err
 }
 
-// add adds an entry that must be new.
 func (u *user) add(w guest.Wish) guest.Wish {
 	u.t.Helper()
 	r, err := u.tryAdd(w)
@@ -45,7 +42,6 @@ func (u *user) add(w guest.Wish) guest.Wish {
 	return r.Wish
 }
 
-// note replaces the note of an entry.
 func (u *user) note(n int, text string) (guest.Wish, error) {
 	u.t.Helper()
 	o, err := u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: u.mutation(), Item: u.item(n), Note: new(text)})
@@ -61,7 +57,6 @@ func (u *user) remove(n int) (removed bool) {
 	return r.Removed
 }
 
-// clear clears the session.
 func (u *user) clear() {
 	u.t.Helper()
 	o, err := u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: u.mutation()})
@@ -69,7 +64,6 @@ func (u *user) clear() {
 	suite.Must(u.t, "Clear", err)
 }
 
-// record appends events.
 func (u *user) record(events ...guest.Event) {
 	u.t.Helper()
 	o, err := u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: u.mutation(), Events: events})
@@ -77,7 +71,6 @@ func (u *user) record(events ...guest.Event) {
 	suite.Must(u.t, "Record", err)
 }
 
-// newMint returns a request for a handoff to a tenant without other handoffs: a stay, or a payload in the shop.
 func (u *user) newMint(life time.Duration) handoffs.Mint {
 	u.t.Helper()
 	stay, payload := u.content()
@@ -91,7 +84,6 @@ func (u *user) newMint(life time.Duration) handoffs.Mint {
 	}
 }
 
-// content is a handoff's stay, or its payload in the shop.
 func (u *user) content() (handoffs.Stay, json.RawMessage) {
 	if u.profile == shop {
 		return handoffs.Stay{Currency: "EUR", Locale: "de-AT"}, json.RawMessage(`{"b":1,"a":"\u00fc"}`)
@@ -99,7 +91,6 @@ func (u *user) content() (handoffs.Stay, json.RawMessage) {
 	return handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"}, nil
 }
 
-// digestOf returns 32 bytes.
 func digestOf(c byte) []byte {
 	text := make([]byte, 32)
 	for i := range text {
@@ -108,7 +99,7 @@ func digestOf(c byte) []byte {
 	return text
 }
 
-// tryMint mints a handoff. It returns it as the request and the result say.
+// tryMint returns the handoff with the key and times from the result.
 func (u *user) tryMint(m handoffs.Mint) (h handoffs.Handoff, err error) {
 	u.t.Helper()
 	o, err := u.h.Store.Mint(u.t.Context(), m)
@@ -122,7 +113,6 @@ func (u *user) tryMint(m handoffs.Mint) (h handoffs.Handoff, err error) {
 	return h, nil
 }
 
-// newHandoff mints a handoff with some life.
 func (u *user) newHandoff(life time.Duration) handoffs.Handoff {
 	u.t.Helper()
 	h, err := u.tryMint(u.newMint(life))
@@ -130,9 +120,8 @@ func (u *user) newHandoff(life time.Duration) handoffs.Handoff {
 	return h
 }
 
-// done is the result of any step.
 type done struct {
-	result   string // as JSON
+	result   string
 	replayed bool
 	former   *guest.FormerAnswer
 }
@@ -142,20 +131,19 @@ func doneOf[R any](o guest.Once[R], err error) (done, error) {
 	return done{string(text), o.Replayed, o.Former}, err
 }
 
-// step is one of the methods of guest.Mutations.
+// step is a method of guest.Mutations.
 type step struct {
 	name   string
-	events int // that it appends
+	events int
 
-	// do makes a request that is allowed once, and succeeds if the session has the entry
-	// standing. event is the ID of its event, if it has one.
+	// do makes a valid request. RemoveWish and ChangeWish require the entry standing. event is the ID of the step's
+	// event, if any.
 	do func(u *user, m guest.Mutation, event guest.ID) (done, error)
 }
 
 // standing is the number of the property that steps change.
 const standing = 1000
 
-// steps are all methods of guest.Mutations in the profile of the user.
 func (u *user) steps() []step {
 	return []step{
 		{"AddWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
@@ -191,14 +179,12 @@ func (u *user) steps() []step {
 	}
 }
 
-// seen is all that steps change.
 type seen struct {
 	Wishes   []guest.Wish
 	Handoffs []handoffs.Handoff
 	Events   int
 }
 
-// see reads what the store has of the session.
 func (u *user) see() string {
 	u.t.Helper()
 	text, err := json.Marshal(seen{u.wishes(1000), u.handoffs(1000), len(u.h.Events(u.t, u.session))})
@@ -206,7 +192,7 @@ func (u *user) see() string {
 	return string(text)
 }
 
-// eachStep calls fn with every step in both profiles, and with a new session that has the entry standing.
+// eachStep calls fn with every step in both profiles, in a new session that contains the entry standing.
 func (u *user) eachStep(fn func(u *user, s step)) {
 	u.t.Helper()
 	u.ring()

@@ -1,8 +1,7 @@
-// Package storetest is the contract of backend.Store as tests.
+// Package storetest tests the contract of backend.Store.
 //
-// A backend calls Run from a test of its own; what is not in this suite no caller may
-// rely on. Every case has a new session on a database that the cases share, except for
-// cases that see the data of every session. All run in parallel.
+// A backend's test calls Run. Callers must not rely on behavior outside this suite. Each case uses a new session, and
+// all run in parallel on a shared database, except cases about every session's data.
 package storetest
 
 import (
@@ -18,46 +17,42 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a backend as the suite needs it.
+// Harness is a backend under test.
 type Harness struct {
 	Store backend.Store
 
-	// Events reads the outbox of a session, in order.
+	// Events reads a session's outbox, in order.
 	Events func(t suite.TB, session guest.ID) []guest.Event
 
-	// AddBotScore adds a score of a session.
 	AddBotScore func(t suite.TB, session guest.ID, at time.Time)
 
-	// AddAnswer stores the answer of a mutation, like an earlier release.
+	// AddAnswer stores an answer like an earlier release.
 	AddAnswer func(t suite.TB, m guest.Mutation, a guest.StoredAnswer)
 
-	// AddHandoff adds a handoff, like another program.
+	// AddHandoff writes a handoff without the store's checks, like another program.
 	AddHandoff func(t suite.TB, h handoffs.Handoff) error
 
-	// SetIncarnation, if set, replaces the incarnation of the keys, as if the database was
-	// restored. It is nil if the database does not know its incarnation.
+	// SetIncarnation simulates a database restore by replacing the keys' incarnation. It is nil if the database
+	// cannot detect restores.
 	SetIncarnation func(t suite.TB, incarnation string)
 
-	// Find returns the tables of which a row has a text, without the prefix or schema, and
-	// the number of these rows.
+	// Find counts the rows that contain a text, by table name without prefix or schema.
 	Find func(t suite.TB, text string) map[string]int
 
-	// Schema returns "migration NUMBER NAME" for each migration, "column TABLE.NAME TYPE" and
-	// "not null" for each column, and "index TABLE NAME" and "partial" or "unique" for each index
-	// with a name of its own; without the prefix or schema.
+	// Schema returns lines like those in schema.txt, without the prefix or schema.
 	Schema func(t suite.TB) []string
 
-	// Again, if set, opens another store on the same database, like another process.
+	// Again opens another store on the same database, like another process. May be nil.
 	Again func(t testing.TB) backend.Store
 
-	// Faulty opens another Harness on its own database, whose engine calls fault at every
-	// point where it can fail, and uses its error.
+	// Faulty opens a Harness on its own database. The engine calls fault at every possible failure point and returns
+	// its error.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
 	Soak suite.Soak
 }
 
-// Run runs the suite. A cleanup of t closes what open opens.
+// Run runs the suite. A cleanup closes opened stores.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -74,10 +69,9 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 // Names returns the names of all cases, as "Group/Case".
 func Names() []string { return suite.Names(groups()) }
 
-// check is one case; its user is new.
 type check = suite.Case[*user]
 
-// groups are the contract. A group with Own sees the data of every session.
+// Groups with Own see the data of every session, so they get their own database.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Mutations", Cases: mutationChecks()},
@@ -103,7 +97,6 @@ func groups() []suite.Group[*user] {
 	}
 }
 
-// inShop returns cases whose user visits a shop instead of a hotel search.
 func inShop(cases []check) (all []check) {
 	for _, c := range cases {
 		all = append(all, check{c.Name, func(t *testing.T, u *user) {
@@ -114,7 +107,7 @@ func inShop(cases []check) (all []check) {
 	return all
 }
 
-// user is a session, and mutates with a new key each time.
+// user is a session that uses a new idempotency key for each mutation.
 type user struct {
 	t       suite.TB
 	h       Harness
@@ -127,36 +120,31 @@ func newUser(t suite.TB, h Harness) *user {
 	return &user{t: t, h: h, session: guest.NewID(guest.SessionPrefix, clock.System())}
 }
 
-// other is a user with another session.
 func (u *user) other() *user {
 	o := newUser(u.t, u.h)
 	o.profile = u.profile
 	return o
 }
 
-// racer is the same guest in another goroutine, with its own keys.
+// racer is the same session for another goroutine, with its own keys.
 func (u *user) racer(n int) *user {
 	r := *u
 	r.keys = (n + 1) * 1000
 	return &r
 }
 
-// mutation is a mutation with a new key.
 func (u *user) mutation() guest.Mutation {
 	u.keys++
 	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", u.keys), Digest: sha256.Sum256([]byte("request")), Profile: u.profile}
 }
 
-// Constants of wishes.
 const (
 	tenant = "11111111-2222-4333-8444-555555555555"
 	second = "22222222-2222-4333-8444-555555555555"
 )
 
-// property returns the ID of the n-th property.
 func property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
 
-// wishes reads the whole list in pages of some size.
 func (u *user) wishes(size int) (all []guest.Wish) {
 	u.t.Helper()
 	for {
@@ -173,12 +161,10 @@ func (u *user) wishes(size int) (all []guest.Wish) {
 	}
 }
 
-// event returns a new event of the session.
 func (u *user) event(now time.Time) guest.Event {
 	return guest.Event{
 		ID: newEvent(), Type: "test.v1", Subject: string(u.session), Retention: guest.Operational, Payload: []byte(`{"a":1}`), At: now,
 	}
 }
 
-// newEvent returns the ID of a new event.
 func newEvent() guest.ID { return guest.NewID(guest.EventPrefix, clock.System()) }

@@ -30,7 +30,6 @@ func suspensionChecks() []check {
 	}
 }
 
-// about returns an event about a tenant, at some minutes after t0.
 func about(id, tenant string, suspended bool, minute int) inbox.Event {
 	kind := "melmastoon." + tenants.TypeReinstated
 	if suspended {
@@ -42,7 +41,6 @@ func about(id, tenant string, suspended bool, minute int) inbox.Event {
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// receive receives an event as the service does.
 func (u *user) receive(e inbox.Event) inbox.Result {
 	u.t.Helper()
 	result, err := tenants.New(tenants.Options{Store: u.h.Store, Clock: clock.System}).Receive(u.t.Context(), e)
@@ -57,8 +55,7 @@ func (u *user) suspended(tenant string) bool {
 	return yes
 }
 
-// eventsOnce: a repeated event has no effect; another event with its ID goes into
-// quarantine and has no effect either.
+// eventsOnce: a repeated event has no effect. A different event with a used ID is quarantined.
 func eventsOnce(_ *testing.T, u *user) {
 	tenant, id := newTenant(), ident.New()
 	first := about(id, tenant, true, 0)
@@ -81,8 +78,7 @@ func eventsOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "reinstated", u.suspended(tenant), false)
 }
 
-// suspensionsByTime is F10: the newest event wins in all orders of arrival, with
-// duplicates.
+// suspensionsByTime tests F10: the newest event wins, in any order of arrival and with duplicates.
 func suspensionsByTime(_ *testing.T, u *user) {
 	var orders [][]int
 	var permute func(order, rest []int)
@@ -101,7 +97,7 @@ func suspensionsByTime(_ *testing.T, u *user) {
 			tenant, run := newTenant(), ident.New()
 			newest := -1
 			for i, n := range order {
-				// The events alternate, and the one of minute 3 is the last.
+				// The events alternate; the event at minute 3 is the last.
 				e := about(fmt.Sprint(run, n), tenant, (n%2 == 1) == last, n)
 				want := inbox.Stale
 				if n > newest {
@@ -117,7 +113,7 @@ func suspensionsByTime(_ *testing.T, u *user) {
 			}
 		}
 	}
-	// Of one time, it is the one with the greater ID.
+	// Between events at the same time, the greater ID wins.
 	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
 		tenant, run := newTenant(), ident.New()
 		for _, id := range order {
@@ -127,7 +123,7 @@ func suspensionsByTime(_ *testing.T, u *user) {
 	}
 }
 
-// concurrentSuspensions is F9: three consumers get each event five times, shuffled.
+// concurrentSuspensions tests F9: three consumers get each event five times, shuffled.
 func concurrentSuspensions(_ *testing.T, u *user) {
 	const events = 20
 	both := []string{newTenant(), newTenant()}
@@ -153,7 +149,7 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 				for {
 					result, err := u.h.Store.Receive(context.WithoutCancel(u.t.Context()), e, must(types.Parse(&e)))
 					if err != nil {
-						continue // another transaction won
+						continue // lost to another transaction
 					}
 					mu.Lock()
 					results[result]++
@@ -164,12 +160,12 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 		})
 	}
 	consumers.Wait()
-	for _, e := range all { // those that the shuffle has left out
+	for _, e := range all { // events that the shuffle left out
 		results[u.receive(e)]++
 	}
 	suite.Equal(u.t, "applied or stale", results[inbox.Applied]+results[inbox.Stale], events)
 	suite.Equal(u.t, "in quarantine", results[inbox.Quarantined], 0)
-	// 18 and 19 are the last ones; 18%4 and 19%4 are at least 2.
+	// 18 and 19 are last; 18%4 and 19%4 are at least 2.
 	suite.Equal(u.t, "suspended", []bool{u.suspended(both[0]), u.suspended(both[1])}, []bool{false, false})
 }
 
@@ -180,7 +176,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// quarantine: events that cannot be understood are kept and have no effect.
 func quarantine(_ *testing.T, u *user) {
 	tenant := newTenant()
 	e := about(ident.New(), tenant, true, 0)
@@ -218,7 +213,6 @@ func quarantine(_ *testing.T, u *user) {
 	}
 }
 
-// suspendedInMutation: a mint sees who is suspended.
 func suspendedInMutation(_ *testing.T, u *user) {
 	u.ring()
 	tenant := newTenant()
@@ -234,8 +228,8 @@ func suspendedInMutation(_ *testing.T, u *user) {
 	}
 }
 
-// dropReceived: events are forgotten after seven days, and those of quarantine after
-// thirty. An event that comes again after that changes nothing.
+// dropReceived: received events are deleted after seven days, quarantined events after thirty. A redelivered event
+// then changes nothing.
 func dropReceived(_ *testing.T, u *user) {
 	tenant := newTenant()
 	suspend, reinstate := about("a", tenant, true, 0), about("b", tenant, false, 1)
@@ -260,7 +254,7 @@ func dropReceived(_ *testing.T, u *user) {
 	suite.Equal(u.t, "suspended tenants", all, []tenants.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
 }
 
-// tenantStates: a reinstated tenant has a state too, which is not among the suspended ones.
+// tenantStates: reinstated tenants have a state but are not listed as suspended.
 func tenantStates(_ *testing.T, u *user) {
 	suspended, reinstated := newTenant(), newTenant()
 	u.receive(about("a"+suspended, suspended, true, 1))
@@ -290,8 +284,8 @@ func tenantStates(_ *testing.T, u *user) {
 	suspendedInPages(u, suspended, reinstated)
 }
 
-// suspendedInPages reads the suspended tenants in pages of one. Other cases suspend and
-// reinstate tenants meanwhile, so only the order and these tenants are certain.
+// suspendedInPages reads pages of one. Other cases change tenants meanwhile, so it checks only the order and the
+// given tenants.
 func suspendedInPages(u *user, tenants ...string) {
 	u.t.Helper()
 	var names []string
@@ -314,7 +308,6 @@ func suspendedInPages(u *user, tenants ...string) {
 	}
 }
 
-// newTenant returns a random UUID.
 func newTenant() string {
 	h := ident.New()
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]

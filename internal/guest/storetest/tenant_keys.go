@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// verifyOffline verifies a token with the published keys of a tenant.
 func (u *user) verifyOffline(s *handoffs.Service, tenant, token string, now time.Time) (handoff.Claims, error) {
 	u.t.Helper()
 	text, _, err := s.KeySet(u.t.Context(), tenant)
@@ -24,8 +23,8 @@ func (u *user) verifyOffline(s *handoffs.Service, tenant, token string, now time
 	return c, err
 }
 
-// tenantKeys: the first handoff to a tenant makes its keys. A site verifies tokens of its tenant with the published keys, and no
-// token of another one. A revoked key is neither published nor accepted, and its successor was published before.
+// tenantKeys: the first handoff to a tenant creates its keys. Tokens verify only with the keys published for their
+// tenant. A revoked key is neither published nor accepted; its successor was published before.
 func tenantKeys(_ *testing.T, u *user) {
 	a, b := newTenant(), newTenant()
 	mint := func(tenant string) (*handoffs.Service, handoffs.Minted) {
@@ -87,7 +86,6 @@ func tenantKeys(_ *testing.T, u *user) {
 	u.listTenantKeys(a, 3, b, 2)
 }
 
-// listTenantKeys: the keys of all tenants are listed in pages, without HMAC keys.
 func (u *user) listTenantKeys(a string, ofA int, b string, ofB int) {
 	u.t.Helper()
 	count := map[string]int{}
@@ -109,7 +107,7 @@ func (u *user) listTenantKeys(a string, ofA int, b string, ofB int) {
 	suite.Equal(u.t, "keys", []int{count[a], count[b]}, []int{ofA, ofB})
 }
 
-// tenantKeysRestored: when all tokens are void, so are those of Ed25519 keys. The next handoff makes new keys.
+// tenantKeysRestored: voiding all tokens includes Ed25519 tokens. The next handoff creates new keys.
 func tenantKeysRestored(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minterWith(tenant, handoffs.Ed25519)
@@ -131,7 +129,6 @@ func tenantKeysRestored(_ *testing.T, u *user) {
 	suite.Must(u.t, "verify offline", err)
 }
 
-// tenantKeysAtOnce: many first handoffs to a tenant, in several processes, make one pair of keys.
 func tenantKeysAtOnce(t *testing.T, u *user) {
 	tenant := newTenant()
 	var all sync.WaitGroup

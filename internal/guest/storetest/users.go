@@ -32,7 +32,7 @@ func (u *user) link(l guest.Link) guest.Linked {
 	return r
 }
 
-// of is the user whose session is a list.
+// of returns a user whose session is the given list.
 func (u *user) of(list guest.ID) *user {
 	return &user{t: u.t, h: u.h, session: list, profile: u.profile}
 }
@@ -45,7 +45,7 @@ func (u *user) items() (all []string) {
 	return all
 }
 
-// merging is a profile with another rule for sign-ins.
+// merging returns a copy of a profile with another merge rule.
 func merging(p *guest.Profile, rule guest.MergeRule) *guest.Profile {
 	if p == nil {
 		p = guest.Hotel
@@ -55,7 +55,6 @@ func merging(p *guest.Profile, rule guest.MergeRule) *guest.Profile {
 	return &changed
 }
 
-// link: the lists of two sessions become one.
 func link(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	id := u.add(u.wish(1)).ID
@@ -100,7 +99,7 @@ func link(_ *testing.T, u *user) {
 	suite.Equal(u.t, "UserList of nobody", ok, false)
 }
 
-// linkOnce: a repeated request has the first result, also if the list has changed since.
+// linkOnce: a repeated request gets the first result, even if the list has changed since.
 func linkOnce(_ *testing.T, u *user) {
 	u.add(u.wish(1))
 	l := newLink(u, "user-"+ident.New())
@@ -108,7 +107,7 @@ func linkOnce(_ *testing.T, u *user) {
 	u.of(r.List).remove(1)
 	again := newLink(u, l.User)
 	again.Mutation = l.Mutation
-	again.Denied = guest.ErrUserToken // it has expired since
+	again.Denied = guest.ErrUserToken // the token has expired since
 	o, err := u.h.Store.LinkUser(u.t.Context(), again)
 	suite.Must(u.t, "again", err)
 	r.User, r.Answers = "", nil
@@ -122,7 +121,7 @@ func linkOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "a session that was linked before has nothing left", empty.Added+empty.Changed+empty.Dropped, 0)
 }
 
-// linkFull: of a session's entries those that were added last fill the user's list.
+// linkFull: the session's latest entries fill up the user's list.
 func linkFull(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	for n := range 60 {
@@ -142,7 +141,7 @@ func linkFull(_ *testing.T, u *user) {
 	suite.Equal(u.t, "the newest", all[0].Item, u.item(109))
 }
 
-// linkConcurrently: sessions of one user that are linked at once share one list, and changes of it at the same time are not lost.
+// linkConcurrently: sessions linked concurrently to a user share one list, and no concurrent change is lost.
 func linkConcurrently(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	const n = 6
@@ -154,7 +153,7 @@ func linkConcurrently(_ *testing.T, u *user) {
 		all.Go(func() {
 			lists[i] = one.link(newLink(one, name)).List
 			owner := one.of(lists[i])
-			owner.keys = 100 * (i + 1) // keys of a session are its own
+			owner.keys = 100 * (i + 1) // keys of other sessions do not conflict
 			owner.add(owner.wish(50 + i))
 		})
 	}
@@ -168,7 +167,7 @@ func linkConcurrently(_ *testing.T, u *user) {
 	suite.Equal(u.t, "sessions", len(sessions), n)
 }
 
-// linkRevives: an entry that the user has removed is back under its ID if the session has its item.
+// linkRevives: an entry that the user removed gets its old ID back.
 func linkRevives(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	id := u.add(u.wish(1)).ID
@@ -184,7 +183,7 @@ func linkRevives(_ *testing.T, u *user) {
 		suite.Equal(u.t, "ID of "+w.Item, w.ID == id, w.Item == u.item(1))
 	}
 	third := u.other()
-	third.add(third.wish(2)) // of another tenant than the user's
+	third.add(third.wish(2))
 	suite.Equal(u.t, "dropped", third.link(newLink(third, name)).Dropped, 1)
 }
 
@@ -241,7 +240,6 @@ func userSessions(_ *testing.T, u *user) {
 	suite.Equal(u.t, "the list outlives the sessions", one.link(newLink(one, name)).List, list)
 }
 
-// eraseUser: to erase the list of a user ends the user's sessions.
 func eraseUser(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	u.add(u.wish(1))
@@ -258,7 +256,6 @@ func eraseUser(_ *testing.T, u *user) {
 	}
 }
 
-// dropUsers is a part of the cases of retention.
 func dropUsers(_ *testing.T, u *user) {
 	r := u.link(newLink(u, "user-"+ident.New()))
 	s, _, err := u.h.Store.UserSession(u.t.Context(), r.Session)

@@ -17,25 +17,23 @@ import (
 	"holdfast/internal/suite"
 )
 
-// userMachine signs guests in and out at random, and compares their lists and sessions with a model.
+// userMachine signs users in and out at random, and compares lists and sessions with a model.
 type userMachine struct {
 	*user
 	base     time.Time
 	names    []string
-	owners   map[guest.ID]*user // by session, or list of a user
+	owners   map[guest.ID]*user // by session or list
 	rows     map[guest.ID]map[string]guest.Wish
-	answers  map[guest.ID]int // stored for each session
-	sessions []userRow        // ordered by ID, until they are dropped
+	answers  map[guest.ID]int
+	sessions []userRow
 	links    map[guest.ID]linkRequest
 }
 
-// userRow is a session of a user, which may have ended.
 type userRow struct {
 	guest.UserSession
 	ended bool
 }
 
-// linkRequest is the last sign-in of a guest's session.
 type linkRequest struct {
 	guest.Link
 	result guest.Linked
@@ -67,14 +65,12 @@ func (m *userMachine) own(u *user) {
 	}
 }
 
-// owner draws a session, or the list of a user.
 func (m *userMachine) owner(rt *rapid.T) *user {
 	o := m.owners[rapid.SampledFrom(slices.Sorted(maps.Keys(m.owners))).Draw(rt, "owner")]
 	o.t = rt
 	return o
 }
 
-// guest draws a session that no user shares.
 func (m *userMachine) guest(rt *rapid.T) *user {
 	for {
 		o := m.owner(rt)
@@ -84,7 +80,6 @@ func (m *userMachine) guest(rt *rapid.T) *user {
 	}
 }
 
-// list returns the list of a user, or "".
 func (m *userMachine) list(name string) guest.ID {
 	for _, s := range m.sessions {
 		if s.User == name {
@@ -146,7 +141,7 @@ func (m *userMachine) stepLink(rt *rapid.T) {
 	suite.Equal(rt, "deleted answers", len(got.Answers), m.answers[o.session])
 	want.Answers = got.Answers
 	suite.Equal(rt, "Link by "+string(rule), got, want)
-	m.answers[o.session] = 1 // its own
+	m.answers[o.session] = 1 // its own answer
 	m.rows[o.session] = map[string]guest.Wish{}
 	want.User, want.Answers = "", nil
 	m.links[o.session] = linkRequest{l, want}
@@ -158,7 +153,6 @@ func (m *userMachine) stepLink(rt *rapid.T) {
 	slices.SortFunc(m.sessions, func(a, b userRow) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// merge moves the entries of a session to a user's list.
 func (m *userMachine) merge(rule guest.MergeRule, from guest.ID, r *guest.Linked) {
 	list := m.rows[r.List]
 	kept := rule == guest.MergeKeep && slices.ContainsFunc(slices.Collect(maps.Values(list)), func(w guest.Wish) bool { return w.Removed.IsZero() })
@@ -192,7 +186,6 @@ func (m *userMachine) merge(rule guest.MergeRule, from guest.ID, r *guest.Linked
 	}
 }
 
-// stepRepeat repeats the last sign-in of a session, which has no further effect.
 func (m *userMachine) stepRepeat(rt *rapid.T) {
 	if len(m.links) == 0 {
 		rt.Skip("nobody has signed in")
@@ -205,7 +198,6 @@ func (m *userMachine) stepRepeat(rt *rapid.T) {
 	suite.Equal(rt, "repeated", o, guest.Once[guest.Linked]{Result: r.result, Replayed: true})
 }
 
-// stepEnd signs a user out: of one session, of all others, or of all.
 func (m *userMachine) stepEnd(rt *rapid.T) {
 	e := guest.EndUserSessions{User: rapid.SampledFrom(m.names).Draw(rt, "user")}
 	if len(m.sessions) > 0 {
@@ -229,7 +221,6 @@ func (m *userMachine) stepEnd(rt *rapid.T) {
 	suite.Equal(rt, "ended", n, want)
 }
 
-// day draws a time in the next days.
 func (m *userMachine) day(rt *rapid.T) time.Time {
 	return m.base.Add(time.Duration(rapid.IntRange(1, 3).Draw(rt, "day")) * hours24)
 }
@@ -246,7 +237,7 @@ func (m *userMachine) stepSeen(rt *rapid.T) {
 	}
 }
 
-// stepExpire drops the sessions that were not used for some days. A user without any gets another list later.
+// Users without sessions get a new list when they return.
 func (m *userMachine) stepExpire(rt *rapid.T) {
 	before := m.day(rt)
 	_, err := m.h.Store.Drop(rt.Context(), retention.JobUsers, before, retention.MaxStep)
@@ -254,7 +245,7 @@ func (m *userMachine) stepExpire(rt *rapid.T) {
 	m.sessions = slices.DeleteFunc(m.sessions, func(s userRow) bool { return s.Seen.Before(before) })
 }
 
-// stepErase erases a session or the list of a user, which ends the user's sessions.
+// Erasing a user's list ends the user's sessions.
 func (m *userMachine) stepErase(rt *rapid.T) {
 	o := m.owner(rt)
 	erased, _, err := m.h.Store.Erase(rt.Context(), o.session)

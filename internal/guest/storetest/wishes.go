@@ -38,7 +38,6 @@ func wishChecks() []check {
 	}
 }
 
-// findSessions: sessions with a wishlist are found by the beginning of their IDs.
 func findSessions(_ *testing.T, u *user) {
 	find := func(prefix string, limit int) []guest.ID {
 		u.t.Helper()
@@ -63,7 +62,6 @@ func findSessions(_ *testing.T, u *user) {
 	}
 }
 
-// addAndList: entries come back as they were added, newest first, in pages of any size.
 func addAndList(_ *testing.T, u *user) {
 	var want []guest.Wish
 	for n := range 7 {
@@ -83,7 +81,6 @@ func addAndList(_ *testing.T, u *user) {
 	}
 }
 
-// newestFirst is the order of a list.
 func newestFirst(a, b guest.Wish) int {
 	return cmp.Or(b.Added.Compare(a.Added), cmp.Compare(a.ID, b.ID))
 }
@@ -99,7 +96,6 @@ func addAgain(_ *testing.T, u *user) {
 	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 }
 
-// revive: an entry that was removed and is added again keeps its ID.
 func revive(_ *testing.T, u *user) {
 	first := u.add(u.wish(1))
 	suite.Equal(u.t, "removed", u.remove(1), true)
@@ -126,7 +122,7 @@ func otherTenant(_ *testing.T, u *user) {
 	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 	u.remove(1)
 	m := u.mutation()
-	for i := range 2 { // the refusal is a result
+	for i := range 2 {
 		o, err := u.addWish(m, w)
 		suite.Must(u.t, "of a removed entry", err)
 		suite.Equal(u.t, "of a removed entry", o, guest.Once[guest.AddedWish]{Result: guest.AddedWish{Outcome: guest.WishOfOtherTenant}, Replayed: i == 1})
@@ -144,7 +140,7 @@ func note(_ *testing.T, u *user) {
 		suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 	}
 	u.remove(1)
-	for n := range 2 { // removed, and never added
+	for n := range 2 {
 		if _, err := u.note(1+n, "x"); !errors.Is(err, guest.ErrNoWish) {
 			u.t.Errorf("got %v", err)
 		}
@@ -155,8 +151,8 @@ func removeMissing(_ *testing.T, u *user) {
 	suite.Equal(u.t, "removed", u.remove(1), false)
 }
 
-// wishEvents: an entry that is added, revived or removed has an event with the ID and the time of
-// the change. What changes nothing, and a note, has none.
+// wishEvents: adding, reviving and removing entries publish events with the change's ID and time. Notes and requests
+// that change nothing do not.
 func wishEvents(_ *testing.T, u *user) {
 	w := u.add(u.wish(1))
 	_, err := u.tryAdd(u.wish(1))
@@ -183,8 +179,7 @@ func wishEvents(_ *testing.T, u *user) {
 	suite.Equal(u.t, "times", []time.Time{events[0].At, events[2].At}, []time.Time{w.Added, again.Added})
 }
 
-// fullList: the 101st live entry is refused, removed ones do not count, and an entry that
-// is live can be added again.
+// fullList: the 101st live entry is refused. Removed entries do not count, and live entries can be added again.
 func fullList(_ *testing.T, u *user) {
 	for n := range guest.MaxWishes {
 		u.add(u.wish(n))
@@ -202,7 +197,6 @@ func fullList(_ *testing.T, u *user) {
 	suite.Equal(u.t, "entries", len(u.wishes(1000)), guest.MaxWishes)
 }
 
-// capUnderRaces: the limit holds under concurrent adds.
 func capUnderRaces(_ *testing.T, u *user) {
 	const racers, each = 8, 20
 	var added, full atomic.Int64
@@ -228,7 +222,6 @@ func capUnderRaces(_ *testing.T, u *user) {
 	suite.Equal(u.t, "entries", len(u.wishes(1000)), guest.MaxWishes)
 }
 
-// oneRowPerProperty: concurrent adds of one property have one winner.
 func oneRowPerProperty(_ *testing.T, u *user) {
 	var winners atomic.Int64
 	var all sync.WaitGroup
@@ -247,7 +240,7 @@ func oneRowPerProperty(_ *testing.T, u *user) {
 	suite.Equal(u.t, "entries", len(u.wishes(10)), 1)
 }
 
-// clearAll: nothing is left of the session, but its events.
+// clearAll: only the session's events remain.
 func clearAll(_ *testing.T, u *user) {
 	u.add(u.wish(1))
 	first := u.add(u.wish(2))
@@ -277,7 +270,6 @@ func clearAll(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 4)
 }
 
-// sessions: nothing of one session is visible to another.
 func sessions(_ *testing.T, u *user) {
 	other := u.other()
 	mine, theirs := u.add(u.wish(1)), other.add(other.wish(1))
@@ -289,7 +281,6 @@ func sessions(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events of the other", len(u.h.Events(u.t, other.session)), 1)
 }
 
-// text: any text that the rules accept comes back as it was.
 func text(_ *testing.T, u *user) {
 	for i, s := range []string{"'; DROP TABLE wishlist; --", "a\nb\tc\r", "\u202e\ufeff", "😀é", "%s_%", `\x00`, "\x01\x7f"} {
 		suite.Must(u.t, "CheckNote", guest.CheckNote(s))
@@ -302,7 +293,7 @@ func text(_ *testing.T, u *user) {
 	}
 }
 
-// wrongWishes: the database refuses entries that no request may make, also from other programs.
+// wrongWishes: the database rejects invalid entries, whichever program writes them.
 func wrongWishes(_ *testing.T, u *user) {
 	for what, wrong := range map[string]func(*guest.Wish){
 		"a long note":        func(w *guest.Wish) { w.Note = strings.Repeat("ä", guest.MaxNote+1) },
@@ -319,7 +310,6 @@ func wrongWishes(_ *testing.T, u *user) {
 	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
 }
 
-// dropAnswers: an answer is dropped when it has expired, and not before.
 func dropAnswers(_ *testing.T, u *user) {
 	m := u.mutation()
 	for range 3 {
@@ -344,7 +334,6 @@ func dropAnswers(_ *testing.T, u *user) {
 	suite.Equal(u.t, "replayed after it was dropped", run(), false)
 }
 
-// dropRemoved: removed entries are dropped, live ones are not.
 func dropRemoved(_ *testing.T, u *user) {
 	for n := range 4 {
 		u.add(u.wish(n))

@@ -16,18 +16,18 @@ import (
 	"holdfast/internal/ident"
 )
 
-// PageView is a viewed page. It is published but not stored in a table.
+// PageView is a viewed page.
 type PageView struct {
-	Page       string    `json:"page"`                 // one of Pages
-	TenantID   string    `json:"tenantId,omitempty"`   // lower-case UUID
-	PropertyID string    `json:"propertyId,omitempty"` // lower-case UUID; profile guest.Hotel only
+	Page       string    `json:"page"` // one of Pages
+	TenantID   string    `json:"tenantId,omitempty"`
+	PropertyID string    `json:"propertyId,omitempty"` // profile guest.Hotel only
 	ItemID     *string   `json:"itemId,omitempty"`     // in other profiles
 	SearchID   guest.ID  `json:"searchId,omitempty"`
-	OccurredAt time.Time `json:"occurredAt"`           // browser clock; zero in a request: now
-	DurationMS int       `json:"durationMs,omitempty"` // viewing time
+	OccurredAt time.Time `json:"occurredAt"` // browser clock; zero in a request: now
+	DurationMS int       `json:"durationMs,omitempty"`
 }
 
-// FunnelEvent is a guest's step towards a booking. It is published but not stored in a table.
+// FunnelEvent is a guest's step towards a booking.
 type FunnelEvent struct {
 	Step       string    `json:"step"` // one of Steps
 	TenantID   string    `json:"tenantId,omitempty"`
@@ -160,7 +160,6 @@ func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]
 	return o, err
 }
 
-// read validates the items and returns their IDs and events.
 func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Event, error) {
 	switch {
 	case len(b.items) == 0:
@@ -218,7 +217,6 @@ func decodeItem(text json.RawMessage, into any) error {
 	return d.Decode(into)
 }
 
-// memberOf returns the member that failed to decode, and why.
 func memberOf(err error) (member, detail string) {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return wrong.Field, "unexpected " + strings.Fields(wrong.Value)[0]
@@ -259,7 +257,6 @@ func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong fun
 	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
-// place holds the members shared by page views and funnel events.
 type place struct {
 	profile          *guest.Profile
 	tenant, property *string
@@ -268,7 +265,6 @@ type place struct {
 	at               *time.Time
 }
 
-// checkPlace also canonicalizes members.
 func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	var ok bool
 	if *p.tenant != "" {
@@ -288,7 +284,6 @@ func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	}
 }
 
-// ofOtherProfile reports whether the object uses another profile's member.
 func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 	if p.IsHotel() {
 		return item != nil

@@ -27,7 +27,6 @@ const (
 	observedStep = 500    // events per transaction
 )
 
-// add returns false if the buffer is full.
 func (o *observed) add(e SessionEvent) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +46,6 @@ func (o *observed) take() (some []SessionEvent) {
 	return some
 }
 
-// put returns events to the front.
 func (o *observed) put(some []SessionEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,7 +114,7 @@ func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailVi
 // ItemViewed is a viewed item, in profiles other than hotel.
 type ItemViewed struct {
 	ItemID   string               `json:"itemId"`
-	Upstream string               `json:"upstream"` // that answered
+	Upstream string               `json:"upstream"`
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
@@ -130,8 +128,8 @@ type observation struct {
 	kind    string
 	topic   string
 	subject string
-	rate    int // from SampleRates
-	payload any // an object
+	rate    int
+	payload any
 }
 
 func (s *Service) observe(ctx context.Context, session guest.ID, o observation) {

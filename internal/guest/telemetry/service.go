@@ -46,7 +46,7 @@ func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
 // Store appends events to the outbox.
 type Store interface {
-	// Record appends events in order. It is a mutation: see guest.Store.
+	// Record appends events in order.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
 	// AppendEvents appends events in order, in a transaction. It does not wait for mutations: rest holds the events

@@ -30,7 +30,6 @@ type BriefState struct {
 	EndsAt   time.Time `json:"endsAt"`
 }
 
-// briefs tracks brief suspensions started by this process.
 type briefs struct {
 	mu     sync.Mutex
 	active []BriefState
@@ -132,7 +131,6 @@ func (s *Service) Brief() []BriefState {
 	return append([]BriefState{}, s.briefs.active...)
 }
 
-// begin returns false if too many suspensions started recently.
 func (b *briefs) begin(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +154,6 @@ func (b *briefs) remove(tenant string) {
 	b.active = slices.DeleteFunc(b.active, func(o BriefState) bool { return o.TenantID == tenant })
 }
 
-// due reports whether a suspension expired, or the table was not read for a minute.
 func (b *briefs) due(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

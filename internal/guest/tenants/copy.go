@@ -9,8 +9,7 @@ import (
 )
 
 // Suspended returns the suspended tenants in tenants, from the copy in Hot, or from the table if the copy is lost or
-// unavailable. It decides which views are served. Operations that must never happen for a suspended tenant, e.g.
-// handoffs, ask the database instead.
+// unavailable. Operations that must never happen for a suspended tenant, e.g. handoffs, ask the database instead.
 func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, error) {
 	if len(tenants) == 0 {
 		return nil, nil
@@ -58,7 +57,6 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return errcode.New(errcode.Conflict, "the suspended tenants change too often to copy them")
 }
 
-// copySuspension updates the copy after an event, unless the copy is newer. Repair retries failures.
 func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	if s.opts.Hot == nil {
 		return

@@ -12,8 +12,8 @@ import (
 // Service receives tenant events.
 type Service struct {
 	opts       Options
-	stale      atomic.Bool // a copy update failed
-	reconciled time.Time   // last copy refresh; used by Repair only
+	stale      atomic.Bool
+	reconciled time.Time // last copy refresh; used by Repair only
 	briefs     briefs
 }
 

@@ -13,14 +13,13 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// Suspension is a tenant's state after its newest event. Handoffs to a suspended tenant are neither minted nor
-// consumed.
+// Suspension is a tenant's state after its newest event.
 type Suspension struct {
 	Tenant    string // lower-case UUID
 	Suspended bool   // false: reinstated
 	Reason    string
 	At        time.Time // event time, in microseconds
-	Event     string    // event ID
+	Event     string
 }
 
 // NewerThan reports whether s replaces o: the later event time wins, whatever the order of arrival, then the greater

@@ -16,7 +16,7 @@ import (
 
 // Operator sends operation requests and validates responses against the API description.
 type Operator struct {
-	Base string // listener URL
+	Base string
 
 	t      testing.TB
 	client *http.Client

@@ -1,5 +1,5 @@
 // Package builtin is a catalogue with several hundred fictional hotels, so that everything works without other
-// services. They are generated from a few words, identically in every process.
+// services. The hotels are the same in every process.
 package builtin
 
 import (
@@ -48,7 +48,6 @@ type brand struct {
 	catalogue.Brand
 }
 
-// Catalogue size.
 const (
 	hotelsPerRegion = 20
 	brandCount      = 40
@@ -58,7 +57,6 @@ type seed [sha256.Size]byte
 
 func seedOf(parts ...any) seed { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }
 
-// n derives a number in [0, most) for an aspect.
 func (s seed) n(aspect string, most int) int {
 	sum := sha256.Sum256(append([]byte(aspect), s[:]...))
 	return int(binary.BigEndian.Uint64(sum[:]) % uint64(most))
@@ -66,7 +64,6 @@ func (s seed) n(aspect string, most int) int {
 
 func (s seed) of(aspect string, words []string) string { return words[s.n(aspect, len(words))] }
 
-// uuid derives a version 8 UUID.
 func (s seed) uuid() string {
 	b := s
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
@@ -144,7 +141,6 @@ var perEuro = map[string]int64{
 	"JPY": 16500, // no minor unit, hence a hundredth
 }
 
-// convert also returns the currency used: euro if currency is unknown.
 func convert(cents int64, currency string) (minor, used string) {
 	rate, ok := perEuro[currency]
 	if !ok {
@@ -153,7 +149,6 @@ func convert(cents int64, currency string) (minor, used string) {
 	return strconv.FormatInt((cents*rate+5000)/10000, 10), currency
 }
 
-// nightly returns a room's price in euro cents: more at weekends and in summer.
 func (h *hotel) nightly(night time.Time, room int) int64 {
 	p := h.price * int64(100+40*room) / 100
 	if d := night.Weekday(); d == time.Friday || d == time.Saturday {
@@ -174,7 +169,6 @@ type stay struct {
 	left            int
 }
 
-// offer returns the price of all rooms, and whether enough are free.
 func (h *hotel) offer(room, rooms int, from, to time.Time) (s stay, ok bool) {
 	s.left = math.MaxInt
 	for night := from; night.Before(to); night = night.AddDate(0, 0, 1) {
@@ -270,7 +264,6 @@ func (c *Catalogue) Availability(_ context.Context, q catalogue.AvailabilityQuer
 	return a, nil
 }
 
-// dates parses validated dates.
 func dates(from, to string) (time.Time, time.Time) {
 	in, _ := time.Parse(time.DateOnly, from)
 	out, _ := time.Parse(time.DateOnly, to)

@@ -15,10 +15,8 @@ type match struct {
 	price stay
 }
 
-// maxPins is per map.
 const maxPins = 200
 
-// find returns sorted matches.
 func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	most := int64(-1)
 	if q.MaxNightlyMinor != "" {
@@ -60,7 +58,6 @@ func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 	return all
 }
 
-// matches ignores the price.
 func (h *hotel) matches(q catalogue.SearchQuery, words []string) bool {
 	switch {
 	case q.Country != "" && h.Country != q.Country, q.Region != "" && h.Region != q.Region, h.stars < q.MinStars:
@@ -73,7 +70,6 @@ func (h *hotel) matches(q catalogue.SearchQuery, words []string) bool {
 	return q.Bounds == nil || contains(*q.Bounds, h.latitude, h.longitude)
 }
 
-// bounds may cross the date line.
 func contains(b catalogue.Bounds, latitude, longitude float64) bool {
 	if latitude < b.South || latitude > b.North {
 		return false

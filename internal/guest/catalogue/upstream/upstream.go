@@ -24,7 +24,7 @@ import (
 // Client implements catalogue.Source for hotel searches, and catalogue.Fetcher.
 type Client struct {
 	cfg   catalogue.Upstreams
-	hotel map[string]guest.Upstream // by name
+	hotel map[string]guest.Upstream
 	http  *http.Client
 }
 
@@ -131,7 +131,6 @@ func identify(property, tenant *string) error {
 	return nil
 }
 
-// missing replaces catalogue.ErrMissing.
 func missing(err, instead error) error {
 	if errors.Is(err, catalogue.ErrMissing) {
 		return instead
@@ -139,7 +138,6 @@ func missing(err, instead error) error {
 	return err
 }
 
-// sameProperty rejects answers about another property.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
 		return errcode.New(errcode.Unavailable, "a catalogue response is about another property")
@@ -147,7 +145,6 @@ func sameProperty(err error, got, want string) error {
 	return err
 }
 
-// call turns 404 into catalogue.ErrMissing.
 func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, query, into any) error {
 	var body []byte
 	if query != nil {
@@ -199,7 +196,6 @@ func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values,
 	return text, nil
 }
 
-// request builds a POST if body is set, else a GET.
 func (c *Client) request(ctx context.Context, address string, body []byte) (*http.Request, error) {
 	method, content := http.MethodGet, io.Reader(nil)
 	if body != nil {

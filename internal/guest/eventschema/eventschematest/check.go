@@ -36,7 +36,6 @@ func New(p *guest.Profile) (Checker, error) {
 	return c, nil
 }
 
-// closeObjects forbids unknown members.
 func closeObjects(schema any) {
 	switch v := schema.(type) {
 	case map[string]any:
