@@ -16,7 +16,7 @@ const (
 // AuditKey returns the key of the audit event.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
-// AuditPayload returns the audit event's payload. Engines that compute the revision build the same JSON.
+// AuditPayload returns the audit event's payload.
 func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
 	b := make([]byte, 0, 192)

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Sizes of the per-process caches.
 const (
 	grantsKept   = 4096 // claims are at most 8 KiB, usually below 1 KiB
 	installsKept = 10_000
@@ -72,7 +71,6 @@ func (in *seenInstall) size() (n int) {
 	return n
 }
 
-// installCache is safe for concurrent use.
 type installCache struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[Owner, seenInstall]
@@ -105,7 +103,7 @@ func (c *installCache) add(o Owner, in seenInstall) {
 	}
 }
 
-// remove removes an install. Call it even after an error: the change may be committed.
+// remove must be called even after an error: the change may be committed.
 func (c *installCache) remove(o Owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +143,6 @@ func (s *seenSchemas) add(at namespaceOf, sc Schema) {
 	}
 }
 
-// remove removes a namespace. Call it even after an error: the change may be committed.
 func (s *seenSchemas) remove(at namespaceOf) {
 	s.schemas.Remove(at)
 	s.free.Remove(at)

@@ -64,7 +64,7 @@ func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 	return text
 }
 
-// ErrInstallDeleted means that the install or tenant was or is being deleted. The Store rejects all changes.
+// ErrInstallDeleted means that the install or tenant was or is being deleted.
 var ErrInstallDeleted error = errcode.New(errcode.Denied, "the install has been deleted")
 
 // ErrInstallDeleting is the error that clients get during the deletion.
@@ -81,22 +81,20 @@ func OwnedTables() []string {
 // Deletions deletes installs, or tenants given by their Services owner.
 //
 // After Close, all writes fail with ErrInstallDeleted, even those waiting for a lock, and a tenant gets no new
-// installs. Then call DeleteSome until the Deletion is finished, possibly after an interruption. A tombstone with the
-// change count and deletion time remains until DeleteStep.KeptUntil.
+// installs. A tombstone with the change count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
 	// Close starts a deletion, or returns the deletion already started.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When no
-	// rows are left, it finishes the deletion with an audit event. For a tenant it deletes only Services rows, so
-	// delete its installs first. It returns ErrNotClosed if Close was not called.
+	// DeleteSome deletes rows of one kind. When no rows are left, it finishes the deletion with an audit event. For a
+	// tenant it deletes only Services rows, so delete its installs first. It returns ErrNotClosed if Close was not
+	// called.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
 	// NextInstall returns the tenant's next install that still has rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows. For Services, it counts the rows of the whole tenant, except the tombstones of
-	// its installs.
+	// Holdings counts an owner's rows.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
@@ -116,8 +114,8 @@ const (
 // closedGrace delays deleting a closed owner's rows, until no process lets readers see a partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install, or resumes its deletion. It calls progress after each step. If progress returns
-// false, DeleteInstall stops, and another call must continue.
+// DeleteInstall deletes an install, or resumes its deletion. It calls progress after each step, and stops if progress
+// returns false.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -233,8 +231,7 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 	return err == nil, err
 }
 
-// RestoreTenant lets a deleted tenant start again, without its data, with tokens issued from now on. It reports
-// whether the tenant was deleted.
+// RestoreTenant lets a deleted tenant start again, without its data, with tokens issued from now on.
 func (s *Service) RestoreTenant(ctx context.Context, t TenantID) (bool, error) {
 	defer s.installs.remove(Services(t))
 	return s.opts.Deletions.Reopen(ctx, Services(t), s.moment())

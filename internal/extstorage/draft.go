@@ -2,7 +2,7 @@ package extstorage
 
 import "context"
 
-// ActiveSchema returns a namespace's active schema. The version is 0 if there is no active schema.
+// ActiveSchema returns a namespace's active schema.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -24,8 +24,7 @@ func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	return t.inRequest(err)
 }
 
-// CheckDocument checks a schema document without a trial, so it is fast. JSON Pointers in errors refer to the
-// document.
+// CheckDocument checks a schema document without a trial, so it is fast.
 func (s *Service) CheckDocument(document []byte) error {
 	_, err := s.canonicalSchema(document)
 	return err

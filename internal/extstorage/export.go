@@ -81,7 +81,7 @@ func (s *Service) Export(ctx context.Context, r Request, cursor string, limit in
 	return s.exportPage(ctx, p.Owner, cursor, limit, func(ns Namespace) bool { return p.In(ns)&Read != 0 })
 }
 
-// ExportInstall exports everything, even from a revoked install. It is for operators.
+// ExportInstall exports everything, even from a revoked install.
 func (s *Service) ExportInstall(ctx context.Context, o Owner, cursor string) (ExportPage, error) {
 	return s.exportPage(ctx, o, cursor, MaxPage, func(Namespace) bool { return true })
 }

@@ -24,7 +24,7 @@ func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 const maxClaims = 16 << 10
 
 // ParseGrant parses a verified token's claims: UUIDs tenant_id and install_id, and ns, access by namespace
-// ({"settings":"rw","log":"r"}). Other claims are ignored. The error is a *ValidationError.
+// ({"settings":"rw","log":"r"}). The error is a *ValidationError.
 func ParseGrant(claims []byte) (g Grant, err error) {
 	canonical, err := ParseMetadata(claims, maxClaims)
 	if err != nil {

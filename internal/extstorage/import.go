@@ -39,7 +39,7 @@ const (
 	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later numbers still fit every client's number type
 	maxImportedSchema = 1_000_000_000
 	maxClockAhead     = 24 * time.Hour
-	maxActivated      = 10_000 // namespaces with a schema that an import remembers
+	maxActivated      = 10_000
 
 	// seqLeap is the gap after the other install's last change, which may have grown since the export.
 	seqLeap = 1_000_000_000
@@ -51,7 +51,7 @@ var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with th
 // Import puts at most a batch of exported records, all or nothing. Values are validated by the active schema, unless
 // that schema was imported too, because values may be older. Without Preserve, existing records continue their own
 // revisions and new records start at 1. With Preserve, records take the exported revisions and times, but never an
-// earlier revision. Expirations stay. A record's error is an *ItemError.
+// earlier revision. A record's error is an *ItemError.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -163,8 +163,7 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 }
 
 // ImportSchema registers a schema with its version and status, and reports whether anything changed. It returns
-// ErrSchemaConflict if the version exists with another document. Without Preserve, the schema is created now, by the
-// caller.
+// ErrSchemaConflict if the version exists with another document.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {

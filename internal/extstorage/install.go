@@ -14,8 +14,7 @@ type Registration struct {
 	Namespaces map[Namespace]Access // limits tokens; nil means no limit
 }
 
-// Install is a registered install. An install that is not registered needs only a valid token, and uses the default
-// tier.
+// Install is a registered install.
 type Install struct {
 	Registration
 	RevokedAt Moment // 0 if not revoked
@@ -78,7 +77,6 @@ type Installs interface {
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
 	// SwapQuota replaces tier and overrides if they still match from, and the install is registered and not deleted.
-	// It reports whether it did.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
 	// RevokeInstall revokes an install, registered or not, unless it is already revoked. It returns ErrInstallDeleted

@@ -2,7 +2,7 @@ package extstorage
 
 import "time"
 
-// Moment is a time in Unix milliseconds; 0 means never. Every engine stores it exactly.
+// Moment is a time in Unix milliseconds; 0 means never.
 type Moment int64
 
 // At truncates a time to milliseconds.

@@ -104,8 +104,7 @@ func ParseKey(s string) (Key, error) {
 // Revision counts a record's writes from 1; 0 means that there is no record. It restarts after a delete or expiry.
 type Revision int64
 
-// Seq numbers an install's changes from 1, across keys; 0 means no change. A record's Seq is the number of its last
-// write.
+// Seq numbers an install's changes from 1, across keys; 0 means no change.
 type Seq int64
 
 // SchemaVersion numbers a namespace's schemas from 1; 0 means no schema.

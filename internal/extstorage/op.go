@@ -98,8 +98,8 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns the operation's effect, given the active schema and next change number. A put replaces an expired
-// row; a delete removes it. Decide returns *MismatchError or ErrSchemaChanged if the operation fails.
+// Decide returns the operation's effect, given the active schema and next change number. Decide returns
+// *MismatchError or ErrSchemaChanged if the operation fails.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {
@@ -150,14 +150,14 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 // Item is an operation's result, stored as JSON for requests with an idempotency key.
 type Item struct {
 	Revision  Revision `json:"revision,omitzero"`
-	Seq       Seq      `json:"seq,omitzero"`     // for the ETag
-	Created   bool     `json:"created,omitzero"` // by the put
-	Existed   bool     `json:"existed,omitzero"` // before the delete
+	Seq       Seq      `json:"seq,omitzero"`
+	Created   bool     `json:"created,omitzero"`
+	Existed   bool     `json:"existed,omitzero"`
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`
 
-	Sum canonjson.Number `json:"sum,omitzero"` // increment result
+	Sum canonjson.Number `json:"sum,omitzero"`
 }
 
 func itemOf(h *Header) Item {

@@ -75,18 +75,16 @@ func (e *MismatchError) ErrorCode() errcode.Code {
 // matches a later record with the same key.
 func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` }
 
-// Tags are the entity tags of If-Match or If-None-Match. Tags in another form are dropped, because they match no
-// record.
+// Tags are the entity tags of If-Match or If-None-Match.
 type Tags struct {
-	Set  bool // the header is present
+	Set  bool
 	Any  bool // the header is *
 	Seqs []Seq
 }
 
 func (t *Tags) has(seq Seq) bool { return seq != 0 && (t.Any || slices.Contains(t.Seqs, seq)) }
 
-// ParseIfMatch parses If-Match. It uses strong comparison, so weak tags match nothing. Join repeated headers with
-// commas.
+// ParseIfMatch parses If-Match. It uses strong comparison, so weak tags match nothing.
 func ParseIfMatch(header string) (Tags, error) { return parseTags(header, false) }
 
 // ParseIfNoneMatch parses If-None-Match. It treats W/"17" like "17".

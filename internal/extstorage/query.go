@@ -33,7 +33,7 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 type ExportQuery struct {
 	After Position // exclusive; zero means from the start
 	Limit int      // 1 to MaxPage
-	Bytes int      // limits values and metadata; 0 means PageBytes
+	Bytes int
 	Now   Moment
 }
 
@@ -78,7 +78,7 @@ func (p *PageEnd) Takes(n int64) bool {
 }
 
 // Successor returns the smallest string, by bytes, that is greater than all strings with the prefix, or false if
-// there is none. Incrementing a character keeps it valid UTF-8, as some engines require.
+// there is none.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -7,9 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Counters count an install's live records as of CountedAt. Records that expire later still count. A write moves
-// CountedAt only if it would otherwise be rejected, or if its clock is behind; the backend then counts the records
-// that expire in between.
+// Counters count an install's live records as of CountedAt. Records that expire later still count.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
@@ -44,7 +42,7 @@ func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 type Ledger struct {
 	before Counters
 	notes  []note
-	spare  int64 // namespaces in the quota but not in the notes
+	spare  int64
 }
 
 type note struct {
@@ -76,8 +74,7 @@ func (l *Ledger) Fits(q Quota) bool {
 	return true
 }
 
-// Check returns an *ItemError with the *QuotaError of the operation after which a quota stays exceeded. It checks
-// namespaces first, then keys in write order, then bytes.
+// Check returns an *ItemError with the *QuotaError of the operation after which a quota stays exceeded.
 func (l *Ledger) Check(q Quota) error {
 	namespaces := func(n *note) (int64, bool) { return n.Namespaces + l.spare, true }
 	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces+l.spare, namespaces); err != nil {

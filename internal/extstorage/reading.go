@@ -31,8 +31,7 @@ type Listing struct {
 	Metadata  bool
 }
 
-// ListRecords reads a page of at most PageBytes, and returns the next cursor, which is "" on the last page. Cursors
-// are bound to owner, namespace, prefix and direction.
+// ListRecords reads a page of at most PageBytes, and returns the next cursor, which is "" on the last page.
 func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
 	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
 	if err != nil {
@@ -161,7 +160,7 @@ func (p *Pass) reads() bool {
 
 // Warning reports a nearly exhausted quota.
 type Warning struct {
-	What      string // "namespaces", "keys" or "bytes"
+	What      string
 	Namespace Namespace
 	Limit     int64
 	Used      int64

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RegisterInstall creates or replaces a registration, and reports whether it created it. Overrides without an end
-// last for OverrideLifetime. A revocation is lifted only if restore is set.
+// RegisterInstall creates or replaces a registration, and reports whether it created it. A revocation is lifted only
+// if restore is set.
 func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
 	if err := s.checkRegistration(&r, now); err != nil {
@@ -109,7 +109,7 @@ func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 }
 
 // RevokeInstall revokes an install, registered or not. This takes effect immediately in this process, and within a
-// second in others. The data stays.
+// second in others.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o) // wake waiting clients, which then lose access
 	defer s.installs.remove(o)

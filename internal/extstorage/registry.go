@@ -41,8 +41,7 @@ type Registry interface {
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
 	// DropSchemas deletes a version, or all versions of a namespace if v is 0, and returns how many. It returns
-	// ErrSchemaNeeded for the active version, and for the newest version, whose number would be reused. New versions
-	// in an emptied namespace continue after all numbers ever removed from the install.
+	// ErrSchemaNeeded for the active version, and for the newest version, whose number would be reused.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version. It returns ErrNoSchema, or errcode.Invalid for Draft.
@@ -57,8 +56,7 @@ type Registry interface {
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
 	// anything changed. It returns ErrSchemaConflict if the document differs. An existing version only changes
-	// status, at UpdatedAt and never to Draft. Activation replaces the active version now. Versions that Register
-	// would delete are not added. The quota is as in Register.
+	// status, at UpdatedAt and never to Draft.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position.
@@ -73,7 +71,7 @@ type SchemaQuery struct {
 	Namespace Namespace
 	Before    SchemaVersion // exclusive; 0 means from the newest
 	Limit     int           // 1 to MaxPage
-	Bytes     int           // limits document bytes; 0 means PageBytes
+	Bytes     int
 }
 
 // SchemaPage is the result of a SchemaQuery.

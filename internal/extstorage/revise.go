@@ -40,8 +40,7 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt returns a write whose operation i fails in place of the rest. The Store still looks for an earlier failure
-// and a stored response.
+// FailAt returns a write whose operation i fails in place of the rest.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)
@@ -56,7 +55,7 @@ type Optimistic struct {
 
 	failed *ItemError // operation that fails because of a value read
 	last   bool       // the expiry of a written record is unknown
-	pinned []bool     // operations with an added precondition
+	pinned []bool
 }
 
 // Known holds record values after the writes so far.

@@ -17,8 +17,6 @@ const MaxSchemaBytes = 64 << 10
 
 var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
-// validate validates a value by the active schema and returns its version, which the Store confirms. If a cached
-// schema rejects the value, it reads the active schema again.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
 	var refused error
@@ -144,7 +142,6 @@ func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v Sc
 	return n, err
 }
 
-// try tries a document on the namespace's first records. It holds no records in memory while it waits for a turn.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
 	return r.do(ctx, s.trials, func() error {
 		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
@@ -225,8 +222,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 }
 
 // CheckSchema compares a document with the active schema and validates as many stored records as dry_run_time allows.
-// If records remain, the report contains a cursor to continue. The JSON Pointers in errors refer to a request with
-// the members schema and cursor. Nothing is registered.
+// If records remain, the report contains a cursor to continue. Nothing is registered.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
@@ -237,8 +233,7 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is like CheckSchema, but for a registered version. It returns ErrNoSchema if there is none. Versions
-// registered under other limits may be rejected.
+// CheckVersion is like CheckSchema, but for a registered version. It returns ErrNoSchema if there is none.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
@@ -304,8 +299,6 @@ func newSchemaPool(c *Config) *fairshare.Pool {
 	return fairshare.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
-// dryRun validates a namespace's records after a position, page by page. When time is up it returns the last
-// validated key.
 func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
 	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.DryRunTime())
 	for {

@@ -147,8 +147,7 @@ func (r *Request) withoutSlot(wait func() error) error {
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
 // pass checks a grant against the registration and revoked tokens, at most installAge old. If the database is
-// unavailable, pass fails rather than use older data. It returns ErrInstallDeleted, ErrInstallDeleting, ErrRevoked or
-// ErrTokenRevoked if the grant is not valid.
+// unavailable, pass fails rather than use older data.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
@@ -242,8 +241,7 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 }
 
 // attempt plans and applies the operations. It assumes that a namespace missing from the cache has no schema, the
-// usual case, and the Store checks this. Only if the assumption is wrong does attempt read the schema, which costs a
-// message on Citus.
+// usual case, and the Store checks this.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	a := &plan{service: s, owner: p.Owner, now: s.moment(), guesses: true}
 	applied, err := a.apply(ctx, p, r, tasks)

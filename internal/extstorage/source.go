@@ -20,9 +20,6 @@ func (t *Task) inRequest(err error) error {
 	return err
 }
 
-// source maps a location in the task's value to a location in the request. If a patch does not contain the location,
-// source returns the nearest enclosing part of the patch. For an increment, it maps the number to by, and everything
-// else to pointer.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

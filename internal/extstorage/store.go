@@ -19,8 +19,7 @@ import (
 type Store interface {
 	// Apply executes an install's operations in order, all or nothing. An operation's error is an *ItemError from
 	// Op.Decide or Ledger.Check. Expired records never count against a quota: a write rejected by the stored Counters
-	// is decided again with counters at its own time. Op.Revise computes from the current state, so concurrent writes
-	// never make Apply fail.
+	// is decided again with counters at its own time.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
 	// SkipChanges makes every install skip n change numbers; see SkippedChanges.
@@ -29,18 +28,15 @@ type Store interface {
 	// Get returns a record, or ErrNoRecord if it is absent or expired.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
-	// List reads a page from a snapshot. It ends as a PageEnd requires, or earlier under concurrent writes. List
-	// reads few values beyond the page.
+	// List reads a page from a snapshot. It ends as a PageEnd requires, or earlier under concurrent writes.
 	List(ctx context.Context, o Owner, q Query) (Page, error)
 
-	// Export reads a page of a whole install, like List.
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
 	// Changes reads the changes after since, oldest first and gapless. It returns ErrChangesGone if the next change
 	// was swept.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
-	// Usage counts live records, in total and by namespace.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
 	// Sweep removes at most limit rows of a kind that were due by then, across installs, and returns how many. The
@@ -49,7 +45,8 @@ type Store interface {
 	// whose events are published.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
-	// Ping checks the engine's reachability and schema version. It returns errcode.Unavailable with the reason.
+	// Ping checks the engine's reachability and schema version, which a newer release may change while this process
+	// runs. It returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 

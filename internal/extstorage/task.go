@@ -44,7 +44,7 @@ type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Replayed bool // the response was stored earlier for the IdempotencyKey
+	Replayed bool
 }
 
 // access returns the access that the task needs. Patches and increments reveal the stored value, so they need Read.
@@ -144,8 +144,8 @@ type plan struct {
 	now     Moment
 	ops     []Op
 
-	guesses bool          // assume that namespaces missing from the cache have no schema
-	guessed []namespaceOf // namespaces without a known schema
+	guesses bool // assume that namespaces missing from the cache have no schema
+	guessed []namespaceOf
 }
 
 func (a *plan) make(ctx context.Context, tasks []Task) error {

@@ -51,8 +51,8 @@ type Tokens interface {
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 
-// RevokeToken revokes a token. This takes effect immediately in this process, and within a second in others. expires
-// is the token's own expiry; 0 means the latest possible expiry of a token issued now.
+// RevokeToken revokes a token. expires is the token's own expiry; 0 means the latest possible expiry of a token
+// issued now.
 func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires Moment) (RevokedToken, error) {
 	now := s.moment()
 	if err := checkTokenID(id); err != nil {
@@ -92,8 +92,6 @@ func checkTokenID(id string) error {
 	return nil
 }
 
-// await waits at most d for a change made by this process, or until the token becomes invalid. Then it returns
-// ErrTokenExpired or an error of pass.
 func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d time.Duration) error {
 	for d > 0 {
 		p, err := s.pass(ctx, *g)

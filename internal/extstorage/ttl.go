@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// ExpiresAt returns the expiry for a TTL in seconds, or a *ValidationError if it is outside the limits. Without a TTL
-// use 0.
+// ExpiresAt returns the expiry for a TTL in seconds, or a *ValidationError if it is outside the limits.
 func (l Limits) ExpiresAt(now Moment, seconds int64) (Moment, error) {
 	least, most := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
 	if seconds < least || seconds > most {

@@ -26,7 +26,7 @@ type NamespaceUsage struct {
 	Bytes     int64
 }
 
-// InstallUsage returns an install's usage. It is for operators: it checks no grant, and works for revoked installs.
+// InstallUsage returns an install's usage.
 func (s *Service) InstallUsage(ctx context.Context, o Owner, now Moment) (Usage, error) {
 	return s.opts.Store.Usage(ctx, o, now)
 }

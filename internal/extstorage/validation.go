@@ -23,8 +23,7 @@ type SchemaFailure = jsonschema.SchemaFailure
 // SchemaError means that a schema rejects a value.
 type SchemaError = jsonschema.SchemaError
 
-// Under prefixes an error's pointer with an enclosing location. Errors without a pointer are unchanged, as are
-// wrapped errors, whose pointer is complete.
+// Under prefixes an error's pointer with an enclosing location.
 func Under(pointer string, err error) error {
 	switch e := err.(type) { //nolint:errorlint // as said above
 	case *ValidationError:

@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BatchLifetime is how long a batch stays open after its creation. Appending does not extend it.
+// BatchLifetime is how long a batch stays open after its creation.
 const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch means that the batch is unknown, expired, committed, or another user's. The error is the same in all
@@ -19,7 +19,7 @@ var ErrBatchTooLarge error = errcode.New(errcode.TooLarge, "the batch is too lar
 // BatchID identifies an open batch: 32 hex digits.
 type BatchID string
 
-// ValidBatchID reports whether s looks like a BatchID. Backends rely on it.
+// ValidBatchID reports whether s looks like a BatchID.
 func ValidBatchID(s string) bool {
 	if len(s) != 32 {
 		return false

@@ -74,8 +74,8 @@ type Total struct {
 	Modified Timestamp // as in Collections; 0 if never written, or if everything was deleted
 	Records  int64
 	Bytes    int64
-	Counted  bool            // if false, Records and Bytes are 0
-	Quota    Optional[int64] // the user's own quota; 0 means no limit
+	Counted  bool // if false, Records and Bytes are 0
+	Quota    Optional[int64]
 }
 
 // Bytes returns the total that Quota.User limits.

@@ -151,7 +151,7 @@ func (l Limits) For(collection string) Limits {
 // Counts reports whether bytes are counted, which enforcing a quota requires.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
-// Quota returns the configured quota. A user's own quota replaces max_user_quota.
+// Quota returns the configured quota.
 func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}

@@ -10,6 +10,4 @@
 //   - the write transaction updates record and byte counters, so quotas are exact;
 //   - expired records are invisible even before the sweep;
 //   - every stamp is greater than the user's earlier stamps, even if the clock is set back.
-//
-// This package contains the types, the rules and the Store interface; storetest defines the contract.
 package syncstorage

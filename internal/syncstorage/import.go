@@ -27,7 +27,7 @@ type ImportOptions struct {
 type Imported struct {
 	Collections, Records int64
 	Written              int64
-	Expired              int64 // skipped
+	Expired              int64
 	Newer                int64 // skipped because the record here has a later time
 }
 
@@ -45,7 +45,7 @@ const (
 	stepBytes   = 1 << 20
 )
 
-// Import imports an export. It keeps the records of one step in memory.
+// Import imports an export.
 type Import struct {
 	Header ExportHeader
 
@@ -69,7 +69,7 @@ type Import struct {
 	last    Timestamp
 }
 
-// NewImport reads an export's header. Lines may be as long as the largest allowed record.
+// NewImport reads an export's header.
 func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
@@ -85,7 +85,7 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	return im, nil
 }
 
-// Run writes the records in steps. Completed steps remain after an error; with Merge the file can be imported again.
+// Run writes the records in steps.
 func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
 	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
 	here, err := im.service.store.Collections(ctx, o)

@@ -14,7 +14,7 @@ type Page struct {
 	size    int
 }
 
-// GatherMax limits listings gathered in memory, in bytes. The engine streams larger listings.
+// GatherMax limits listings gathered in memory, in bytes.
 const GatherMax = 2 << 20
 
 const (
@@ -30,7 +30,7 @@ const (
 	maxRecords = 4096
 )
 
-// New returns an empty page. Convert it to a listing or drop it.
+// New returns an empty page.
 func (p *Pages) New() *Page {
 	if g, ok := p.pool.Get().(*Page); ok {
 		return g
@@ -93,8 +93,7 @@ func (g *Page) Size() int { return g.size }
 // Records returns the records in order.
 func (g *Page) Records() []BSO { return g.records }
 
-// Listing converts the page to the result of q, which then owns the page. A record beyond q's limit means that there
-// is a next page.
+// Listing converts the page to the result of q, which then owns the page.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	n, more := q.Page(len(g.records))
 	found := g.records[:n]

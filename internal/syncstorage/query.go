@@ -89,7 +89,7 @@ func NewListing(modified Timestamp, records int, items iter.Seq2[*BSO, error], r
 	return &Listing{Modified: modified, Records: records, Items: items, release: release}
 }
 
-// Close releases the listing. It may be called repeatedly.
+// Close releases the listing.
 func (l *Listing) Close() {
 	if l.release != nil {
 		l.release()
@@ -100,7 +100,7 @@ func (l *Listing) Close() {
 // ContinueAfter sets the start of the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page returns how many found records are on the page. Backends read an extra record to detect a next page.
+// Page returns how many found records are on the page.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true
@@ -122,10 +122,10 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 type Offset struct {
 	Skip      int
 	After     bool
-	Modified  Timestamp       // for Newest and Oldest
-	SortIndex Optional[int64] // for ByIndex
+	Modified  Timestamp
+	SortIndex Optional[int64]
 	ID        string
-	sort      Sort // issued for this order
+	sort      Sort
 }
 
 // OffsetAfter returns the offset after a record.

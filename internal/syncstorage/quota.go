@@ -5,8 +5,8 @@ import "holdfast/internal/errcode"
 // Quota limits a user's live payload bytes per collection and in total; 0 means no limit.
 type Quota struct {
 	Collection int64
-	User       int64 // bytes in all of the user's collections; 0 means no limit
-	Enforce    bool  // if false, excess is only reported
+	User       int64
+	Enforce    bool // if false, excess is only reported
 
 	// Own means that User was set by Store.SetQuota.
 	Own bool

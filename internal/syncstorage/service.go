@@ -19,8 +19,7 @@ type Options struct {
 	Clock  clock.Clock
 
 	// Connections is the Store's connection pool size, and limits the listings that are read at the same time, so
-	// that one user's requests do not fill the queue. Half as many connections may be held by listings that clients
-	// are receiving.
+	// that one user's requests do not fill the queue.
 	Connections int
 
 	// OverQuota, which may be nil, is called after a write that exceeds a quota that is not enforced.
@@ -135,8 +134,7 @@ func tooLarge(u *Update, l Limits) bool {
 	return int64(len(u.Payload.Value)) > l.MaxRecordPayloadBytes
 }
 
-// insecure detects a crypto record with an all-zero initialization vector, which is an old client's bug. Such a
-// record must not be stored.
+// insecure detects a crypto record with an all-zero initialization vector, which is an old client's bug.
 func insecure(collection string, u *Update) bool {
 	if collection != "crypto" {
 		return false
@@ -240,7 +238,6 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 }
 
 // List reads a page. If too many large listings are in progress, it waits inside idle without holding a connection.
-// It returns errcode.Unavailable if the wait would be too long.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err

@@ -22,7 +22,6 @@ type Store interface {
 	// Collections reads info/collections. For a user without data, the result is empty with modified time 0.
 	Collections(ctx context.Context, o Owner) (Collections, error)
 
-	// Usage counts live records and payload bytes by collection.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
 
 	// Get returns a record. For an absent or expired record, it returns errcode.NotFound, whatever r.If is. It
@@ -68,14 +67,14 @@ type Store interface {
 	// their stamps.
 	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
 
-	// Ping checks the engine's reachability and schema version. It returns errcode.Unavailable with the reason.
+	// Ping checks the engine's reachability and schema version, which a newer release may change while this process
+	// runs. It returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
 // AdminStore contains operations for operators.
 type AdminStore interface {
-	// Totals returns the users' totals in the order of owners. It reads them from the counters, with one query by
-	// key.
+	// Totals returns the users' totals in the order of owners.
 	Totals(ctx context.Context, owners []Owner) ([]Total, error)
 
 	// SetQuota sets the user's own quota, or removes it if bytes is unset; 0 means no limit. It applies from the next
@@ -111,8 +110,7 @@ type Written struct {
 	Previous Timestamp
 
 	// Used is the number of live payload bytes after the write; after an append, it includes staged records. Writes
-	// that store records compute it if Write.Quota has a limit. If this does not change the decision, it may include
-	// unswept expired records, and records to be replaced by staged records.
+	// that store records compute it if Write.Quota has a limit.
 	Used Used
 
 	Quota Quota // this user's quota; set by writes that store records

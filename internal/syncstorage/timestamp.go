@@ -12,8 +12,7 @@ type Timestamp int64
 // Tick is the resolution of stamps in milliseconds, from the wire format's two decimals.
 const Tick = 10
 
-// MaxTimestamp is the greatest stamp for the wire format and every engine (9999-12-31T23:59:59.99Z). Greater values
-// in requests are reduced to it.
+// MaxTimestamp is the greatest stamp for the wire format and every engine (9999-12-31T23:59:59.99Z).
 const MaxTimestamp Timestamp = 253402300799990
 
 // At rounds a time down to a stamp within the valid range.

@@ -12,8 +12,7 @@ type Exported struct {
 	BSO        *BSO
 }
 
-// ExportSequence returns the result of Store.Export. It calls run, which calls yield until yield returns false. An
-// error from run ends the sequence.
+// ExportSequence returns the result of Store.Export.
 func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {

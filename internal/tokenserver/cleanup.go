@@ -28,8 +28,8 @@ func (s *Service) deadlines(now time.Time) Deadlines {
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes data and rows of at most limit users, and returns how many. These were replaced before the grace
-// period, or deleted and their tokens have expired. The error names failing nodes, which are skipped.
+// Cleanup deletes data and rows of at most limit users, and returns how many. The error names failing nodes, which
+// are skipped.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -106,8 +106,7 @@ func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota copies the previous user's quota to a new storage user before the first token is issued. It does so
-// again until the old user is cleaned up, in case the server crashes in between.
+// inheritQuota copies the previous user's quota to a new storage user before the first token is issued.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil

@@ -14,9 +14,9 @@ type SignIn struct {
 	Keys       KeyID
 	Now        time.Time
 
-	AllowNew    bool    // setting allow_new_users
-	ReleaseRate float64 // setting node_capacity_release_rate
-	SpannerNode int64   // setting spanner_node_id; 0 means to choose by load
+	AllowNew    bool
+	ReleaseRate float64
+	SpannerNode int64 // setting spanner_node_id; 0 means to choose by load
 }
 
 // AccountState is an account's stored state.
@@ -42,8 +42,7 @@ type Plan struct {
 	// is set.
 	User     User
 	Allocate bool
-	// Replace marks other unreplaced rows as replaced at User.CreatedAt. If Op is not Insert, this repairs rows of
-	// other processes.
+	// Replace marks other unreplaced rows as replaced at User.CreatedAt.
 	Replace bool
 }
 
@@ -100,8 +99,6 @@ func (st *AccountState) Records(refusal error) bool {
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
-// decideRetired decides for a retired account. It accepts only a token with the generation Retired, which no accounts
-// server issues.
 func decideRetired(current *User, s SignIn) (Plan, error) {
 	if s.Generation != At(Retired) {
 		return Plan{}, &Refusal{Reason: BadGeneration}

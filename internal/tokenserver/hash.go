@@ -6,8 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// hashedIDs returns account and device IDs for metrics: HMACs with fxa_metrics_hash_secret, as 32 hex digits. Clients
-// still expect a device ID, so it is the HMAC of a fixed text.
+// hashedIDs returns account and device IDs for metrics: HMACs with fxa_metrics_hash_secret, as 32 hex digits.
 func hashedIDs(secret, fxaUID string) (uid, device string) {
 	uid = shortMAC(secret, fxaUID)
 	return uid, shortMAC(secret, uid+"none")

@@ -23,8 +23,7 @@ type Labels interface {
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
 	// FindLabels returns at most limit labels that begin with a prefix, ignoring case, and that come after a label.
-	// They are ordered by Label.Key and account. Each comes with the newest unreplaced row of the account in this
-	// domain. FindLabels returns errcode.Invalid if no label can match.
+	// They are ordered by Label.Key and account. FindLabels returns errcode.Invalid if no label can match.
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 

@@ -34,8 +34,6 @@ func (s *Service) StopLearning() {
 	s.learner.tasks.Wait()
 }
 
-// learnLabel labels the account with its address, if configured and known, in the background. If that fails, the next
-// sign-in tries again.
 func (s *Service) learnLabel(a Account, id Identity, token string) {
 	c := s.Config()
 	if !c.LabelFromProfile || id.Email == "" && (!id.ReadsEmail || c.FxAProfileServerURL == "") {

@@ -110,8 +110,6 @@ func (n *Node) fill() float64 {
 	return math.Log(float64(n.Load)) / math.Log(float64(n.Capacity))
 }
 
-// release adds available accounts to nodes with capacity but no available accounts, even in backoff, and returns
-// these nodes.
 func release(nodes []Node, rate float64) (changed []Node) {
 	for i := range nodes {
 		n := &nodes[i]

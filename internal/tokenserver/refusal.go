@@ -2,8 +2,7 @@ package tokenserver
 
 import "holdfast/internal/errcode"
 
-// Reason is why the protocol refuses a sign-in. Browsers ask for the password, fetch a new access token, or wait for
-// their keys.
+// Reason is why the protocol refuses a sign-in.
 type Reason uint8
 
 // Reasons.

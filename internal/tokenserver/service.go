@@ -46,8 +46,7 @@ type Options struct {
 	// Local, if set, deletes data on this server. Remote deletes data on other nodes.
 	Local, Remote Purger
 
-	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first. If it
-	// is nil, users have no quotas of their own.
+	// Inherit copies an earlier storage user's quota to a new one. from lists the earlier users, newest first.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
 	CountEvent func(EventKind)

@@ -70,8 +70,7 @@ type Users interface {
 }
 
 // SkippedUIDs returns how many UIDs a restored database skips: the lost server may have assigned them after the
-// backup. The number grows with the backup's age, so restoring it again also skips UIDs assigned after the first
-// restore.
+// backup.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
 // Deadlines contains two times: rows that were replaced or deleted before them are due for cleanup.
@@ -91,7 +90,6 @@ type DueUser struct {
 
 // Nodes accesses the table nodes.
 type Nodes interface {
-	// ListNodes returns all nodes, ordered by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
 	// AddNode adds a node and returns it with its ID, or errcode.Conflict if the URL exists.
@@ -144,7 +142,7 @@ type Refused struct {
 	Attempts int64
 }
 
-// MaxRefused limits refused_sign_ins, which strangers could otherwise fill. New rows replace the oldest.
+// MaxRefused limits refused_sign_ins, which strangers could otherwise fill.
 const MaxRefused = 1000
 
 // Check returns errcode.Invalid for a note that the table cannot store.

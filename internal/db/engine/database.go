@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Database is a service's open database.
+// Database is a service's open database. Functions that the engine does not support are nil.
 type Database struct {
 	Service string
 	Target  Target
@@ -25,15 +25,14 @@ type Database struct {
 	Wait    time.Duration
 
 	// Hung reports, without blocking, whether the server stopped answering; requests then wait only HungWait for
-	// their turn. It is nil if the engine cannot report this.
+	// their turn.
 	Hung     func() bool
 	HungWait time.Duration
 
-	// Pooler detects a connection pooler, and whether statements are prepared. It is nil if the engine cannot do
-	// this.
+	// Pooler detects a connection pooler, and whether statements are prepared.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
-	// Size returns the bytes on disk. It is nil if the engine cannot do this.
+	// Size returns the bytes on disk.
 	Size func(context.Context) (int64, error)
 
 	// AfterMigrate does work that SQL migrations cannot, and returns its description, or "" if nothing was left to
@@ -53,7 +52,7 @@ type Database struct {
 	rounds sweepRounds // nil if only a single process sweeps
 
 	verify func(context.Context) (problems []string, how string, err error) // nil if unsupported
-	advice string                                                           // for errors without a Remedy
+	advice string
 }
 
 type pool interface {
@@ -116,7 +115,7 @@ func (d *Database) Disk() (free, size float64, err error) {
 // File returns the SQLite file; nil for a database server.
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
-// Migrate applies pending migrations. If the server rejects the connection, the error contains a fix.
+// Migrate applies pending migrations.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
@@ -173,7 +172,7 @@ func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string)
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// BeginRound implements sweep.Rounds. It always returns true for a SQLite file, which serves a single process.
+// BeginRound implements sweep.Rounds.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil

@@ -1,5 +1,5 @@
 // Package engine opens the database selected by a service's database_url (SQLite, PostgreSQL or Cloud Spanner), and
-// Redis for expendable data. It knows no service.
+// Redis for expendable data.
 package engine
 
 import (

@@ -116,8 +116,7 @@ func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
 func (e *URLError) Unwrap() error { return e.err }
 
-// Open opens a service's database and creates its store. It does not migrate, and a database server may be down. The
-// caller must close the Database.
+// Open opens a service's database and creates its store.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {

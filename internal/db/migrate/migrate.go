@@ -52,7 +52,6 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed returns the newest migration that a release must know, or 0 if this migration only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {
@@ -66,8 +65,7 @@ var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
-// Load reads migrations from a folder. Bad file names, gaps and duplicate numbers are build mistakes, which a test
-// finds.
+// Load reads migrations from a folder.
 func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Args are a Call's arguments in binary format. Each method adds a parameter.
+// Args are a Call's arguments in binary format.
 type Args struct {
 	values [][]byte
 	buffer []byte
 
 	params   []string // names, and types if declares is set
-	declares bool     // omit the values
+	declares bool
 	err      error
 }
 
@@ -133,7 +133,6 @@ func (a *Args) UUIDOrNull(param, id string) {
 	}
 }
 
-// appendID appends the 16 bytes of a UUID, or bytes that the server rejects.
 func appendID(b []byte, id string) []byte {
 	var digits [2 * 16]byte
 	n := 0
@@ -267,7 +266,6 @@ func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	})
 }
 
-// array adds an array whose elements take size bytes in total.
 func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
 	a.add(func(b []byte) []byte {
 		b = slices.Grow(b, 20+4*n+size)

@@ -14,7 +14,7 @@ import (
 )
 
 // Call runs a function that returns a bigint[] without NULLs. It takes half as long as the driver's QueryRow: it
-// encodes arguments into a single buffer and looks up no types. Values are binary even in simple protocol mode.
+// encodes arguments into a single buffer and looks up no types.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -46,7 +46,7 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 	if !prepared {
 		return c.PgConn().ExecParams(ctx, s.SQL, a.values, nil, binaryFormat, binaryFormat), nil
 	}
-	known, err := c.Prepare(ctx, s.SQL, s.SQL) // a round trip only the first time
+	known, err := c.Prepare(ctx, s.SQL, s.SQL)
 	if err != nil {
 		return nil, err
 	}

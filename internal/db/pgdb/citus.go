@@ -62,8 +62,6 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	}, &node, &ok, &result)
 }
 
-// onWorkers runs a statement on each worker within tx. It returns the fewest rows changed on a worker, or many if
-// there are no workers.
 func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
 	if err := tx.ready(&s, nil); err != nil {
 		return 0, err

@@ -30,7 +30,6 @@ func IsState(err error, states ...string) bool {
 
 func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
-// classify adds a code to a driver error; errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -41,7 +40,7 @@ func classify(err error) error {
 	var pg *pgconn.PgError
 	switch {
 	// First, because the driver wraps the context's error.
-	case errors.Is(err, context.DeadlineExceeded): // patience also cancels
+	case errors.Is(err, context.DeadlineExceeded):
 		return errcode.Wrap(errcode.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database answered", err)
@@ -102,8 +101,7 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy returns a fix for a refused connection or a statement refused by a pooler, and "" for other errors. setting
-// is the name of the setting that contains the URL.
+// Remedy returns a fix for a refused connection or a statement refused by a pooler, and "" for other errors.
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

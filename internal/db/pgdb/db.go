@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/work"
 )
 
-// Options configures Open. Only URL is required.
+// Options configures Open.
 type Options struct {
 	// URL is postgres://user@host/database or key=value pairs.
 	URL string
@@ -46,8 +46,7 @@ type Options struct {
 	Observe func(statement string, d time.Duration, err error)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
-	// counts as a database error. If Fault is set, statements outside Tx run in transactions so that their commits
-	// can fail.
+	// counts as a database error.
 	Fault func(point string) error
 }
 
@@ -159,7 +158,7 @@ func (db *DB) Connections() (active, idle, most int) {
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
-// Pooler detects a pooler such as PgBouncer, and whether statements are prepared, which not every pooler supports.
+// Pooler detects a pooler such as PgBouncer, and whether statements are prepared.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -187,8 +186,7 @@ type session struct {
 	place place
 }
 
-// run calls fn with a session on a node (any node if on is nil), retries if the server asks for it, and observes the
-// total.
+// run calls fn with a session on a node, or on any node if on is nil.
 func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
 	err := db.retry(ctx, on, fn)

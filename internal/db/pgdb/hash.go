@@ -14,7 +14,6 @@ import (
 
 const hashLength = 16
 
-// hashOf hashes a bigint or UUID string. It returns false for other values.
 func hashOf(value any) (hash int32, ok bool) {
 	switch v := value.(type) {
 	case int64:
@@ -74,7 +73,7 @@ func last(a, b, c uint32) int32 {
 
 func keyOf(s *Statement, args []any) (hash int32, ok bool) {
 	if len(args) > 0 {
-		if _, mode := args[0].(pgx.QueryExecMode); mode { // see Unprepared
+		if _, mode := args[0].(pgx.QueryExecMode); mode {
 			args = args[1:]
 		}
 	}

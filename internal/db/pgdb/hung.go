@@ -17,7 +17,7 @@ import (
 // answers a probe.
 type pulse struct {
 	life  context.Context
-	limit time.Duration // how long the server may be silent before it counts as hung
+	limit time.Duration
 	ask   func(context.Context) error
 
 	answered atomic.Int64 // end of the latest statement, Unix nanoseconds
@@ -27,8 +27,7 @@ type pulse struct {
 	asking bool
 }
 
-// Hung reports whether no statement finished within Options.ConnectTimeout and a new connection got no answer. The
-// first call after a third of that time only starts the probe.
+// Hung reports whether no statement finished within Options.ConnectTimeout and a new connection got no answer.
 func (db *DB) Hung() bool { return db.pulse.hung(time.Now()) }
 
 func (p *pulse) beat() {
@@ -76,7 +75,6 @@ func (db *DB) ask(ctx context.Context) error {
 	return err
 }
 
-// answers reports whether a statement ended because the server answered.
 func answers(err error) bool {
 	_, refused := errors.AsType[*pgconn.PgError](err)
 	return err == nil || refused

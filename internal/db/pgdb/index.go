@@ -20,9 +20,8 @@ var (
 	holdStill = Statement{Name: "index.hold", SQL: `SET LOCAL idle_in_transaction_session_timeout = 0`}
 )
 
-// EnsureIndex creates an index without blocking writes, unless it exists, and reports whether it did. It first drops
-// the remains of a failed attempt. create is CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an
-// existing index invalid. It uses two connections and the role's statement_timeout.
+// EnsureIndex creates an index without blocking writes, unless it exists, and reports whether it did. create is
+// CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an existing index invalid.
 func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, err error) {
 	patient := db.Patient(longestMigration)
 	for {
@@ -36,7 +35,6 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 	}
 }
 
-// ensureIndex returns busy if another process is creating the index.
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool

@@ -62,8 +62,7 @@ var (
 const citusMarker = "-- citus"
 
 // Migrate applies each pending migration in a transaction. Processes may migrate concurrently: each transaction takes
-// the lock, which works through a pooler, and rereads the ledger. If no migrations are pending, Migrate does not
-// lock.
+// the lock, which works through a pooler, and rereads the ledger.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil

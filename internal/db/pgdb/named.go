@@ -57,7 +57,7 @@ type Call[A any] struct {
 	params []string
 }
 
-// NewCall is like NewNamed, but returns a Call. write must write the same parameters for every A.
+// NewCall is like NewNamed, but returns a Call.
 func NewCall[A any](s Statement, write func(A, *Args)) Call[A] {
 	var zero A
 	a := Args{declares: true}

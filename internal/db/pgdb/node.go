@@ -16,7 +16,7 @@ import (
 // for that node fail immediately.
 
 const (
-	silence    = 2 * time.Second // how long a node with running statements may be silent before a probe
+	silence    = 2 * time.Second
 	probePause = time.Second
 
 	// turnPatience is how long a request that waits for a node, or runs a statement there, keeps its turn.
@@ -37,23 +37,22 @@ type node struct {
 	life   context.Context
 	probe  func(context.Context) (answers bool, err error)
 
-	others func() []*node // the nodes used by the all-nodes node
-	wide   *node          // the all-nodes node; nil in that node itself
+	others func() []*node
+	wide   *node // the all-nodes node; nil in that node itself
 
 	mu       sync.Mutex
-	under    map[*patience]struct{} // timeouts of running statements
-	answered time.Time              // when the latest statement ended, or the first began
-	examined bool                   // a goroutine is probing
+	under    map[*patience]struct{}
+	answered time.Time // when the latest statement ended, or the first began
+	examined bool
 	removed  bool
 	silent   bool
-	changed  chan struct{} // closed when silent changes
+	changed  chan struct{}
 }
 
 func newNode(life context.Context, places int) *node {
 	return &node{places: make(chan struct{}, places), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
 }
 
-// check returns errSilent for a silent node, and probes a node that may be silent.
 func (n *node) check() (changed <-chan struct{}, err error) {
 	for _, other := range n.each() {
 		if _, err := other.check(); err != nil {
@@ -94,8 +93,7 @@ func (n *node) suspect() {
 	}
 }
 
-// enter takes a place. If no place is free, it waits, or returns a fullError if try is set. It returns errBusy when p
-// ends.
+// enter takes a place. If no place is free, it waits, or returns a fullError if try is set.
 func (n *node) enter(p *patience, try bool) error {
 	for {
 		changed, err := n.check()
@@ -167,7 +165,6 @@ func (n *node) examine() {
 	}
 }
 
-// set records whether the node is silent. If it is, set cancels the statements on the node and on all nodes.
 func (n *node) set(silent bool) {
 	n.mu.Lock()
 	changed := n.silent != silent
@@ -184,7 +181,7 @@ func (n *node) set(silent bool) {
 	}
 }
 
-// announce wakes waiters, and cancels statements on a silent node. n.mu must be held.
+// announce requires n.mu.
 func (n *node) announce() {
 	close(n.changed)
 	n.changed = make(chan struct{})
@@ -206,7 +203,6 @@ type place struct {
 	yield    *time.Timer
 }
 
-// wait waits for a place on a node. If the node is nil, no place is needed.
 func (l *place) wait(on *node) error {
 	if on == nil {
 		return nil

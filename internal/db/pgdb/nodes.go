@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	layoutAge   = 30 * time.Second // age at which the layout is reread
-	layoutPause = time.Second      // between attempts
+	layoutAge   = 30 * time.Second
+	layoutPause = time.Second
 )
 
 var (
@@ -111,7 +111,6 @@ func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	})
 }
 
-// of returns the statement's node. It calls key only on Citus.
 func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	if ns == nil || s.Key == 0 && !s.Wide {
 		return nil
@@ -130,7 +129,6 @@ func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	return l.find(hash)
 }
 
-// current returns the shard placement, refreshed in the background.
 func (ns *nodes) current() *layout {
 	l := ns.layout.Load()
 	if ns.plain.Load() || l != nil && time.Since(l.read) < layoutAge || !ns.reading.CompareAndSwap(false, true) {
@@ -218,11 +216,8 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 	return shards, true, err
 }
 
-// probeTime limits the coordinator's attempt to connect to a node.
 const probeTime = 2 * time.Second
 
-// probe reports whether the coordinator can connect to a node. It uses a new connection, because all callers of the
-// pool may be waiting.
 func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)
 	defer cancel()

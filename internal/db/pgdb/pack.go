@@ -55,7 +55,7 @@ func (r *reader) read(found pgx.Rows) (err error) {
 			p, space = p.AppendSpace(true, len(uuidForm))
 			formatUUID(space, raw)
 		case c.Kind == rows.Text, c.Kind == rows.UUID, c.Kind == rows.RawJSON, c.Kind == rows.Date:
-			p = p.AppendText(raw) // a text, or a UUID in text format
+			p = p.AppendText(raw)
 		case c.Kind == rows.Bytes && isBinary:
 			p = p.AppendBytes(raw)
 		case (c.Kind == rows.Integer || c.Kind == rows.Bool) && isBinary:

@@ -14,8 +14,6 @@ type patience struct {
 	timer  *time.Timer
 }
 
-// newPatience returns a context that ends with ctx, when end is called, or when a step takes too long. The first step
-// may take d.
 func newPatience(ctx context.Context, d time.Duration) *patience {
 	p := &patience{}
 	p.Context, p.cancel = context.WithCancelCause(ctx)
@@ -23,7 +21,7 @@ func newPatience(ctx context.Context, d time.Duration) *patience {
 	return p
 }
 
-// renew starts the next step. It is not safe for concurrent use.
+// renew is not safe for concurrent use.
 func (p *patience) renew(d time.Duration) { p.timer.Reset(d) }
 
 func (p *patience) pause() { p.timer.Stop() }

@@ -43,7 +43,7 @@ func (d tables) locking(ctx context.Context, name string, statements []string) e
 			if citus {
 				all = slices.Concat(boundLocksEverywhere, statements)
 			}
-			for _, s := range all { // Citus forwards the text to other nodes
+			for _, s := range all {
 				if err := tx.script(s); err != nil {
 					return err
 				}

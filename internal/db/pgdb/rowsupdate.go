@@ -177,8 +177,8 @@ func parseUUID(text string) (id pgtype.UUID, err error) {
 }
 
 const (
-	rowsOfStatement    = 50  // rows that Put writes without a temporary table
-	statementsOfRepeat = 500 // statements that repeat sends together
+	rowsOfStatement    = 50 // rows that Put writes without a temporary table
+	statementsOfRepeat = 500
 	bytesOfRepeat      = 1 << 20
 )
 

@@ -10,7 +10,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ServerMigrations returns the migrations for the server's own tables in each service's database.
+// ServerMigrations returns the migrations for the server's own tables.
 func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
@@ -24,7 +24,7 @@ var (
 		WHERE service = $1::text AND setting = $2::text AND hashed = $4::text`}
 )
 
-// SecretHashes returns a service's hashes by setting, or nil if there is no table of them.
+// SecretHashes returns a service's hashes by setting.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	var setting, hash string
 	err = db.ForEach(ctx, readSecretHashes, []any{service}, func() { hashes = map[string]string{} }, func() error {
@@ -37,8 +37,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash if it is still old; "" means that there is none yet. It returns false if another
-// process replaced it first.
+// SetSecretHash replaces the hash if it is still old.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	var n int64
 	if old == "" {

@@ -17,7 +17,7 @@ type Statement struct {
 	SQL  string
 
 	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus it selects the node
-	// that runs the statement. It is 0 if no parameter does.
+	// that runs the statement.
 	Key int
 
 	// Wide means that the statement uses every Citus node.
@@ -46,8 +46,8 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 	return changed, err
 }
 
-// ForEach scans every row into dest and calls fn. It stops if fn returns an error. If the server asks for a retry,
-// ForEach calls begin, which must discard the rows so far.
+// ForEach scans every row into dest and calls fn. If the server asks for a retry, ForEach calls begin, which must
+// discard the rows so far.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
@@ -234,7 +234,7 @@ func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
 }
 
-// ForEach is like DB.ForEach, but in the transaction, which is retried as a whole.
+// ForEach is like DB.ForEach, but in the transaction.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err

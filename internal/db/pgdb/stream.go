@@ -21,8 +21,7 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream runs a query whose result may not fit in memory, and returns at the first row. The statement timeout applies
-// to the wait for each row, not to the time that the caller takes.
+// Stream runs a query whose result may not fit in memory, and returns at the first row.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)
@@ -72,7 +71,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 	return r, nil
 }
 
-// Next advances to the next row. It returns false at the end and after an error.
+// Next advances to the next row.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false
@@ -92,8 +91,7 @@ func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 // Err returns the error that ended Next.
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
-// Close returns the connection. Unread rows are not fetched: the statement is cancelled in the background and the
-// connection closed.
+// Close returns the connection.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -25,8 +25,7 @@ const (
 	amcheckSchema = `SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'`
 )
 
-// Verify reads every row, and with the extension amcheck checks tables and indexes. It returns up to 20 problems, and
-// how it checked. Reads and writes continue.
+// Verify reads every row, and with the extension amcheck checks tables and indexes.
 func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
 	err = db.Patient(longestCopy).run(ctx, "server.verify", nil, func(ctx context.Context, s *session) error {
 		v := &verification{ctx: ctx, conn: s.Conn}

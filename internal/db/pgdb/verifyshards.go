@@ -20,8 +20,7 @@ const (
 		WHERE c.relnamespace = current_schema()::regnamespace ORDER BY 2`
 	runOnPlacements = `SELECT nodename || ':' || nodeport, success, coalesce(result, '') FROM run_command_on_placements($1::oid::regclass, $2::text, false)`
 
-	// checkPlacement checks a shard (%1$s, replaced by Citus) and its indexes with amcheck on the shard's server. It
-	// fails with one of the messages above, or for another reason.
+	// checkPlacement checks a shard (%1$s, replaced by Citus) and its indexes with amcheck on the shard's server.
 	checkPlacement = `DO $check$
 		DECLARE
 			v_shard CONSTANT regclass := $name$%1$s$name$::regclass;
@@ -57,7 +56,6 @@ const (
 		END $check$`
 )
 
-// placed returns the tables with shards, which are empty on this server.
 func (v *verification) placed() ([]verified, error) {
 	var citus bool
 	if err := v.conn.QueryRow(v.ctx, hasCitus.SQL).Scan(&citus); err != nil || !citus {

@@ -20,16 +20,15 @@ import (
 	"holdfast/internal/work"
 )
 
-// Options configures Open. Only URL is required.
+// Options configures Open.
 type Options struct {
-	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It finds the server's cluster, if any;
-	// addr=host:port parameters add servers.
+	// URL is redis://user:password@host:port/db, or rediss:// for TLS.
 	URL string
 
 	// Timeout limits an operation. The default is 100 ms.
 	Timeout time.Duration
 
-	// Probe, if set, checks a new connection before use. It should write something.
+	// Probe, if set, checks a new connection before use.
 	Probe func(ctx context.Context, c rueidis.Client) error
 
 	// Observe, if set, gets every operation's name, duration and error.
@@ -45,10 +44,10 @@ type DB struct {
 	mu       sync.Mutex
 	current  rueidis.Client
 	failures int
-	last     error        // why current is nil
-	opened   atomic.Int64 // number of abandoned connections
+	last     error // why current is nil
+	opened   atomic.Int64
 
-	broken chan struct{} // signals that current was abandoned
+	broken chan struct{}
 	first  chan struct{}
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -233,7 +232,6 @@ func (db *DB) judge(c rueidis.Client, err error) {
 	}
 }
 
-// refusals are errors of a server that cannot serve anyone now.
 var refusals = []string{"OOM ", "READONLY ", "LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "BUSY ", "TRYAGAIN ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "MISCONF "}
 
 func classify(err error) error {

@@ -11,7 +11,7 @@ import (
 // the garbage collector than everything else. Digests depend on the encoding.
 type Packed []byte
 
-// Value kinds. Texts and bytes are prefixed with their length.
+// Texts and bytes are prefixed with their length.
 const (
 	ofNull byte = iota
 	ofInteger

@@ -1,5 +1,4 @@
 // Package rows describes a service's tables for all engines, so that rows can be copied between engines and compared.
-// It knows no service.
 package rows
 
 import (
@@ -157,13 +156,12 @@ type Change struct {
 
 // LogLimit limits a read from the change log.
 type LogLimit struct {
-	Keys    int // distinct keys
+	Keys    int
 	Entries int
 }
 
 // Database accesses a service's tables.
 type Database interface {
-	// View passes fn a snapshot.
 	View(ctx context.Context, fn func(View) error) error
 	// Update passes fn a transaction. fn may run twice and must be idempotent.
 	Update(ctx context.Context, fn func(Update) error) error
@@ -176,7 +174,6 @@ type Database interface {
 	Log(ctx context.Context, service string, groups []Group) error
 	// KeepLog prolongs the log, or returns ErrLapsed if it has ended.
 	KeepLog(ctx context.Context, service string) error
-	// Unlog ends and deletes the log.
 	Unlog(ctx context.Context, service string, groups []Group) error
 
 	// Slow refuses writes with ErrReadOnly for this part of each SlowPeriod until SlowLease after the last call; 0
@@ -188,7 +185,6 @@ type Database interface {
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
-	// Reopen allows writes again.
 	Reopen(ctx context.Context, service string, groups []Group) error
 	// ReadOnly returns the holder ("" if writable) and the end of the lease, which is zero if there is no end.
 	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
@@ -209,9 +205,8 @@ type View interface {
 	NthOwner(t *Table, owner int, after Row, n int) (Row, error)
 	// Last returns the last assigned number; see Table.Numbers.
 	Last(t *Table) (int64, error)
-	// Changes returns the oldest log entries and their keys, each once. On Citus the limits apply to each node.
+	// Changes returns the oldest log entries and their keys, each once.
 	Changes(service string, tables map[string]*Table, limit LogLimit) (changes []Change, entries []int64, err error)
-	// Logged counts the log entries.
 	Logged(service string) (int64, error)
 	// Duplicates returns up to limit entries (on Citus, per node) that have a newer entry with the same key.
 	Duplicates(service string, limit int) (entries []int64, err error)
@@ -242,21 +237,15 @@ func (t Total) Query(from string) string {
 type Update interface {
 	// State returns the text stored by SetState, and locks it for the transaction.
 	State(service string) (string, error)
-	// Delete deletes a span's rows.
 	Delete(t *Table, owner int, span Span) error
 	// Insert inserts rows with new keys. It returns the reader's error unchanged.
 	Insert(t *Table, all Reader) error
 	// Put inserts or updates rows.
 	Put(t *Table, all *Batch) error
-	// Remove deletes the rows with these keys.
 	Remove(t *Table, keys []Row) error
-	// Recount corrects the counters of Table.Recount.
 	Recount(t *Table, owner int, span Span) error
-	// SetLast sets the last assigned number.
 	SetLast(t *Table, n int64) error
-	// Forget deletes log entries.
 	Forget(entries []int64) error
-	// SetState stores a text for a service.
 	SetState(service, state string) error
 }
 

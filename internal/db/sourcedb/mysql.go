@@ -82,7 +82,6 @@ func (c *cause) Print(values ...any) {
 	}
 }
 
-// of returns the logged cause, if any, instead of err, unless err comes from the server or a context.
 func (c *cause) of(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -80,7 +80,6 @@ func connectPostgres(ctx context.Context, cfg *pgx.ConnConfig) (connection, erro
 	return c, nil
 }
 
-// close closes the connection, which ends the transaction: nothing was written.
 func (c pgConn) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -1,5 +1,5 @@
 // Package sourcedb reads other servers' MySQL, MariaDB and PostgreSQL databases for imports, in read-only
-// transactions: a user with SELECT is enough. It knows no tables.
+// transactions: a user with SELECT is enough.
 package sourcedb
 
 import (
@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// DB is another server's database. Snapshot opens the connections.
+// DB is another server's database.
 type DB struct {
 	Where string // URL without the password
 	MySQL bool   // or MariaDB; otherwise PostgreSQL

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// classify adds a code to a driver error; errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Options configures Open. Only Database is required.
+// Options configures Open.
 type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string
@@ -41,7 +41,7 @@ type Options struct {
 	// Observe, if set, gets the name, duration (including the wait for a slot) and error of every read and write.
 	Observe func(name string, d time.Duration, err error)
 
-	// Mutations, if set, gets every commit's predicted and counted mutations. On the emulator, counted is always 0.
+	// Mutations, if set, gets every commit's predicted and counted mutations.
 	Mutations func(name string, predicted, counted int)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
@@ -88,7 +88,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Advice returns a fix for an unusable database. setting is the name of the setting that contains the URL.
+// Advice returns a fix for an unusable database.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"

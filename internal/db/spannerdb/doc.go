@@ -4,6 +4,4 @@
 // status. A read is a single-use transaction: one round trip, one snapshot, no locks. A write reads everything in one
 // message, and writes with mutations in the commit or with one DML message before it. Transactions that Spanner
 // aborts are retried. A write predicts its commit's mutations: Spanner rejects more than 80,000, but only at commit.
-//
-// The client has one multiplexed session. Open transactions are limited.
 package spannerdb

@@ -85,8 +85,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 	pending, err := db.Pending(ctx, set)
 	if spanner.ErrCode(err) == codes.NotFound {
-		// The driver requested its session before the database existed and returns that error only now. It then
-		// requests a new session.
+		// The driver requested its session before the database existed and returns that error only now.
 		pending, err = db.Pending(ctx, set)
 	}
 	if err != nil {
@@ -104,7 +103,6 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	return applied, nil
 }
 
-// apply returns fresh if this process added the migration to the ledger.
 func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
 	ddl, dml := split(m.SQL)
 	if len(ddl) > 0 {

@@ -122,8 +122,6 @@ func value(v any, kind rows.Kind) (any, error) {
 	return v, nil
 }
 
-// eachCurrent calls fn for rows of owners that were not replaced, with the values of Spanner.Keys. It skips missing
-// owners, or returns an error if mustExist is set.
 func (u update) eachCurrent(t *rows.Table, all iter.Seq[rows.Row], mustExist bool, fn func(row rows.Row, owner []any) error) error {
 	if _, replaced := of(t); replaced == 0 {
 		for row := range all {

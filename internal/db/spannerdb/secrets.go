@@ -15,7 +15,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ServerMigrations returns the migrations for the server's own tables in each service's database.
+// ServerMigrations returns the migrations for the server's own tables.
 func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
@@ -25,7 +25,7 @@ var (
 	readSecretHash   = Statement{"secrets.read_one", `SELECT setting, hashed FROM secret_hashes WHERE service = @service AND setting = @setting`}
 )
 
-// SecretHashes returns a service's hashes by setting, or nil if there is no table of them.
+// SecretHashes returns a service's hashes by setting.
 func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]string, error) {
 	hashes := map[string]string{}
 	err := db.ForEach(ctx, readSecretHashes, Params{"service": service}, func(r *spanner.Row) error {
@@ -40,8 +40,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash if it is still old; "" means that there is none yet. It returns false if another
-// process replaced it first.
+// SetSecretHash replaces the hash if it is still old.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	err = db.Write(ctx, "secrets.set", func(tx *Tx) error {
 		var have, name string

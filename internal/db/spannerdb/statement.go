@@ -24,7 +24,7 @@ type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
-// ForEach calls fn for every row of a current snapshot. An error from fn ends it.
+// ForEach calls fn for every row of a current snapshot.
 func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))

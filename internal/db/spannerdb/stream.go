@@ -110,7 +110,7 @@ func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return r.db.client.Load().Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
 }
 
-// Close discards the remaining rows. A second call does nothing.
+// Close discards the remaining rows.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -11,8 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// openError is like classify, but for a file that does not open. It omits SQLite's text from errors that an operator
-// can fix.
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
@@ -32,7 +30,6 @@ func (q quiet) Error() string { return q.said.Error() }
 
 func (q quiet) Unwrap() []error { return []error{q.said, q.cause} }
 
-// classify adds a code to a SQLite error; errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil

@@ -23,7 +23,7 @@ type Options struct {
 	// Path is the file. It is created with mode 0600 in an existing folder.
 	Path string
 
-	// Readers limits concurrent reads, including streams. The default is 64. Connections are opened on demand.
+	// Readers limits concurrent reads, including streams. The default is 64.
 	Readers int
 
 	// SmallCache limits the writer's page cache to an eighth, for commands that change each page once.
@@ -36,7 +36,7 @@ type Options struct {
 	ObserveGroup func(Group)
 
 	// Fault, for tests, is called wherever a write can fail: "begin", "step NAME" after a write's statements, and
-	// "commit". Its error counts as a SQLite error.
+	// "commit".
 	Fault func(point string) error
 }
 
@@ -77,7 +77,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 		stopped: make(chan struct{}),
 		readers: newReaders(opts.Path, opts.Readers),
 	}
-	conn.SetBusyTimeout(0) // see writer.lock
+	conn.SetBusyTimeout(0)
 	db.writer = &writer{db: db, conn: conn}
 	go db.writer.run()
 	return db, nil
@@ -165,7 +165,7 @@ func keepLog(conn *sqlite.Conn) error {
 	}
 }
 
-// Close completes accepted writes and closes the file. Running reads keep their connections.
+// Close completes accepted writes and closes the file.
 func (db *DB) Close() error {
 	db.once.Do(func() { close(db.closing) })
 	<-db.stopped

@@ -19,7 +19,7 @@ import (
 type Follower struct {
 	db      *DB
 	held    *sqlite.Conn
-	next    *sqlite.Conn // begins before held ends
+	next    *sqlite.Conn
 	control *sqlite.Conn // checkpoints; has no transaction
 }
 
@@ -113,7 +113,7 @@ func (f *Follower) Release() error {
 // logTries limits retries while a commit changes the WAL's index, which takes microseconds.
 const logTries = 1000
 
-// Log counts the WAL frames. SQLite cannot count them while a commit changes the WAL's index.
+// Log counts the WAL frames.
 func (f *Follower) Log() (l Log, err error) {
 	for range logTries {
 		var counted bool
@@ -132,7 +132,6 @@ func (f *Follower) Checkpoint() (Log, error) {
 	return l, err
 }
 
-// checkpoint returns counted = false if SQLite was busy before it could count the frames.
 func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	_, _, err = QueryRow(f.control, pragma, func(s *sqlite.Stmt) struct{} {
 		counted = s.ColumnInt(0) == 0 || s.ColumnInt(1) >= 0

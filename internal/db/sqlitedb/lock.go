@@ -105,11 +105,8 @@ func tryLock(name string) (*Lock, error) {
 	}
 }
 
-// lockFile returns the lock file of the SQLite file at path. All names of that file lead to the same lock.
 func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
-// describe writes the holder into the lock file. The text is only for messages, so errors such as a full disk are
-// ignored.
 func (l *Lock) describe() {
 	host, err := os.Hostname()
 	if err != nil || l.f.Truncate(0) != nil {
@@ -118,7 +115,6 @@ func (l *Lock) describe() {
 	_, _ = fmt.Fprintf(l.f, "%d %s\n", os.Getpid(), host)
 }
 
-// holder returns the text in the lock file. It includes the host name of another machine or container.
 func holder(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

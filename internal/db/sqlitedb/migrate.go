@@ -21,8 +21,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 	PRIMARY KEY (service, version)
 ) WITHOUT ROWID`
 
-// Migrate applies and returns the pending migrations in a transaction. The write lock serializes concurrent
-// processes; the second process finds nothing pending.
+// Migrate applies and returns the pending migrations in a transaction.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var pending []migrate.Migration
 	err := db.WriteAlone(ctx, "migrate", func(conn *sqlite.Conn) error {

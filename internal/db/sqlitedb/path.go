@@ -2,8 +2,7 @@ package sqlitedb
 
 import "path/filepath"
 
-// CanonicalPath returns the absolute path without symbolic links, so that a file's names compare equal. The last
-// element need not exist.
+// CanonicalPath returns the absolute path without symbolic links, so that a file's names compare equal.
 func CanonicalPath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs

@@ -20,8 +20,7 @@ func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error
 	return db.read(ctx, name, false, fn)
 }
 
-// ReadOne is like Read, but for a single statement that runs once. Such a statement is a snapshot without a
-// transaction.
+// ReadOne is like Read, but for a single statement that runs once.
 func (db *DB) ReadOne(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.read(ctx, name, true, fn)
 }

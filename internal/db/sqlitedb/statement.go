@@ -32,7 +32,7 @@ func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	return reset(stmt, err)
 }
 
-// ForEach calls fn for every row. An error from fn ends it.
+// ForEach calls fn for every row.
 func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -68,7 +68,7 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	}
 	for i, arg := range args {
 		i++
-		switch v := arg.(type) { // common types, without reflection
+		switch v := arg.(type) {
 		case int64:
 			stmt.BindInt64(i, v)
 			continue

@@ -16,8 +16,7 @@ import (
 
 const maxProblems = 20
 
-// Verify checks a snapshot of the whole file and returns up to 20 problems. Reads and writes continue, and the WAL
-// grows until it is done.
+// Verify checks a snapshot of the whole file and returns up to 20 problems.
 func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	conn, err := db.readers.take(ctx)
 	if err != nil {
@@ -27,8 +26,7 @@ func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	return verify(ctx, conn)
 }
 
-// VerifyFile is like DB.Verify, but for a file that no server uses, e.g. in a backup. It writes nothing, so the
-// folder may be read-only.
+// VerifyFile is like DB.Verify, but for a file that no server uses, e.g. in a backup.
 func VerifyFile(ctx context.Context, path string) (problems []string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err

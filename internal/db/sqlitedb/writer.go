@@ -108,7 +108,7 @@ type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
 	group []*step
-	next  *step // a write that needs its own group
+	next  *step
 }
 
 func (w *writer) run() {
@@ -137,7 +137,6 @@ func (w *writer) finish() {
 	}
 }
 
-// close closes the writer and removes the WAL, unless another process has the file open. A second call does nothing.
 func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
@@ -157,7 +156,6 @@ func (w *writer) serveAll(s *step) {
 	}
 }
 
-// serve runs first and all other waiting writes in a transaction.
 func (w *writer) serve(first *step) {
 	w.group = w.group[:0]
 	observed := Group{Wait: time.Since(first.queued)}
@@ -273,7 +271,6 @@ func (w *writer) runFirst(s *step) error {
 	return err
 }
 
-// runChecked runs a write that never needs a rollback. An error ends the group.
 func (w *writer) runChecked(s *step) error {
 	if s.err = w.check(s); s.err != nil {
 		return nil //nolint:nilerr // the error is stored in the step, which has changed nothing
@@ -334,7 +331,6 @@ func (w *writer) whole(s *step) error {
 	return w.protect(s, s.fn)
 }
 
-// check runs the step's check, if any, and fails if the step's context is done.
 func (w *writer) check(s *step) error {
 	if err := s.ctx.Err(); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", err)

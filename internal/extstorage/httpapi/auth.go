@@ -113,6 +113,6 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 }
 
 func mayWriteSchemas(raw json.RawMessage) bool {
-	var members map[string]json.RawMessage // a struct would match names case-insensitively
+	var members map[string]json.RawMessage
 	return json.Unmarshal(raw, &members) == nil && string(members["schemas"]) == "true"
 }

@@ -35,8 +35,6 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
-// readBody reads a body of at most limit bytes, and charges the memory to process it. A longer body is rejected
-// without parsing it.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {

@@ -1,9 +1,7 @@
 // Package httpapi implements the JSON API of extension storage.
 //
-// Requests are routed by raw path (route.go), authenticated (auth.go), rate-limited (rates.go), and strictly parsed
-// (query.go, headers.go, body.go, decode.go) before an action runs. Export and import are streams. Handler serves the
-// public listener; Runner serves the same actions to services on the internal listener, wrapped in an envelope.
-// openapi.json describes both.
+// Handler serves the public listener; Runner serves the same actions to services on the internal listener, wrapped in
+// an envelope. openapi.json describes both.
 //
 // decode.go splits request objects by hand. For a 1 KB put encoding/json takes six times as long, and it would parse
 // the value, which canonjson parses anyway.

@@ -54,7 +54,6 @@ func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	return &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "method not allowed: this path supports " + allowed, errcode.Invalid}
 }
 
-// Codes shared by several errors.
 const (
 	codeDenied          = "UNAUTHORIZED"
 	codeNotFound        = "NOT_FOUND"
@@ -66,7 +65,7 @@ const (
 	codeRate            = "RATE_LIMITED"
 )
 
-// CodeOf returns the code sent for an error. For an ItemError, it is the code of the item's error.
+// CodeOf returns the code sent for an error.
 func CodeOf(err error) string {
 	p := problemOf(err)
 	if p.cause != "" {
@@ -100,9 +99,9 @@ type problem struct {
 	code    string
 	message string
 	pointer *string
-	current *ext.Revision // from MismatchError
-	limit   int64         // from LimitError; 0 if there is no limit
-	size    int64         // from LimitError; 0 if unknown
+	current *ext.Revision
+	limit   int64 // from LimitError; 0 if there is no limit
+	size    int64 // from LimitError; 0 if unknown
 	why     []ext.SchemaFailure
 	index   int
 	cause   string
@@ -249,7 +248,6 @@ func statusOf(err error, code errcode.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
-// messageOf returns the message for clients. For errors of other packages, it is only the outermost message.
 func messageOf(err error) string {
 	if shown := errcode.Message(err); shown != "" {
 		return shown
@@ -260,7 +258,7 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError writes an error response. The listener also calls it for panics and load shedding.
+// WriteError writes an error response.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
 	WriteInnerError(w, r, err)

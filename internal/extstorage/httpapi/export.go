@@ -9,8 +9,7 @@ import (
 )
 
 // export sends everything readable, page by page, each followed by a cursor to continue from. An export is complete
-// only with the completion line, which counts all records. Each page counts as a read; at the rate limit the export
-// waits.
+// only with the completion line, which counts all records.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {
@@ -18,7 +17,7 @@ func (x *exchange) export() error {
 		if err != nil {
 			return err
 		}
-		x.out.Header().Set("Content-Type", typeLines) // effective on the first page only
+		x.out.Header().Set("Content-Type", typeLines)
 		if err := x.sendPage(&page); err != nil {
 			return errcode.Wrap(errcode.Unavailable, "the client stopped reading the export", err)
 		}

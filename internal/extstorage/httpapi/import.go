@@ -20,7 +20,7 @@ import (
 
 const maxLine = recordBody
 
-// These are the members of export lines. The last four record members are replaced unless the import preserves them.
+// The last four record members are replaced unless the import preserves them.
 var (
 	headerNames   = []string{"export", "records", "lastChange"}
 	schemaNames   = []string{"namespace", "version", "status", "schema", "createdAt", "updatedAt", "createdBy"}
@@ -55,9 +55,9 @@ type importer struct {
 	done  Imported
 	steps int
 
-	header   *ext.ExportHeader // first export line; nil until it was read
+	header   *ext.ExportHeader
 	complete bool
-	counted  [2]int64 // records and schemas in the completion line
+	counted  [2]int64
 
 	records []ext.Record
 	at      []int
@@ -67,8 +67,7 @@ type importer struct {
 	keys    map[ext.Position]bool
 }
 
-// imports stores an export in steps. Each step is all or nothing and counts as a write; at the rate limit imports
-// waits. Completed steps remain after a failure. Existing records stay unchanged, so a file can be imported again.
+// imports stores an export in steps.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -92,8 +91,8 @@ func (d *Imported) appendTo(b []byte) []byte {
 	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }
 
-// Import imports an export for operators, without rate limits. If preserve is set, it keeps revisions and times.
-// Completed steps remain after an error. The index of an *ext.ItemError is the line, from 0.
+// Import imports an export for operators, without rate limits. If preserve is set, it keeps revisions and times. The
+// index of an *ext.ItemError is the line, from 0.
 func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})

@@ -24,7 +24,7 @@ const (
 
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
-	// importBytes is the memory of an import without its records. A line exceeding the buffer adds longLineBytes.
+	// importBytes is the memory of an import without its records.
 	importBytes   = 64 << 10
 	longLineBytes = 2 * maxLine
 )

@@ -52,7 +52,7 @@ func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	return of, false
 }
 
-// Set replaces the limits and resets their counts. It validates like NewRates.
+// Set replaces the limits and resets their counts.
 func (r *Rates) Set(of ext.Rates) error {
 	if had, limited := r.Limits(); limited && had == of {
 		return nil

@@ -51,7 +51,7 @@ const (
 )
 
 // preconditions lists the conditional headers that a write supports. Others are rejected, because their clients rely
-// on them. Reads ignore unsupported headers, as HTTP specifies.
+// on them.
 type preconditions struct {
 	headers []string
 	instead string
@@ -61,7 +61,6 @@ var conditionalHeaders = [...]string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
 }
 
-// These are the preconditions of writes: for the public API by action, for services by operation.
 var (
 	recordPreconditions = preconditions{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
 	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}

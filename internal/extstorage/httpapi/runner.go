@@ -14,7 +14,6 @@ import (
 )
 
 // Runner serves services on the internal listener: operations on any install of the token's tenant, in envelopes.
-// Responses equal Handler's.
 type Runner struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
@@ -50,13 +49,13 @@ func runnerInstall(path string) (string, bool) {
 }
 
 type operation struct {
-	names         []string // additional members of the envelope
-	noKey         bool     // takes a namespace at most, no key
+	names         []string
+	noKey         bool // takes a namespace at most, no key
 	noSpace       bool
 	cost          cost
 	preconditions preconditions
 	stream        bool
-	schema        bool // needs the schemas claim
+	schema        bool
 	serve         func(*exchange, *fields) error
 }
 

@@ -39,8 +39,7 @@ func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]Instal
 	return s.store.ListUsage(ctx, span, limit)
 }
 
-// PageInstalls returns at most limit installs that ever stored records, or were registered, revoked or deleted. If
-// revoked is set, it returns only revoked installs.
+// PageInstalls returns at most limit installs that ever stored records, or were registered, revoked or deleted.
 func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error) {
 	if revoked {
 		return s.store.ListInstalls(ctx, span, true, limit)
@@ -78,8 +77,7 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	return all[:min(limit, len(all))]
 }
 
-// AuditAll calls fn for each install: first for installs with counters, then for those without. Each audit is a
-// snapshot, so concurrent writes do not matter.
+// AuditAll calls fn for each install: first for installs with counters, then for those without.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)

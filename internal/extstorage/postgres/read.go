@@ -64,7 +64,7 @@ func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (
 	return r.record()
 }
 
-// List implements extstorage.Store. It reads an extra record to detect a next page.
+// List implements extstorage.Store.
 func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
@@ -148,7 +148,7 @@ func (p exportPage) args() []pgdb.Arg {
 
 type pages struct {
 	statement pgdb.Statement
-	args      func(limit, sent int64) []any // arguments for a record limit and the maximum value size to return
+	args      func(limit, sent int64) []any
 	row       row
 	dest      func(*row) []any
 }

@@ -143,7 +143,7 @@ func (r *schemaRow) schema() (ext.Schema, error) {
 	return sc, err
 }
 
-// Schemas implements extstorage.Registry. It reads pages like Store.page.
+// Schemas implements extstorage.Registry.
 func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (ext.SchemaPage, error) {
 	if err := o.Check(); err != nil {
 		return ext.SchemaPage{}, err

@@ -168,8 +168,7 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 	return outcomes, err
 }
 
-// optimistic computes writes from unlocked reads. It returns outcomes for the first few writes, or none if a record
-// of the first write changed.
+// optimistic computes writes from unlocked reads.
 func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
 	var (
 		made  []*ext.Optimistic
@@ -213,8 +212,6 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns outcomes up to the first rejected
-// or already applied write.
 func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
 		applied, err := apply(one, o, &all[0].Write)

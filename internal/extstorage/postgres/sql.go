@@ -158,7 +158,7 @@ var (
 		ORDER BY namespace, key LIMIT @limit`}, exportPage.args)
 )
 
-// top sorts after every key. Queries without an upper bound use it as their bound.
+// top sorts after every key.
 var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
 // listing returns the page statement. Its key bounds after, from and before are always set, so that a single plan

@@ -1,10 +1,8 @@
 // Package postgres stores extension storage in PostgreSQL, on one server or distributed by Citus.
 //
 // A write is a call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in a
-// single round trip and transaction. Values that depend on stored records are computed from an earlier read. If a
-// record changed since then, the call fails and the values are computed again after locking. A read is a single
-// statement and snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's
-// search for work.
+// single round trip and transaction. A read is a single statement and snapshot. On Citus the tenant is the
+// distribution column, used by every statement except the sweep's search for work.
 package postgres
 
 import (
@@ -66,13 +64,12 @@ func New(db *pgdb.DB, o Options) *Store {
 // response is in transit.
 const writersOfOne = 4
 
-// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may have
-// migrated the database.
+// Ping implements extstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
-// Outbox returns the audit's outbox. It shares each Citus node's connections with requests.
+// Outbox returns the audit's outbox.
 func (s *Store) Outbox() outbox.Box { return auditTable().Open(s.db) }
 
 func auditTable() *outboxpg.Outbox {

@@ -8,9 +8,9 @@ import (
 )
 
 type part struct {
-	expired int64    // number of records
-	changes []int64  // change numbers
-	names   []string // idempotency keys or token IDs
+	expired int64
+	changes []int64
+	names   []string
 }
 
 type sweeping struct {

@@ -156,7 +156,7 @@ func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t inspec
 	return t, nil
 }
 
-// Audit implements inspection.Store. The first row is the install; the others are namespaces.
+// Audit implements inspection.Store.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return inspection.Audit{}, err

@@ -21,19 +21,19 @@ type step struct {
 	now    ext.Moment
 	known  bool
 	closed bool
-	has    ext.Counters // current counters; finish writes them
+	has    ext.Counters
 	first  ext.Seq
 	last   ext.Seq
 	keys   map[ext.Namespace]*space
 	head   *row
-	ns     ext.Namespace     // namespace whose active schema was read last
-	ver    ext.SchemaVersion // ns's active schema; 0 if there is none
+	ns     ext.Namespace
+	ver    ext.SchemaVersion
 
 	countedAt ext.Moment // time of has
 	recounted bool
 	hidesKey  bool // a put replaces an expired record that is still counted
 
-	moves bool // a namespace gained its first key or lost its last key
+	moves bool
 	moved int64
 }
 
@@ -222,8 +222,7 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store. Values that depend on stored records are computed in the writer. If that takes
-// long, they are computed outside, while the install's other such writes wait.
+// Apply implements extstorage.Store.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
@@ -318,8 +317,7 @@ type effect struct {
 	rowid  int64   // of old, or of the new record after perform
 }
 
-// decide returns the operations' effects. It checks the quota with the stored counters and, if these reject the
-// write, with counters at the time of the write. It writes nothing.
+// decide returns the operations' effects. It writes nothing.
 func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)

@@ -193,7 +193,7 @@ func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, lim
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	end := any([]byte{}) // blobs sort after any text
+	end := any([]byte{})
 	if successor, ok := ext.Successor(prefix); ok {
 		end = successor
 	}

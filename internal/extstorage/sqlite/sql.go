@@ -22,7 +22,7 @@ const (
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
-	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1` // all installs
+	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1`
 
 	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`

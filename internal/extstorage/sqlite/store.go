@@ -64,8 +64,7 @@ func newOutbox() *outboxsqlite.Outbox {
 // Outbox returns the audit's outbox.
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
-// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may have
-// migrated the database.
+// Ping implements extstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage database needs %d migrations")
 }

@@ -46,7 +46,6 @@ func (u *user) wantEvents(since int, want ...Event) {
 	equal(u.t, "events", got, want)
 }
 
-// auditEvents: puts, and deletes of existing records, append an event with their change number.
 func auditEvents(t *testing.T, u *user) {
 	u.activate("log", u.register("log", `{}`).Version)
 	validated := put("log", "b", `1`)

@@ -162,7 +162,6 @@ func seenWhole(t *testing.T, u *user) {
 	must(t, "writers and readers", errors.Join(errs...))
 }
 
-// transfer: batches that move amounts between records with preconditions keep the sum.
 func transfer(t *testing.T, u *user) {
 	const accounts, each = 4, 6
 	for i := range accounts {

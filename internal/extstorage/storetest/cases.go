@@ -37,8 +37,6 @@ type Row struct {
 	CreatedAt, UpdatedAt, ExpiresAt ext.Moment
 }
 
-// Case operations. The first is a put of 5 and 7 bytes that never expires, or expires a millisecond after the second
-// operation, or exactly at it.
 var (
 	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Precondition{})
 	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ext.Precondition{})
@@ -73,8 +71,6 @@ func (r *Row) item(created bool) ext.Item {
 	}
 	return ext.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
 }
-
-// creates, updates, refuses, deletes and checks return table rows. Puts happen at CaseSecond.
 
 func creates(name string, first *ext.Op, op ext.Op, d ext.Delta, expires ext.Moment) DecideCase {
 	row := &Row{op.Value, op.Metadata, 1, 1, CaseSecond, CaseSecond, expires}

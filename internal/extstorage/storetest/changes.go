@@ -135,8 +135,6 @@ func nothingForNothing(t *testing.T, u *user) {
 	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ext.Seq(2))
 }
 
-// skippedChanges: every install of a restored database continues after a gap, even if closed or without changes.
-// Clients with a number from the lost server, or inside the gap, must read everything again.
 func skippedChanges(t *testing.T, u *user) {
 	u.h = u.h.Faulty(t, func(string) error { return nil }) // own database: this affects all installs
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))

@@ -164,7 +164,7 @@ func deleteNothing(t *testing.T, u *user) {
 
 func deleteByBytes(t *testing.T, u *user) {
 	for i := range 6 {
-		u.apply(put("s", fmt.Sprint(i), `"12345678"`)) // 12 bytes with metadata
+		u.apply(put("s", fmt.Sprint(i), `"12345678"`))
 	}
 	u.close()
 	for _, tc := range []struct{ bytes, want int64 }{{1, 1}, {13, 3}, {12, 4}, {1000, 6}} {
@@ -433,8 +433,6 @@ func deleteNotBegun(t *testing.T, u *user) {
 	wantCode(t, "NextInstall", err, errcode.Denied)
 }
 
-// deleteWrongCounters: damaged data is deleted too: rows without counters, counters without rows, and too low
-// counters.
 func deleteWrongCounters(t *testing.T, u *user) {
 	mine := func(u *user) string {
 		return fmt.Sprintf(` WHERE tenant_id = '%s' AND extension_install_id = '%s'`, u.owner.Tenant, u.owner.Install)
@@ -458,8 +456,7 @@ func deleteWrongCounters(t *testing.T, u *user) {
 	}
 }
 
-// deleteSwept: sweeping during the deletion keeps counters correct and appends no changes. It needs its own database,
-// so that others do not sweep it.
+// deleteSwept needs its own database, so that other tests do not sweep it.
 func deleteSwept(t *testing.T, u *user) {
 	u.faulty(t)
 	u.fillAll()
@@ -472,7 +469,6 @@ func deleteSwept(t *testing.T, u *user) {
 	equal(t, "deleted", u.deleteAll(3).Deleted, filled)
 }
 
-// sweepTombstones: a tombstone is deleted once it is due and its events are published; the install is new again.
 func sweepTombstones(t *testing.T, u *user) {
 	u.clean()
 	u.fillAll()

@@ -18,7 +18,6 @@ func expiryChecks() []check {
 	}
 }
 
-// exactInstant: a record is visible until the millisecond before its expiry, however it is read.
 func exactInstant(t *testing.T, u *user) {
 	until := u.now + minute
 	u.apply(expiring("s", "a", `1`, until), put("s", "b", `1`))

@@ -49,8 +49,6 @@ func (u *user) everything() everything {
 	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in, u.revoked()}
 }
 
-// faultyStep repeats an operation that fails where it first calls the engine, then at its second call, and so on,
-// until it succeeds.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
@@ -66,8 +64,6 @@ func faultyStep(t *testing.T, u *user, m method) {
 	})
 }
 
-// faultsUnderWriters: despite engine failures during concurrent writes, acknowledged writes are stored, and revisions
-// are gapless.
 func faultsUnderWriters(t *testing.T, u *user) {
 	p := u.faulty(t)
 	var written [parallel]ext.Revision

@@ -27,8 +27,6 @@ func (u *user) applyOnce(key string, request byte, ops ...ext.Op) (ext.Applied, 
 	return u.h.Store.Apply(u.t.Context(), u.owner, w)
 }
 
-// idempotencyReplay: a repeated request gets the complete first response, whatever changed since, and changes
-// nothing.
 func idempotencyReplay(t *testing.T, u *user) {
 	u.apply(put("s", "b", `1`), put("s", "c", `1`))
 	ops := []ext.Op{expiring("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
@@ -88,7 +86,6 @@ func idempotencyOfOneInstall(t *testing.T, u *user) {
 	}
 }
 
-// idempotencyUntil: a response is stored until its last millisecond; then the key can be reused, swept or not.
 func idempotencyUntil(t *testing.T, u *user) {
 	end := u.now + ext.Moment(ext.AnswersKept.Milliseconds())
 	_, err := u.applyOnce("key", 1, put("s", "a", `1`))

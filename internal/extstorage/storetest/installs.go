@@ -90,8 +90,6 @@ func changeInstall(t *testing.T, u *user) {
 	v.wantInstall(ext.Install{Registration: full, CreatedAt: t0, UpdatedAt: t0})
 }
 
-// revokeInstall: an install, registered or not, keeps its first revocation time, and only an explicit restore lifts
-// it.
 func revokeInstall(t *testing.T, u *user) {
 	gold, tin := ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, ext.Registration{Tier: "tin"}
 	v := u.other()
@@ -155,8 +153,6 @@ func restoreInstall(t *testing.T, u *user) {
 	}
 }
 
-// restoreDeleted: a deleted install can be reopened without its registration, but not before the deletion is
-// finished, nor in a deleted tenant.
 func restoreDeleted(t *testing.T, u *user) {
 	u.setInstall(ext.Registration{Tier: "gold"}, false)
 	u.fillAll()

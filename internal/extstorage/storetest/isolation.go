@@ -181,7 +181,6 @@ func nobody(t *testing.T, u *user) {
 	}
 }
 
-// callerGone: a disconnected caller gets a retryable error, and its write has no effect.
 func callerGone(t *testing.T, u *user) {
 	prepareSteps(u)
 	before := u.state()

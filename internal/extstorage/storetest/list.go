@@ -102,8 +102,6 @@ func prefixes(t *testing.T, u *user) {
 	}
 }
 
-// prefixesAtTheEnd: a prefix range ends at its successor. The last Unicode character lacks a successor; the last
-// before the surrogates continues after them.
 func prefixesAtTheEnd(t *testing.T, u *user) {
 	keys := append(slices.Clone(hardKeys), "a\U0010ffff", "a\U0010ffffb", "a\U0010ffff\U0010ffff", "a\ud7ff", "a\ud7ffz", "a\ue000", "a\u007e", "a\u07ff", "a\u07ffz", "a\u0800", "a\uffee", "a\U00010000")
 	u.fill("s", keys...)
@@ -210,8 +208,6 @@ func valuesAndMetadata(t *testing.T, u *user) {
 	}
 }
 
-// wantThroughout checks pages read during writes: in order, without duplicates, and with every key that existed
-// throughout.
 func wantThroughout(got, stays []string) error {
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 		return fmt.Errorf("not in order, or with duplicates: %q", got)
@@ -285,7 +281,6 @@ func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	u.state()
 }
 
-// wantBounded checks that a page is within its limits, unless it is a single record, and not empty unless it is last.
 func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	t.Helper()
 	sum := 0
@@ -300,7 +295,7 @@ func wantBounded(t tb, p ext.Page, limit, bytes int) {
 func listBytes(t *testing.T, u *user) {
 	for key, n := range map[string]int{"a": 5, "b": 100, "c": 10, "d": 10, "e": 2} {
 		op := put("s", key, `"`+strings.Repeat("x", n-2)+`"`)
-		op.Metadata = `{"m":1}` // 7 bytes
+		op.Metadata = `{"m":1}`
 		u.apply(op)
 	}
 	for _, c := range []struct {

@@ -16,8 +16,7 @@ func modelChecks() []check {
 	return []check{{"RandomSteps", randomSteps}}
 }
 
-// machine runs random operations on a store and the model, while the clock moves forwards and backwards. It compares
-// every result and, after each operation, everything readable.
+// machine runs random operations on a store and the model, while the clock moves forwards and backwards.
 type machine struct {
 	*user
 	model *model

@@ -10,7 +10,6 @@ import (
 )
 
 // model implements the Store contract for an install with maps: slow, simple, and not safe for concurrent use.
-// Rejected operations do not change it.
 type model struct {
 	rows map[ext.Position]ext.Record // including unswept expired records
 	last ext.Seq

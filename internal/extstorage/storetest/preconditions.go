@@ -23,7 +23,6 @@ func preconditionChecks() []check {
 	}
 }
 
-// earlierLifeDeleted: the tag of a deleted and recreated record does not match, although its revision does.
 func earlierLifeDeleted(t *testing.T, u *user) {
 	first := u.do(put("settings", "a", `1`))
 	u.apply(del("settings", "a"))

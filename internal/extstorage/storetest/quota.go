@@ -48,7 +48,7 @@ func quotaKeys(t *testing.T, u *user) {
 	wantError(t, "a fourth key", err, overQuota(0, "keys", 3, 4))
 	u.wantState("it", before)
 	u.apply(put("s", "a", `"an existing key may grow"`))
-	u.apply(put("other", "a", `1`)) // the limit applies per namespace
+	u.apply(put("other", "a", `1`))
 	u.apply(del("s", "a"))
 	u.apply(put("s", "d", `1`))
 	_, err = u.try(put("s", "a", `1`))
@@ -75,7 +75,7 @@ func quotaBytes(t *testing.T, u *user) {
 	equal(t, "bytes", u.after(exact).Bytes, int64(100))
 	_, err = u.try(put("s", "b", `1`))
 	wantError(t, "another byte", err, overQuota(0, "bytes", 100, 103))
-	u.apply(put("s", "a", `"`+strings.Repeat("é", 48)+`"`)) // two bytes each
+	u.apply(put("s", "a", `"`+strings.Repeat("é", 48)+`"`))
 	equal(t, "bytes", u.audited().Bytes, int64(100))
 	op := put("s", "a", `1`)
 	op.Metadata = canonjson.Value(`{"m":"` + strings.Repeat("y", 92) + `"}`)
@@ -84,7 +84,6 @@ func quotaBytes(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaShrink: over a lowered quota, a change may do anything but increase the excess.
 func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `12345`), put("x", "b", `1`), put("x", "c", `1`), put("y", "a", `1`), put("z", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -121,7 +120,6 @@ func quotaNet(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaIndex: the index is the operation after which the install stays over its quota.
 func quotaIndex(t *testing.T, u *user) {
 	u.quota.Keys = 2
 	u.apply(put("s", "a", `1`))
@@ -227,7 +225,7 @@ func manyExpired(t *testing.T, u *user) {
 		}
 		u.apply(ops...)
 	}
-	u.now += minute + expired/2 - 1 // half of them expired
+	u.now += minute + expired/2 - 1
 	u.quota = ext.Quota{Bytes: 3*expired/2 + 3, Namespaces: 3, Keys: expired / 6}
 	_, err := u.try(put("s1", "new", `1`))
 	wantError(t, "a key too many", err, overQuota(0, "keys", expired/6, expired/6+1))
@@ -287,8 +285,6 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	fast.state()
 }
 
-// schemasByTwoClocks: a fast server's rejected write subtracts records expired by its clock; a server with the right
-// clock still counts them for a new namespace's schema.
 func schemasByTwoClocks(t *testing.T, u *user) {
 	u.quota.Namespaces = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("t", "b", `1`))
@@ -306,14 +302,13 @@ func schemasByTwoClocks(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 }
 
-// schemaOfExpiredNamespace: a counted namespace whose key expired gets a schema only within the quota.
 func schemaOfExpiredNamespace(t *testing.T, u *user) {
 	u.quota.Namespaces = 1
 	u.apply(expiring("s", "a", `1`, u.now+1))
 	u.now += second
 	u.apply(put("t", "b", `1`))
 	back := u.at(u.now - second)
-	_, err := back.try() // counts both
+	_, err := back.try()
 	must(t, "a write without operations", err)
 	u.now += hour
 	_, err = u.h.Registry.Register(t.Context(), u.owner, ext.Schema{Namespace: "s", Document: []byte(`{}`), CreatedAt: u.now}, u.quota)

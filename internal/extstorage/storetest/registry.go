@@ -129,7 +129,6 @@ func schemaVersions(t *testing.T, u *user) {
 	equal(t, "schemas of an unused namespace", u.schemas("none"), []ext.Schema(nil))
 }
 
-// schemaDocuments: documents are returned to the byte: they are canonical and cached by hash.
 func schemaDocuments(t *testing.T, u *user) {
 	for _, text := range []string{
 		`true`, `false`, `{}`, `{"$id":"https://example.com/é","type":["object","null"],"maximum":1e300,"multipleOf":0.01,"minimum":9007199254740993}`,
@@ -164,7 +163,7 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	u.activate("s", 3)
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Deprecated, ext.Active})
 	equal(t, "when it was deprecated", u.schemas("s")[1].UpdatedAt, u.now)
-	u.activate("s", 2) // older versions may be activated again
+	u.activate("s", 2)
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Active, ext.Deprecated})
 	u.setStatus("s", 1, ext.Deprecated)
 	u.setStatus("s", 2, ext.Deprecated)
@@ -205,8 +204,6 @@ func noSchema(t *testing.T, u *user) {
 	equal(t, "active", u.active("s").Version, ext.SchemaVersion(0))
 }
 
-// schemaChanges: a put succeeds only with the version active at the write, not with a deprecated, draft or unknown
-// version.
 func schemaChanges(t *testing.T, u *user) {
 	by := func(v ext.SchemaVersion) ext.Op {
 		op := put("s", "a", `1`)
@@ -319,8 +316,6 @@ func activateTogether(t *testing.T, u *user) {
 	}
 }
 
-// putsAgainstActivations: the version active at the time validated every successful put, as the final records and the
-// audit show.
 func putsAgainstActivations(t *testing.T, u *user) {
 	const versions = 6
 	for range versions {

@@ -30,7 +30,6 @@ func reviseChecks() []check {
 
 var errNotNumber error = errcode.New(errcode.Invalid, "not a number")
 
-// add increments a number that is the whole value; an absent record counts as 0.
 func add(ns, key string, by canonjson.Number) ext.Op {
 	op := put(ns, key, "")
 	op.Keep = true
@@ -160,8 +159,6 @@ func reviseReplay(t *testing.T, u *user) {
 	}
 }
 
-// reviseTogether: many writers increment one record, set members of another, and write others. No result is lost or
-// duplicated, and no write makes another fail.
 func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	const each = 8
 	u.apply(checked(put("s", "members", `{}`), v))

@@ -95,8 +95,6 @@ func firstWriters(t *testing.T, u *user) {
 	}
 }
 
-// livesUnderConcurrency: under concurrent puts and deletes of a key, the feed holds gapless revisions from 1 between
-// two deletes.
 func livesUnderConcurrency(t *testing.T, u *user) {
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 8 && err == nil; j++ {
@@ -113,8 +111,6 @@ func livesUnderConcurrency(t *testing.T, u *user) {
 	u.state()
 }
 
-// wantLives checks an install's feed: gapless numbers and, per key, revisions 1 to n followed by a delete with
-// revision n.
 func wantLives(t *testing.T, u *user) {
 	t.Helper()
 	revisions := map[string]ext.Revision{}
@@ -124,7 +120,7 @@ func wantLives(t *testing.T, u *user) {
 		}
 		id := string(c.Namespace) + "/" + string(c.Key)
 		switch was := revisions[id]; {
-		case c.Op == ext.ChangePut && (c.Revision == was+1 || c.Revision == 1): // also 1 over an expired record
+		case c.Op == ext.ChangePut && (c.Revision == was+1 || c.Revision == 1):
 			revisions[id] = c.Revision
 		case c.Op != ext.ChangePut && c.Revision == was && was > 0:
 			revisions[id] = 0
@@ -159,7 +155,7 @@ func moments(t *testing.T, u *user) {
 	equal(t, "changed", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	r := u.get("settings", "a")
 	equal(t, "kept", []ext.Moment{r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, []ext.Moment{made, u.now, 0})
-	u.now = made - hour // clock set back
+	u.now = made - hour
 	it = u.do(put("settings", "a", `3`))
 	equal(t, "changed after the clock was set back", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	equal(t, "revision", it.Revision, ext.Revision(3))
@@ -193,8 +189,6 @@ func incrementByPrecondition(t *testing.T, u *user) {
 	equal(t, "count", u.get("settings", "n").Value, canonjson.Value(fmt.Sprint(parallel*each)))
 }
 
-// mixedBatches: concurrent batches on the same keys in different orders, with deletes and quotas, all succeed, and
-// keep counters and feed correct.
 func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -213,7 +207,7 @@ func mixedBatches(t *testing.T, u *user) {
 				}
 			}
 			if i%5 == 0 {
-				at.quota.Bytes = 0 // expired records are subtracted, and the write is rejected
+				at.quota.Bytes = 0
 			}
 			if _, err = at.try(ops...); i%5 == 0 && isQuota(err) {
 				err = nil

@@ -74,7 +74,6 @@ func (s ownerRange) uncounted(span inspection.Span, limit int) []ext.Owner {
 	return all
 }
 
-// want checks that a span, read in pages of any size, contains these owners with their counters.
 func (s ownerRange) want(what string, span inspection.Span, owners ...ext.Owner) {
 	s.t.Helper()
 	var want []inspection.InstallUsage
@@ -133,8 +132,6 @@ func spanTenant(_ *testing.T, u *user) {
 	s.want("after its last", span)
 }
 
-// spanWho: a span lists installs with records, past or present, counting expired records, and no install that never
-// wrote.
 func spanWho(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	writer, expired, empty, schemas := s.of(s.owner(1, 2)), s.of(s.owner(1, 3)), s.of(s.owner(2, 1)), s.of(s.owner(2, 2))

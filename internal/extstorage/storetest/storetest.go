@@ -1,10 +1,8 @@
 // Package storetest tests the contract of extstorage's Store, Registry and Installs, and of inspection.Store. Callers
 // may rely only on the behavior it tests.
 //
-// A backend calls Run from its own test. Each test uses a fresh install in a shared database, in parallel with the
-// others, and sets the time in every operation.
-//
-// The exported DecideCases check the rules both in package extstorage and in a backend's SQL.
+// Each test uses a fresh install in a shared database, in parallel with the others, and sets the time in every
+// operation.
 package storetest
 
 import (
@@ -48,7 +46,7 @@ type Event struct {
 	Seq     int64
 	Topic   string
 	Key     string
-	Payload string // JSON
+	Payload string
 	At      ext.Moment
 }
 

@@ -30,8 +30,7 @@ func sweepChecks() []check {
 	}
 }
 
-// These times separate this group's data from other groups' data. Expired records leave changes, which are swept
-// later.
+// These times separate this group's data from other groups' data.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day
@@ -151,8 +150,6 @@ func sweepOrder(t *testing.T, u *user) {
 	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 }
 
-// sweepOnlyDue: a sweep removes the rows due at the given time, even if more expired since. The change carries the
-// sweep's time.
 func sweepOnlyDue(t *testing.T, u *user) {
 	u.clean()
 	begin := u.now
@@ -165,7 +162,7 @@ func sweepOnlyDue(t *testing.T, u *user) {
 	equal(t, "its change", u.changes(2), []ext.Change{{Seq: 3, Op: ext.ChangeExpire, Namespace: "s", Key: "a", Revision: 1, At: u.now}})
 	equal(t, "the record that is not due", u.at(begin).get("s", "b").Revision, ext.Revision(1))
 	equal(t, "changes and answers are not due", u.sweepDue(begin+second, 10), 0)
-	equal(t, "the answer", u.sweepDue(begin+answersKept, 10), 2) // and the record b
+	equal(t, "the answer", u.sweepDue(begin+answersKept, 10), 2)
 	equal(t, "the changes", u.sweepDue(begin+changesKept, 10), 2)
 	u.state()
 }
@@ -231,7 +228,6 @@ func keysOfChanges(cs []ext.Change) (keys []string) {
 	return keys
 }
 
-// sweepsChangesOfOneMoment: among changes with the same time, a bounded sweep removes the first, leaving no gap.
 func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	u.clean()
 	var ops []ext.Op
@@ -246,8 +242,6 @@ func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	wantError(t, "swept changes", err, ext.ErrChangesGone)
 }
 
-// sweepsUnderATurnedClock: if the clock was set back between two changes, the later may be swept first. Readers get
-// an error and never skip it.
 func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	u.clean()
 	u.apply(put("s", "a", `1`))

@@ -30,7 +30,6 @@ func (u *user) revokeToken(id string, expires ext.Moment) {
 	must(u.t, "RevokeToken", u.h.Tokens.RevokeToken(u.t.Context(), u.owner, ext.RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: u.now}))
 }
 
-// revoked returns the revoked tokens that requests are checked against, and compares them with the list.
 func (u *user) revoked() []string {
 	u.t.Helper()
 	_, ids, err := u.h.Installs.InstallState(u.t.Context(), u.owner, u.now)
@@ -79,7 +78,6 @@ func revokeTokenAgain(t *testing.T, u *user) {
 	equal(t, "until later", u.revokedTokens(), []ext.RevokedToken{{ID: "a", ExpiresAt: u.now + day, RevokedAt: first}})
 }
 
-// revokedTokenExpires: from the millisecond of its expiry, a token is no longer listed, swept or not.
 func revokedTokenExpires(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+10)
 	u.now += 9
@@ -88,7 +86,6 @@ func revokedTokenExpires(t *testing.T, u *user) {
 	equal(t, "at its expiry", u.revoked(), []string(nil))
 }
 
-// revokeOfServices: service tokens belong to the tenant, separate from its installs'.
 func revokeOfServices(t *testing.T, u *user) {
 	services := *u
 	services.owner = ext.Services(u.owner.Tenant)

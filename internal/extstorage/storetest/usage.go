@@ -40,7 +40,6 @@ func usageLive(t *testing.T, u *user) {
 	u.state()
 }
 
-// usageEveryMoment: audits find correct counters during writes and deletions, at quotas, and with differing clocks.
 func usageEveryMoment(t *testing.T, u *user) {
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {

@@ -55,8 +55,6 @@ func (u *user) at(now ext.Moment) *user {
 	return &v
 }
 
-// put returns a put operation. The metadata is an empty object, except in tests of metadata.
-
 func put(ns, key, value string) ext.Op {
 	return ext.Op{Kind: ext.Put, Namespace: ext.Namespace(ns), Key: ext.Key(key), Value: canonjson.Value(value), Metadata: canonjson.EmptyObject}
 }
@@ -225,8 +223,6 @@ func (u *user) wantState(what string, want state) {
 	equal(u.t, "state after "+what, u.state(), want)
 }
 
-// wantError compares the package's own errors by identity, its types by fields, and an ItemError by its index and
-// inner error.
 func wantError(t tb, what string, got, want error) {
 	t.Helper()
 	if !sameError(got, want) {

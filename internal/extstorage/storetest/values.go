@@ -37,7 +37,6 @@ func wantKept(t *testing.T, u *user, texts ...string) {
 	u.state()
 }
 
-// canonicalText: values are returned to the byte. An engine that stores JSON in another form must convert it back.
 func canonicalText(t *testing.T, u *user) {
 	wantKept(t, u, `null`, `true`, `false`, `0`, `-7`, `""`, `[]`, `{}`, `[[],{},""]`,
 		`{"b":1,"a":2,"aa":3,"":4,"B":5}`, `{"é":1,"z":2,"zz":3,"日本":4,"😀":5}`, ` { "a" : [ 1 , 2 ] } `,
@@ -56,7 +55,6 @@ func numbersOfManyDigits(t *testing.T, u *user) {
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
 }
 
-// numbersOfManyZeros: values with many exponents, which an engine may expand, are returned as put, alone and listed.
 func numbersOfManyZeros(t *testing.T, u *user) {
 	full := func(number string) string {
 		n := ext.MaxValueBytes / (len(number) + 1)

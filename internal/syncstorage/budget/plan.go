@@ -27,7 +27,7 @@ func (s Schema) Commit(quota bool) Plan {
 	return p
 }
 
-// Open plans a request that opens a batch and stages records. No single request needs more.
+// Open plans a request that opens a batch and stages records.
 func (s Schema) Open() Plan {
 	return Plan{
 		Parent: s.Write("user_collections", "modified"),

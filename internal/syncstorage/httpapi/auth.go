@@ -44,7 +44,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	return nil
 }
 
-// ErrRevoked means that an unexpired token was revoked. The client then asks the tokenserver for the reason.
+// ErrRevoked means that an unexpired token was revoked.
 var ErrRevoked error = errcode.New(errcode.Denied, "the token is revoked because its account was denied or deleted")
 
 func (h *Handler) checkRevoked(x *exchange) error {

@@ -24,7 +24,6 @@ func (h *Handler) get(x *exchange) error {
 // smallPayload is the size up to which a response is free: it takes less memory than its connection.
 const smallPayload = 2 << 10
 
-// getLarge sends a large record. It drops the record while it waits for memory to send it.
 func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {

@@ -22,8 +22,7 @@ type Handler struct {
 
 	// Backoff, if set, returns how long clients should wait before their next sync; 0 means that they need not wait.
 	Backoff func() time.Duration
-	// Revoked, if set, reports whether an owner's tokens are revoked. It is called once per request, twice for
-	// writes.
+	// Revoked, if set, reports whether an owner's tokens are revoked.
 	Revoked func(ss.Owner) bool
 }
 
@@ -55,7 +54,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// WriteError implements web.ErrorWriter. The listener also calls it for panics and load shedding.
+// WriteError implements web.ErrorWriter.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())

@@ -35,8 +35,6 @@ func (h *Handler) list(x *exchange) error {
 	return form.send(x, l, e, q.Full)
 }
 
-// open returns a listing once there is memory for it and its encoder, whose size is known only after reading. While
-// open waits, it drops the listing; then it reads the listing again. Connections limit concurrent reads.
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
@@ -132,8 +130,6 @@ func splitIDs(s string) []string {
 	return list
 }
 
-// send writes records that are in memory with their length, unless most characters need escapes. Otherwise it streams
-// them whenever the buffer is full. If it returns an error, part of the listing may have been sent.
 func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)

@@ -131,8 +131,8 @@ type reader struct {
 	pages *ss.Pages
 
 	collection pgtype.Timestamp
-	records    pgtype.Int8 // number of records on the page plus one; only if the page is large
-	last       row         // last record on the page; only if the page is large and there is a next page
+	records    pgtype.Int8
+	last       row
 
 	row     row
 	payload pgtype.DriverBytes

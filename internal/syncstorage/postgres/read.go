@@ -37,7 +37,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 		return us, err
 	}
 	var (
-		name           pgtype.Text // NULL in the user's own row
+		name           pgtype.Text
 		modified       pgtype.Timestamp
 		quota          pgtype.Int8
 		records, bytes int64

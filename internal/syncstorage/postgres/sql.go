@@ -86,7 +86,7 @@ var (
 
 // listing returns a query's statement. Joining the collection with the page yields stamp and records from a snapshot
 // without a transaction. The single user_collections row drives the join, so records keep the order of the inner
-// SELECT. Unset bounds are infinite.
+// SELECT.
 //
 // An extra record detects a next page. The number of records and the last record are computed in advance only for
 // pages too large to gather, which is estimated from the average record.

@@ -92,8 +92,6 @@ func (st *step) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
-// stagedQuota checks the quota after a commit. Only if the result depends on it, stagedQuota reads the whole batch
-// and counts the bytes to be replaced.
 func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -154,8 +152,7 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
-// Commit implements syncstorage.Store. It merges the request's records with staged versions without staging them, so
-// they need no extra mutations, and a rejected commit leaves the batch unchanged.
+// Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {
@@ -219,8 +216,6 @@ func (st *step) merge(u *ss.Update) {
 	}
 }
 
-// drain writes, in this order, the collection's row, the staged records, the request's records, the deletion of the
-// batch, and, if there is a quota, the counters.
 func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()

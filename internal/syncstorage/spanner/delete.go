@@ -54,8 +54,7 @@ func (st *step) take(had record) {
 	}
 }
 
-// DeleteCollection implements syncstorage.Store. Deleting the row deletes records and batches. The row of collection
-// 0 keeps the stamp.
+// DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
@@ -77,7 +76,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 	return written, err
 }
 
-// DeleteAll implements syncstorage.Store. Only the quota and the number of added names remain.
+// DeleteAll implements syncstorage.Store.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	return s.write(ctx, kind{name: "sync.delete_all", reads: readUser}, o, ss.Write{}, func(st *step) error {
 		if err := p.Check(st.last); err != nil {

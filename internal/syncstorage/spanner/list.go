@@ -43,8 +43,6 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// listing returns a query's statement, which reads the collection, then the page's records and one more. So stamp and
-// records come from a snapshot, and no record is read if the precondition fails.
 func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerdb.Params) {
 	p := of(o, spannerdb.Params{"coll": coll, "now": q.Now.Time(), "full": q.Full})
 	order := listOrders[q.Sort]
@@ -165,8 +163,6 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 	return r.page.Listing(r.collection, r.q), nil
 }
 
-// streamed returns a listing of the gathered and remaining records. Another query on the snapshot reads their number
-// and the last record without payloads.
 func (r *reader) streamed() (*ss.Listing, error) {
 	var (
 		found int

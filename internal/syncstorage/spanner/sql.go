@@ -68,8 +68,7 @@ var (
 	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partStaged, partRecords, partMerged)
 )
 
-// sqlRecount counts a user's rows, bytes and live bytes. It checks expiry at the write's stamp or, for other
-// collections, at syncstorage.Horizon.
+// sqlRecount counts a user's rows, bytes and live bytes.
 var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	SELECT c.collection_id, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0),
 		IFNULL(SUM(IF(b.expiry > IF(c.collection_id = @coll, @stamp, GREATEST(@now, c.modified)), BYTE_LENGTH(b.payload), 0)), 0)

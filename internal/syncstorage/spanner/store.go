@@ -2,8 +2,7 @@
 //
 // (Owner.FxAUID, Owner.FxAKID) begins every key, so a user's data is stored together, and deleting a row deletes the
 // rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a query reads everything
-// needed, the rules of package syncstorage decide, and the commit contains the changes. A batch commit moves the
-// staged records inside the database, with statements in a single message.
+// needed, the rules of package syncstorage decide, and the commit contains the changes.
 //
 // Spanner's own locks serialize a user's writes: each write reads all the user's rows in user_collections and changes
 // one.
@@ -62,8 +61,7 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may have
-// migrated the database.
+// Ping implements syncstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
@@ -71,7 +69,6 @@ func (s *Store) Ping(ctx context.Context) error {
 // Sweep implements syncstorage.Store. It does nothing, because row deletion policies remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
-// checkOwner returns an error for an owner without an account and key ID, because such users would share data.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
 		return errcode.New(errcode.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
@@ -109,7 +106,7 @@ func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Param
 }
 
 // ensure inserts a new collection name in a short transaction of its own, so that users who need the name do not wait
-// for each other's writes. The name stays even if the write fails.
+// for each other's writes.
 func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
 		return err

@@ -15,7 +15,7 @@ type named struct {
 	KID string `spanner:"kid"`
 }
 
-// Totals implements syncstorage.Store. Collections are counted only if there is a quota.
+// Totals implements syncstorage.Store.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	all := make([]named, len(owners))
 	totals := make([]ss.Total, len(owners))

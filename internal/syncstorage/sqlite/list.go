@@ -156,7 +156,6 @@ func (p *page) most() int {
 	return p.limit
 }
 
-// gather reads the page into memory, plus a row to detect a next page. It returns false if the page is too large.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {

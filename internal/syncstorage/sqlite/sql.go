@@ -54,8 +54,7 @@ const (
 	sqlAddBatch = `INSERT INTO batches (user_id, collection_id, batch_id, expiry) VALUES (?, ?, ?, ?)`
 	sqlBatch    = `SELECT count, total_bytes FROM batches
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND expiry > ?`
-	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	// sqlStagedSizes takes a JSON list of IDs; j.key is the index.
+	sqlCountBatch  = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	sqlStagedSizes = `SELECT j.key, length(s.payload) FROM json_each(?) j CROSS JOIN batch_bsos s
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.batch_bso_id = j.value`
 	sqlStage     = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`

@@ -12,7 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Export implements syncstorage.Store. Like a streamed listing, it does not block other reads.
+// Export implements syncstorage.Store.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error {
 		err := s.export(ctx, o, now, func(e ss.Exported) error {

@@ -282,7 +282,6 @@ func endsWithUser(t *testing.T, u *user) {
 	u.wantState("DeleteAll", state{})
 }
 
-// largeBatch does a first sync: many appends, replacing half of the records.
 func largeBatch(t *testing.T, u *user) {
 	records := 2000
 	if bound := u.h.BatchRecords; bound > 0 {

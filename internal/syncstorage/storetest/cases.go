@@ -18,7 +18,7 @@ type MergeCase struct {
 	Delta  ss.Delta
 }
 
-// MergeCases returns the table. All records use the ID "a".
+// MergeCases returns the table.
 func MergeCases() []MergeCase {
 	var (
 		none    ss.Optional[int64]
@@ -77,7 +77,7 @@ type StageCase struct {
 	First, Second, Want ss.Update
 }
 
-// StageCases returns the table. All records use the ID "a".
+// StageCases returns the table.
 func StageCases() []StageCase {
 	full := ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("old"), TTL: ss.Some[int64](3600)}
 	with := func(change func(*ss.Update)) ss.Update {

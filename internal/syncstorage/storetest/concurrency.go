@@ -271,7 +271,6 @@ func deleteAgainstWrite(t *testing.T, u *user) {
 	equal(t, "collections", len(u.state().collections), 0)
 }
 
-// deleteAllAgainstWrite: when a user deletes everything during writes, each write remains whole or not at all.
 func deleteAllAgainstWrite(t *testing.T, u *user) {
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {

@@ -7,7 +7,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// sameError compares the package's own errors by identity, a *PreconditionError by fields, and others by code.
 func sameError(got, want error) bool {
 	if got == nil || want == nil {
 		return got == want

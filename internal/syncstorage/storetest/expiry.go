@@ -73,8 +73,6 @@ func expiredAtOnce(t *testing.T, u *user) {
 	}
 }
 
-// horizon: if the clock is behind the collection's stamp, expiry is checked at the stamp. Otherwise expired records
-// would reappear.
 func horizon(t *testing.T, u *user) {
 	u.put("tabs", bso("c", "x"))
 	u.now -= hour

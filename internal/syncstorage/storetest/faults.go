@@ -40,8 +40,6 @@ func faultySteps() []method {
 		}})
 }
 
-// faultyStep repeats a write that fails where it first calls the engine, then at its second call, and so on, until it
-// succeeds. A failure must return an error and leave nothing behind.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {

@@ -25,7 +25,6 @@ func listingChecks() []check {
 	}
 }
 
-// library fills a collection and the model with equal stamps or sort indexes, no sort index, and expired records.
 func library(u *user) *model {
 	u.t.Helper()
 	m := newModel()

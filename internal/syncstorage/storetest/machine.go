@@ -19,8 +19,7 @@ func modelChecks() []check {
 	}
 }
 
-// machine runs random operations on a store and the model, while the clock moves forwards and backwards. It compares
-// every result and, after each operation, everything readable.
+// machine runs random operations on a store and the model, while the clock moves forwards and backwards.
 type machine struct {
 	*user
 	model *model
@@ -171,7 +170,6 @@ func (m *machine) answered(got ss.Written, err error) func(ss.Written, error) {
 	}
 }
 
-// stored compares results of writes that store records. The store's Used may exceed the model's by slack.
 func (m *machine) stored(w ss.Write, slack int64, got ss.Written, err error) func(ss.Written, error) {
 	return func(want ss.Written, wantErr error) {
 		m.t.Helper()
@@ -284,7 +282,6 @@ func (m *machine) stepDeleteAll(rt *rapid.T) {
 	wantError(rt, "answer", err, m.model.DeleteAll(p))
 }
 
-// stepSweep: the model determines the number swept. A batch counts at least once; its staged records may count too.
 func (m *machine) stepSweep(rt *rapid.T) {
 	if why := m.h.Exempt["Sweep"]; why != "" {
 		rt.Skip(why)

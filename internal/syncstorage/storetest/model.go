@@ -8,8 +8,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// model implements the Store contract for a user with maps: slow, simple, and not safe for concurrent use. Rejected
-// operations do not change it.
+// model implements the Store contract for a user with maps: slow, simple, and not safe for concurrent use.
 type model struct {
 	last        ss.Timestamp
 	collections map[string]*modelCollection

@@ -153,8 +153,6 @@ func totalsChecks() []check {
 	return []check{{"ByTheCounters", totalsByTheCounters}}
 }
 
-// totalsByTheCounters: Totals keeps the owners' order, with unknown owners. Without a quota a store may report them
-// as not counted.
 func totalsByTheCounters(t *testing.T, u *user) {
 	a, b, nobody := u.other(), u.other(), u.other()
 	none, err := u.store.Totals(t.Context(), nil)

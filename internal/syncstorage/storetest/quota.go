@@ -41,8 +41,6 @@ func (u *user) limitedEach(collection string, limit int64) ss.Write {
 
 func xs(n int64) string { return strings.Repeat("x", int(n)) }
 
-// quotaTable runs the table for every way to write. A write over an enforced quota must fail without a change. Used
-// is returned in both cases. On a slow engine each case uses one way to write.
 func quotaTable(t *testing.T, u *user) {
 	for i, tc := range QuotaCases() {
 		for j, way := range []string{"Put", "Post", "Append", "Commit"} {
@@ -198,7 +196,6 @@ func quotaStaged(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 3, 60)
 }
 
-// quotaStagedOverStored: records to be replaced by staged records do not count, if the result depends on it.
 func quotaStagedOverStored(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(90)), bso("b", xs(5)))
 	w := u.limited("bookmarks", 100)
@@ -297,8 +294,6 @@ func quotaUsed(t *testing.T, u *user) {
 	used("Put after deletes", 13)(u.store.Put(t.Context(), u.owner, w, ss.Update{ID: "d", SortIndex: ss.Some[int64](1)}))
 }
 
-// quotaEdge: of concurrent writes that would each just fit, one succeeds. Different collections do not share a
-// collection limit.
 func quotaEdge(t *testing.T, u *user) {
 	for name, limited := range map[string]func(u *user, collection string, limit int64) ss.Write{
 		"quota of the user": (*user).limited, "quota of a collection": (*user).limitedEach,

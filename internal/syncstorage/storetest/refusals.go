@@ -124,8 +124,6 @@ func zeroOwner(t *testing.T, u *user) {
 	}
 }
 
-// unknownCollection: a collection unknown to the user is empty with modified time 0, even if another user created the
-// name. Reading does not create it.
 func unknownCollection(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", bso("a", "x")).Modified
 	before := u.state()

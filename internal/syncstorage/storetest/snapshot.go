@@ -53,8 +53,6 @@ func listingWhileWritten(t *testing.T, u *user, payload string) {
 	equalIDs(t, "afterwards", u.list("history"))
 }
 
-// stampAndRows: while a writer adds records, a listing contains exactly those up to its stamp. Otherwise a client
-// asking for newer records would miss the rest.
 func stampAndRows(t *testing.T, u *user) {
 	const n = 60
 	var (
@@ -100,8 +98,6 @@ func stampAndRows(t *testing.T, u *user) {
 	equal(t, "records", len(u.list("history").records), n)
 }
 
-// infosOfOneSnapshot: the user's stamp in Collections and Usage matches the collections, and a write's counters
-// change together.
 func infosOfOneSnapshot(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"))
 	done := make(chan error, 1)

@@ -1,9 +1,7 @@
 // Package storetest tests the contract of a syncstorage.Store. Callers may rely only on the behavior it tests.
 //
-// A backend calls Run from its own test. Each test uses a fresh owner in a shared database, in parallel with the
-// others, and sets the time in every operation.
-//
-// The exported case tables check the rules both in package syncstorage and in a backend's SQL.
+// Each test uses a fresh owner in a shared database, in parallel with the others, and sets the time in every
+// operation.
 package storetest
 
 import (

@@ -127,7 +127,7 @@ func sweepBatches(t *testing.T, u *user) {
 	if n := u.drain(); n < 2 {
 		t.Errorf("a sweep of two batches removed %d", n)
 	}
-	u.now -= hour // after setting the clock back, swept batches stay removed
+	u.now -= hour
 	for collection, b := range map[string]ss.BatchID{"tabs": old, "forms": hidden} {
 		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Limits: limits()})
 		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
@@ -153,8 +153,6 @@ func sweepBatches(t *testing.T, u *user) {
 	v.wantUsage("the first write", "forms", 1, 1)
 }
 
-// sweepBatchesInSteps: a batch removed by several sweeps cannot be committed in part if the clock is set back in
-// between.
 func sweepBatchesInSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	var us []ss.Update

@@ -19,7 +19,6 @@ const (
 	hour                = 3600 * second
 )
 
-// user is a fresh owner on the store under test, with its own clock.
 type user struct {
 	t     tb
 	h     Harness

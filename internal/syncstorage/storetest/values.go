@@ -83,7 +83,6 @@ func payloadsOfAnyBytes(t *testing.T, u *user) {
 	})
 }
 
-// keeps writes payloads, by record ID, in every way and reads them back. One ID is JSON.
 func (u *user) keeps(t *testing.T, values map[string]string) {
 	t.Helper()
 	for _, way := range ways() {

@@ -21,7 +21,7 @@ import (
 const (
 	keyLife = time.Hour
 	// freshGap and failedGap are the minimum time between fetches after success and failure, because anybody can send
-	// unknown keys. During freshGap an outage goes unnoticed, and new keys are refused.
+	// unknown keys.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )

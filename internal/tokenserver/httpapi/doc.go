@@ -1,3 +1,3 @@
 // Package httpapi serves the TokenServer API 1.0: sign-ins (signin.go), and account events from the accounts server
-// (events.go). Errors are an object with a status and a list (errors.go).
+// (events.go).
 package httpapi

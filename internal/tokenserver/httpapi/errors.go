@@ -78,8 +78,7 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 
 const retryAfter = 10
 
-// WriteError writes an error in the protocol's format. The listener also calls it for panics and overload. It never
-// exposes causes.
+// WriteError writes an error in the protocol's format. It never exposes causes.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	a := answerTo(err)
 	h := w.Header()

@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SignIn implements tokenserver.Store. It decides without a lock first, then with the account's lock if there is
-// something to write.
+// SignIn implements tokenserver.Store.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {

@@ -16,7 +16,6 @@ var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 var (
 	sqlSkipUIDs = pgdb.Statement{Name: "token.skip_uids", SQL: `
 		SELECT setval(s, nextval(s) + $1::bigint) FROM pg_get_serial_sequence('users', 'uid') AS s`}
-	// sqlAccountState returns one row per user, or a single row with only the access.
 	sqlAccountState = pgdb.Statement{Name: "token.account_state", SQL: `
 		SELECT a.access, u.* FROM (VALUES (1)) one
 		LEFT JOIN account_access a ON a.fxa_uid = $2::text

@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SignIn implements tokenserver.Store. It decides on a snapshot first, then in a write transaction if there is
-// something to write.
+// SignIn implements tokenserver.Store.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {

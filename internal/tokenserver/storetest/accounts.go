@@ -101,7 +101,6 @@ func testSameKeysSameUser(t *testing.T, e env) {
 	}
 }
 
-// testNewestTwentyCount: keys are stale while among the newest rows; older keys are forgotten.
 func testNewestTwentyCount(t *testing.T, e env) {
 	a := account()
 	for i := range int64(ts.MaxUsers + 1) {
@@ -117,7 +116,6 @@ func testNewestTwentyCount(t *testing.T, e env) {
 	e.signIn(t, a, signIn(50, "00", 50))
 }
 
-// testUIDsNeverComeAgain: a new account must not get the storage of a forgotten row.
 func testUIDsNeverComeAgain(t *testing.T, e env) {
 	seen := map[int64]bool{}
 	for range 5 {

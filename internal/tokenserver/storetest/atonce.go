@@ -39,8 +39,6 @@ func testFirstSignInsAtOnce(t *testing.T, e env) {
 	}
 }
 
-// testNewKeysAtOnce: of several concurrent sign-ins with different new keys, one succeeds; no account change precedes
-// the others.
 func testNewKeysAtOnce(t *testing.T, e env) {
 	a := account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))

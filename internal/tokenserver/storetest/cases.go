@@ -22,7 +22,7 @@ const (
 	caseNode = "https://node.example"
 )
 
-// Cases returns the table. Backends provide UID, e-mail and NodeID.
+// Cases returns the table.
 func Cases() []Case {
 	return slices.Concat(casesOfNewcomers(), casesOfProgress(), casesOfRefusal(), casesOfOrder(), casesOfPlace(), casesOfRetired(), casesOfFuture())
 }
@@ -186,7 +186,6 @@ func casesOfRetired() []Case {
 	}
 }
 
-// casesOfFuture: an accounts server or client more than a day ahead must not lock out later sign-ins.
 func casesOfFuture() []Case {
 	const day, far = caseNow + 24*3600*1000, 1 << 60
 	is := stateOf(row(7, "aa", 5))

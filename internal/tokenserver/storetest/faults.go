@@ -15,7 +15,6 @@ type faultyWrite struct {
 	run     func(ctx context.Context, e env, a ts.Account) error
 }
 
-// faultChecks returns tests that a write that fails at any point leaves nothing behind and succeeds on retry.
 func faultChecks() []check {
 	var checks []check
 	for _, w := range faultyWrites() {

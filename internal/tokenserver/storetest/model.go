@@ -12,8 +12,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testRandomSignIns checks invariants while browsers with random tokens and keys, an operator and another process use
-// an account.
 func testRandomSignIns(t *testing.T, e env) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &life{env: e, t: t, rt: rt, a: account(), seen: map[int64]bool{}, left: map[string]bool{}}
@@ -125,7 +123,6 @@ func sameRefusal(got, want error) bool {
 	return errors.As(got, &g) && errors.As(want, &w) && reflect.DeepEqual(g, w)
 }
 
-// insertBeside writes another current row with the same state, like a concurrent process that does not take our lock.
 func (l *life) insertBeside(*rapid.T) {
 	if got := l.unreplaced(l.t, l.a); len(got) == 1 {
 		u := got[0]

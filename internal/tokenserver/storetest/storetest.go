@@ -1,7 +1,6 @@
 // Package storetest tests the contract of a tokenserver.Store. Callers may rely only on the behavior it tests.
 //
-// A backend calls Run from its own test. Tests of single accounts use fresh accounts in a shared database; other
-// tests use a fresh database. The exported cases check both the rules and a backend.
+// Tests of single accounts use fresh accounts in a shared database; other tests use a fresh database.
 package storetest
 
 import (
@@ -26,7 +25,7 @@ type Database struct {
 }
 
 // Opener opens a database and registers cleanups with t. If fault is not nil, Store calls it wherever the engine can
-// fail, and returns its error. Other does not call it.
+// fail, and returns its error.
 type Opener func(t testing.TB, fault func(point string) error) Database
 
 // Run runs the suite.
