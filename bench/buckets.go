@@ -21,7 +21,6 @@ const bucketsListen = "HOLDFAST_BUCKETS__LISTEN="
 
 func newBuckets(n *size) *bucketsLoad { return &bucketsLoad{newS3(n)} }
 
-// settings returns the settings, including the secret to which the database is bound.
 func (w *bucketsLoad) settings(e *engine) []string {
 	return append(e.url("BUCKETS"), "HOLDFAST_BUCKETS__KEY_SECRET=the-key-secret-of-all-servers-of-a-bench")
 }
@@ -164,7 +163,7 @@ func bucketsKeysHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
 }
 
-// Statements that fill a bucket. Parameters: bucket name, key count.
+// Parameters: bucket name, key count.
 var (
 	liteGrowBucket = []string{`
 		WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < %[2]d - 1)

@@ -15,7 +15,7 @@ import (
 )
 
 // bucketsFiles copies body files without a server, but with the server's checksums: the CRC64NVME that verifies
-// reads, and the MD5 (ETag) of a PUT. For a PUT it syncs the file, renames it, and syncs the folder.
+// reads, and the MD5 (ETag) of a PUT.
 type bucketsFiles struct {
 	dir   string
 	load  *s3Load

@@ -22,7 +22,7 @@ const (
 		FROM manta_bucket_object WHERE owner = $1 AND bucket_id = $2 AND name >= $3 ORDER BY name LIMIT $4`
 )
 
-// bucketsPostgres is the limit on PostgreSQL: one pgx statement per object row. Larger bodies are files.
+// bucketsPostgres is the limit on PostgreSQL: one pgx statement per object row.
 type bucketsPostgres struct {
 	pgDatabase
 

@@ -33,7 +33,7 @@ const (
 )
 
 // bucketsSQLite is the limit on SQLite: an object row is written through the group-commit writer or read from a
-// snapshot. Larger bodies are files.
+// snapshot.
 type bucketsSQLite struct {
 	liteFile
 
@@ -152,7 +152,6 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 	return l.files.window(ctx, operation, callers, d)
 }
 
-// readRow copies a row in the same way as the service.
 func readRow(s *sqlite.Stmt) {
 	for i := range min(2, s.ColumnCount()) {
 		_ = s.ColumnText(i)

@@ -10,7 +10,6 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// budgetFiles are the files that implement the budgets: slots, database queue, request memory, and their pools.
 var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fairshare/"}
 
 const (
@@ -78,8 +77,7 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// inBudgets counts all samples, and those whose innermost Holdfast function is in budgetFiles. Work of the runtime
-// for a blocked goroutine has no caller, so goroutine switches count only in the total.
+// Work of the runtime for a blocked goroutine has no caller, so goroutine switches count only in the total.
 func inBudgets(p *profile.Profile) (in, all int64) {
 	for _, s := range p.Sample {
 		all += s.Value[0]

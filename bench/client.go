@@ -34,8 +34,8 @@ type caller struct {
 	out  *bufio.Writer
 	body bytes.Buffer
 
-	number int    // selects the connection's own objects
-	token  string // token that continues a list
+	number int // selects the connection's own objects
+	token  string
 }
 
 func dial(ctx context.Context, c credentials) (*caller, error) {
@@ -74,8 +74,7 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 
 const retryPause = 5 * time.Millisecond
 
-// send sends a request and returns the response body, which is valid until the next call. It fails for an error
-// status or an unexpected number of records.
+// send sends a request and returns the response body, which is valid until the next call.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()

@@ -27,7 +27,7 @@ func consoleHead(o *options, out io.Writer) {
 
 func consoleTimes(o *options) int { return 4 * o.runs }
 
-// consolePages are lists and details. The second page of a list ("next" in the name) is found by its link.
+// The second page of a list ("next" in the name) is found by its link.
 var consolePages = []struct{ name, path string }{
 	{"overview", ""},
 	{"checks", "checks"},
@@ -59,7 +59,7 @@ const (
 	consoleBucket  = "console"
 )
 
-// Statements that fill the account tables. Parameter: account count.
+// Parameter: account count.
 var (
 	liteGrowAccounts = []string{`
 		WITH RECURSIVE a (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n < %[1]d)

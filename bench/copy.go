@@ -50,7 +50,6 @@ type copyTarget struct {
 	url  func(ctx context.Context, database string) (string, error)
 }
 
-// measureCopy copies Sync and extension storage from SQLite to the engine, and from PostgreSQL to Citus.
 func measureCopy(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	sync, ext := newSync(), newExt()
 	for _, c := range []*copied{

@@ -44,8 +44,7 @@ var diskTables = map[string]struct {
 
 const extFeed = "ext_storage_changes"
 
-// diskWorks are the kinds of records. The values are random and incompressible, like ciphertext. Two works use the
-// largest extension values, as text and as jsonb. Bodies above 16 KiB are on a storage node.
+// The values are random and incompressible, like ciphertext. Bodies above 16 KiB are on a storage node.
 func diskWorks() []diskWork {
 	const largest = 64 << 10
 	text := func(bytes int) func(int) string {
@@ -203,8 +202,7 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
-// onDisk returns the disk usage of a SQLite file, or of tables with their indexes and TOAST. On PostgreSQL it also
-// returns the share of the change feed.
+// onDisk returns the disk usage of a SQLite file, or of tables with their indexes and TOAST.
 func (s *server) onDisk(ctx context.Context, file string, tables []string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {

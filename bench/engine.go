@@ -66,7 +66,6 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// url returns the PostgreSQL setting of a service. On other engines it is empty, and the service uses its own file.
 func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil

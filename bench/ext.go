@@ -17,7 +17,7 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// extLoad is extension storage. Every owner is an install with its own tenant.
+// Every owner is an install with its own tenant.
 type extLoad struct{ secret string }
 
 func newExt() *extLoad { return &extLoad{secret: ownSecret} }
@@ -38,7 +38,7 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst is below the number of the first install. It has 12 digits, like the end of a UUID.
+// extFirst is below the number of the first install.
 const extFirst = 100_000_000_000
 
 const (

@@ -116,7 +116,7 @@ func (s *server) publishBehind(ctx context.Context, events int) (got sample, err
 	return got, nil
 }
 
-// Events like those of a service. The parameter is their number.
+// Events like those of a service.
 const (
 	outboxPayload = `{"operation":"put","namespace":"settings","key":"theme","schemaVersion":3,"caller":"token","callerId":"7e000000","revision":17}`
 

@@ -66,7 +66,7 @@ func extScript(w *extWork) (script string, vars map[string]string) {
 	}
 	match := make([]string, 0, n)
 	for i := range w.ops {
-		if w.reads == nil || i < n-1 { // the record read comes last
+		if w.reads == nil || i < n-1 {
 			match = append(match, w.ops[i].match)
 		}
 	}

@@ -69,8 +69,7 @@ func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// Statements that fill the tables like a server. Parameters: first install, installs, keys per install, bytes per
-// value, namespace, value, time.
+// Parameters: first install, installs, keys per install, bytes per value, namespace, value, time.
 var (
 	liteGrowExt = []string{`
 		WITH RECURSIVE o (n) AS (SELECT %[1]d UNION ALL SELECT n + 1 FROM o WHERE n < %[1]d + %[2]d - 1)
@@ -109,7 +108,7 @@ var (
 	}
 )
 
-// grow adds records. All changes get today's date, because the sweep removes old changes.
+// All changes get today's date, because the sweep removes old changes.
 func (w *extLoad) grow(ctx context.Context, s *server, first, installs, keys, bytes int) error {
 	at := time.Now().Add(-24 * time.Hour).UnixMilli()
 	args := []any{extFirst + first, installs, keys, bytes, extPutNamespace, extText(bytes), at}

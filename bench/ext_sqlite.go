@@ -45,7 +45,6 @@ const (
 		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7 + 0`
 )
 
-// The service's outbox entries, and an active schema.
 const (
 	extEvent     = `INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`
 	extAddSchema = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, status, created_at, updated_at, schema_document)
@@ -90,7 +89,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 		return 0, err
 	}
 	return rate(ctx, callers, lasting(d), func(ctx context.Context, c, i int) error {
-		switch { // readers switch between installs, like anyOf
+		switch {
 		case w.page:
 			return l.list(ctx, rand.IntN(callers), w.values)
 		case !w.writes():
@@ -107,7 +106,6 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 	})
 }
 
-// apply performs both parts of a service write, for existing records or, with extInsert, for new records.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()

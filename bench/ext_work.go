@@ -20,7 +20,7 @@ const (
 	workExtIncrement = "ext increment"
 )
 
-// Namespaces. Those for puts, counters and lists contain extKeys records each.
+// Those for puts, counters and lists contain extKeys records each.
 const (
 	extPutNamespace     = "settings"
 	extSchemaNamespace  = "checked"
@@ -66,7 +66,7 @@ type extOp struct {
 	value  string
 	schema int
 	match  string // If-Match; may be ""
-	counts bool   // the operation returns the result of an increment
+	counts bool
 }
 
 const (

@@ -34,8 +34,8 @@ const (
 
 type guestHot struct {
 	name string
-	url  string        // Redis URL; "" for memory
-	read time.Duration // goal for reading a session
+	url  string // Redis URL; "" for memory
+	read time.Duration
 }
 
 func guestHead(o *options, out io.Writer) {
@@ -73,7 +73,7 @@ type guestBench struct {
 	out      io.Writer
 	s        *server
 	internal string
-	token    string // for the booking site
+	token    string
 	keys     int
 }
 
@@ -229,8 +229,7 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 	return all, hangUp, nil
 }
 
-// paced sends n requests at guestRate and appends a sample. Times include waiting for a free connection. The first
-// requests do not count.
+// Times include waiting for a free connection. The first requests do not count.
 func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {

@@ -24,7 +24,7 @@ type guestBroker struct {
 	server *testdb.BrokerServer
 	client *nats.Broker
 	topic  string
-	runs   int // number of server starts with pending events
+	runs   int
 
 	mu          sync.Mutex
 	n           int
@@ -119,7 +119,6 @@ func (b *guestBroker) await(ctx context.Context, n int) error {
 	}
 }
 
-// drain waits until no message arrives for 0.5 s, and resets the counts.
 func (b *guestBroker) drain() {
 	for before := -1; ; time.Sleep(500 * time.Millisecond) {
 		b.mu.Lock()

@@ -173,8 +173,7 @@ func (g *guestBench) tables(ctx context.Context) error {
 	})
 }
 
-// guestTablesOfSQLite measures the tables of a file. Without rowids the primary key is the table itself; otherwise it
-// is an index.
+// Without rowids the primary key is the table itself; otherwise it is an index.
 func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, indexes int64) error) error {
 	if err := sqlitex.ExecuteTransient(c, `VACUUM`, nil); err != nil {
 		return err
@@ -239,7 +238,7 @@ func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error
 		return err
 	}
 	defer end()
-	defer runtime.KeepAlive(hot) // keep it until the measurement
+	defer runtime.KeepAlive(hot)
 	locale, currency, ids := "de-AT", "EUR", make([]guest.ID, n)
 	for i := range ids {
 		ids[i] = guest.NewID(guest.SessionPrefix, clock.System())

@@ -29,7 +29,7 @@ import (
 )
 
 type options struct {
-	command     string // command that repeats the measurement
+	command     string
 	binary      string
 	against     string // binary; may be ""
 	peer        string // Sync server URL; may be ""
@@ -85,13 +85,13 @@ type size struct {
 	bucketKeys []int // keys per bucket
 
 	guests    int // sessions for memory
-	guestRows int // number of rows per table
+	guestRows int
 	browsers  int // sessions that publish events
 
 	consoleRows int
 }
 
-// records returns the number of records in a batch. On Spanner a batch must fit into a single commit.
+// On Spanner a batch must fit into a single commit.
 func (s *size) records(e *engine) int {
 	if e.spanner != nil {
 		return min(s.batch, budget.Records)
@@ -236,8 +236,8 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// part is a measurement with an empty engine and a new server. Parts run in order. Some parts make no sense on the
-// Spanner emulator, which scans whole tables and limits batches.
+// part is a measurement with an empty engine and a new server. Some parts make no sense on the Spanner emulator,
+// which scans whole tables and limits batches.
 type part struct {
 	name    string
 	slow    bool // run only if named

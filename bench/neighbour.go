@@ -205,7 +205,6 @@ func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), met
 	return resp.Body.Close()
 }
 
-// ended returns the error of an attack, unless its time was over.
 func ended(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():

@@ -12,7 +12,7 @@ import (
 const (
 	s3Attacked  = "/attacked"
 	s3Neighbour = "/neighbour"
-	// s3LongKeys is the number of the attacker's keys. Escaping in lists makes them six times as long.
+	// Escaping in lists makes them six times as long.
 	s3LongKeys = 1000
 	// s3Listers is the number of attackers. A list takes as long as a hundred other requests.
 	s3Listers = 48

@@ -41,10 +41,8 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 	return strconv.ParseFloat(string(found[1]), 64)
 }
 
-// during returns the duration arguments, rounded up to seconds.
 func during(d time.Duration) []string { return []string{"-T", strconv.Itoa(wholeSeconds(d))} }
 
-// findPgbench searches PATH and the folder in which Debian installs pgbench.
 func findPgbench() (string, error) {
 	if path, err := exec.LookPath("pgbench"); err == nil {
 		return path, nil

@@ -17,7 +17,7 @@ func proc(pid int, file string) string { return filepath.Join("/proc", strconv.I
 
 type worked map[int]time.Duration
 
-// since returns the CPU time used since then. It ignores processes that ended.
+// since ignores processes that ended.
 func (w worked) since(then worked) (sum time.Duration) {
 	for pid, d := range w {
 		sum += d - then[pid]

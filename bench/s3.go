@@ -50,7 +50,7 @@ const (
 	s3Fillers   = 64
 )
 
-// s3Load is an S3 load. All connections share buckets and an account, because some servers have only one account.
+// All connections share buckets and an account, because some servers have only one account.
 type s3Load struct {
 	size *size
 	data func() []byte
@@ -67,7 +67,7 @@ func newS3(n *size) *s3Load {
 
 func (w *s3Load) body(size int) []byte { return w.data()[:size] }
 
-// signer returns a function that signs requests. It does not hash large bodies, because clients stream them.
+// The returned function does not hash large bodies, because clients stream them.
 func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
 	hashes := map[int64]string{}
 	for _, size := range []int{0, 1, s3Small, s3Mixed, s3Middle} {

@@ -20,8 +20,8 @@ type mixed struct {
 	keys []string // existing objects that no request uses
 }
 
-// step chooses the next method and key for send. A PUT gets a new key. Other methods get a random existing key that
-// no other request uses until send returns, so no object is read while it is deleted.
+// A PUT gets a new key. Other methods get a random existing key that no other request uses until send returns, so no
+// object is read while it is deleted.
 func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
 	m.mu.Lock()
 	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
@@ -83,8 +83,7 @@ func mixedSize(operation string) int {
 
 type mixedRow func(ctx context.Context, method, key string) error
 
-// mix is the limit of a mixed work: a row per request, and a file for GET and PUT. The files of deleted objects
-// remain, as on the server until it collects garbage.
+// The files of deleted objects remain, as on the server until it collects garbage.
 func (f *bucketsFiles) mix(size int, row mixedRow) step {
 	return func(ctx context.Context, _, _ int) error {
 		return f.mixed[size].step(f.load.newKey, func(method, key string) error {

@@ -20,7 +20,7 @@ type s3Peer struct {
 
 const s3PeerKey = "benchbench"
 
-// withMinIO runs MinIO with a single drive. MinIO syncs its writes.
+// MinIO syncs its writes.
 func (o *options) withMinIO(ctx context.Context, fn func(*side) error) error {
 	return o.withS3(ctx, "minio", func(listen, dir string) *exec.Cmd {
 		cmd := exec.Command(o.minIO, "server", "--quiet", "--address", listen, dir)
@@ -29,7 +29,7 @@ func (o *options) withMinIO(ctx context.Context, fn func(*side) error) error {
 	}, fn)
 }
 
-// withVersityGW runs versitygw with a folder. versitygw does not sync its writes.
+// versitygw does not sync its writes.
 func (o *options) withVersityGW(ctx context.Context, fn func(*side) error) error {
 	return o.withS3(ctx, "versitygw", func(listen, dir string) *exec.Cmd {
 		return exec.Command(o.versityGW, "--port", listen, "--access", s3PeerKey, "--secret", s3PeerKey, "--keep-alive", "posix", dir)

@@ -34,7 +34,6 @@ type server struct {
 	access *credentials
 }
 
-// pids returns the process IDs, none for a remote server.
 func (s *server) pids() []int {
 	if s.cmd == nil {
 		return s.theirs
@@ -129,7 +128,6 @@ func (s *server) run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// until polls until the server is ready, often enough to measure the time.
 func (s *server) until(ctx context.Context, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// service is a service that is measured.
 type service interface {
 	settings(e *engine) []string
 
@@ -91,8 +90,7 @@ type goal struct {
 	cpu   time.Duration
 }
 
-// measuredAt reports whether an operation is measured on an engine. On the Spanner emulator, only operations with a
-// goal are measured.
+// On the Spanner emulator, only operations with a goal are measured.
 func (op *operation) measuredAt(e *engine, n int) bool {
 	return n >= op.least && (op.most == 0 || n <= op.most) && (e.spanner == nil || op.goals[e.name].ratio > 0)
 }

@@ -17,8 +17,7 @@ func startHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Median of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
 }
 
-// measureStart measures restarts of a server with every service. The first start does not count, because it creates
-// the tables.
+// The first start does not count, because it creates the tables.
 func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		ready, memory, err := s.restarts(ctx, o, s.start)

@@ -26,7 +26,6 @@ const (
 	workCommit = "batch: commit %s"
 )
 
-// Collections, and the number of records per user of an operation.
 const (
 	putCollection, putRecords   = "bookmarks", 100
 	postCollection, postRecords = "forms", 100
@@ -117,8 +116,7 @@ func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) err
 	return nil
 }
 
-// fillUser fills a user's collections. It opens its own connection, because servers close idle connections after a
-// few seconds.
+// fillUser opens its own connection, because servers close idle connections after a few seconds.
 func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) error {
 	c, err := dial(ctx, user)
 	if err != nil {
@@ -146,7 +144,7 @@ type batchLimit interface {
 	settle(ctx context.Context) error
 }
 
-// limit returns the limit. Its users are numbered from 1. Batches use higher numbers.
+// Its users are numbered from 1. Batches use higher numbers.
 func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
 	batch := o.size.records(e)
 	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}
@@ -162,7 +160,7 @@ func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) 
 type syncLimit struct {
 	engine  *engine
 	records map[string]int // per user, by collection
-	ids     []string       // for a batch or a larger collection
+	ids     []string
 	batch   int
 }
 

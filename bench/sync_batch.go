@@ -25,9 +25,9 @@ func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at
 }
 
 // measureBatch measures appends and commits separately: each caller uploads a batch for a new user, and then all
-// callers commit, so there are as many open batches as callers. The limit does as many rounds as the server. Each
-// phase starts after a checkpoint, because SQLite would otherwise run a checkpoint in the commit that makes the log
-// long enough, possibly the same commit in every round.
+// callers commit, so there are as many open batches as callers. Each phase starts after a checkpoint, because SQLite
+// would otherwise run a checkpoint in the commit that makes the log long enough, possibly the same commit in every
+// round.
 func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at place, callers int, t *table) error {
 	n, want := o.size.records(e), goal{ratio: commitGoal}
 	appends := row{work: workAppend, engine: e.name, connections: callers}
@@ -36,7 +36,7 @@ func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at p
 	}
 	commits := row{work: fmt.Sprintf(workCommit, thousands(n)), engine: e.name, connections: callers, goal: want}
 	bodies := posts(n, 500)
-	user := int64(1_000_000 * callers) // not used by other measurements
+	user := int64(1_000_000 * callers)
 	for range o.runs {
 		err := at(func(s *server, l limit, _ []credentials) error {
 			b, ok := l.(batchLimit)

@@ -90,7 +90,7 @@ func (s *server) memory(do func() error) (m use, err error) {
 	return m, err
 }
 
-// recordBytes is the record size in a large collection. 10,000 such records are 100 MB.
+// recordBytes is the record size in a large collection.
 const recordBytes = 10_000
 
 func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
@@ -144,8 +144,7 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	})
 }
 
-// whileReading runs writers while every reader reads its large collection once. Like a client, a reader retries after
-// a 503.
+// whileReading runs writers while every reader reads its large collection once.
 func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) (refused int64, err error) {
 	var busy atomic.Int64
 	again := func(step step) step {

@@ -39,7 +39,7 @@ const (
 	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
 )
 
-// putScript calls the server's PUT function with the same arguments. Arguments that are NULL are constants.
+// putScript calls the server's PUT function with the same arguments.
 var putScript = fmt.Sprintf(`\set uid 1 + :client_id
 \set id random(%s, %s)
 SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
@@ -130,7 +130,7 @@ func (l *syncPostgres) info(ctx context.Context, caller, _ int) error {
 
 func (l *syncPostgres) stage(ctx context.Context, user int64, i int) error {
 	coll, staged := collectionIDs[batchCollection], l.ids[i*100:min(i*100+100, l.batch)]
-	var b pgx.Batch // sent as a single message in a single transaction
+	var b pgx.Batch
 	if i == 0 {
 		b.Queue(pgAddCollection, user, coll, time.Unix(0, 0).UTC())
 		b.Queue(pgAddBatch, user, coll)

@@ -53,8 +53,7 @@ func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out i
 	})
 }
 
-// Statements that fill the tables like a server, ordered by ID. Parameters: first user, users, records per user,
-// bytes per payload, collection, payload.
+// Parameters: first user, users, records per user, bytes per payload, collection, payload.
 var (
 	liteGrow = []string{`
 		WITH RECURSIVE u (id) AS (SELECT %[1]d UNION ALL SELECT id + 1 FROM u WHERE id < %[1]d + %[2]d - 1)

@@ -46,11 +46,10 @@ const (
 		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 			AND o.expiry > @stamp
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
-	spUnstage = `DELETE FROM batches` + spOpen // also deletes the records of the batch
+	spUnstage = `DELETE FROM batches` + spOpen
 )
 
-// syncSpanner is the bare client on its own database. It serializes read-write transactions, because the emulator
-// does, too.
+// syncSpanner serializes read-write transactions, because the emulator does, too.
 type syncSpanner struct {
 	syncLimit
 	client  *spanner.Client
@@ -144,7 +143,6 @@ func (l *syncSpanner) transaction(ctx context.Context, query string, p map[strin
 	return err
 }
 
-// never returns the expiry of a record that does not expire.
 func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
 
 func (l *syncSpanner) write(ctx context.Context, user, coll int64, ids []string, least int) error {

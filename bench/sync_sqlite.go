@@ -132,8 +132,8 @@ func stamps(c *sqlite.Conn, user, coll, now int64) error {
 	return lite(c, liteSetUser, nil, now, user)
 }
 
-// anyOf returns a random user. A caller gets its last connection again, so varying users make its cache similar to
-// the caches of the server's connections, which serve all callers.
+// A caller gets its last connection again, so varying users make its cache similar to the caches of the server's
+// connections, which serve all callers.
 func anyOf(users int) int64 { return 1 + rand.Int64N(int64(users)) }
 
 func (l *syncSQLite) list(ctx context.Context, user int64, collection string) error {
@@ -195,7 +195,6 @@ func (l *syncSQLite) commit(ctx context.Context, user int64) error {
 		if moved := c.Changes(); moved != l.batch {
 			return fmt.Errorf("moved %d rows, want %d", moved, l.batch)
 		}
-		// This also deletes the records of the batch.
 		if err := lite(c, liteUnstage, nil, user, coll); err != nil {
 			return err
 		}

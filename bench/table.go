@@ -67,7 +67,6 @@ func digits(ops float64) int {
 	return 0
 }
 
-// engineCPU formats the CPU time of the engine. It returns "" for SQLite.
 func engineCPU(d time.Duration) string {
 	if d == 0 {
 		return "–"

@@ -64,14 +64,13 @@ type call struct {
 	path   string // escaped
 	query  url.Values
 	header http.Header
-	media  string // content type of the body
+	media  string
 	body   []byte
 
 	// safe to repeat after an unknown result
 	idempotent bool
 }
 
-// send sends a request, retries it if that is safe, and decodes the response unless into is nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)
@@ -99,7 +98,6 @@ func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error
 	return resp.Header, nil
 }
 
-// open returns a response with an unread body, or an *Error.
 func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
 	token, err := c.tokens(ctx)
 	if err != nil {
@@ -132,8 +130,8 @@ func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Respon
 	return nil, readError(resp)
 }
 
-// pause waits before a retry and reports whether to retry. A request rejected with 429 was not executed. After other
-// failures it may have been executed, so only idempotent requests are retried.
+// A request rejected with 429 was not executed. After other failures it may have been executed, so only idempotent
+// requests are retried.
 func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int) bool {
 	refused, _ := errors.AsType[*Error](err)
 	limited := refused != nil && refused.Code == CodeRateLimited
@@ -143,8 +141,6 @@ func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int)
 	return c.backOff(ctx, try, err)
 }
 
-// backOff waits as long as the server asks for, and at least a time that grows with the number of failures. It
-// returns false if ctx is done or the wait exceeds MaxWait.
 func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	var asked time.Duration
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -190,7 +186,7 @@ func (e ErrorCode) Error() string { return string(e) }
 // ErrNotModified is returned by Get if the record still has the ETag in IfNoneMatch.
 var ErrNotModified = errors.New("the record is not modified")
 
-// readError reads an error response. A response without a code comes from another program, e.g. a proxy.
+// A response without a code comes from another program, e.g. a proxy.
 func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified

@@ -68,7 +68,6 @@ func (g *preconditions) query() url.Values {
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
-// inBody returns the preconditions in the form for list items.
 func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
 		return nil, nil, errors.New("IfNoneMatch is not supported in a list or a batch")
@@ -286,7 +285,6 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// sendJSON is like send, but encodes a JSON body.
 func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
 	body, err := encode(request)
 	if err != nil {
@@ -296,7 +294,6 @@ func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.
 	return c.send(ctx, r, into)
 }
 
-// sendOnce is like sendJSON, but adds an idempotency key, which makes retries safe.
 func (c *Client) sendOnce(ctx context.Context, r call, request, into any) (http.Header, error) {
 	if r.header == nil {
 		r.header = http.Header{}

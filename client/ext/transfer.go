@@ -56,7 +56,6 @@ type export struct {
 	last    *Record // last record since the cursor; a retry repeats the records up to it
 }
 
-// read sends a request and reads records. It returns nil at the end, or if the caller stopped.
 func (e *export) read(ctx context.Context) error {
 	var query url.Values
 	if e.cursor != "" {

@@ -6,7 +6,6 @@ import (
 	"net/url"
 )
 
-// browser implements the operations shared by all profiles.
 type browser struct{ transport }
 
 // UseTokens makes the client identify its session by a token in store instead of a cookie, like an app. Call it

@@ -18,7 +18,6 @@ import (
 // Client represents a guest's browser. It is safe for concurrent use once its fields are set.
 type Client struct{ browser }
 
-// exampleBase is the base URL shown in errors.
 const exampleBase = "https://shop.example.com"
 
 // New returns a client without a session. The base URL is e.g. https://shop.example.com, without /bff/consumer/v1.
@@ -31,7 +30,6 @@ func New(baseURL string) (*Client, error) {
 	return &Client{b}, nil
 }
 
-// newBrowser returns a browser with its own cookie jar.
 func newBrowser(baseURL string) (browser, error) {
 	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
 	if err != nil {
@@ -178,7 +176,6 @@ func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([
 	return ids.Ids, err
 }
 
-// pages iterates over paginated items. read reads the page at a cursor.
 func pages[T any](read func(cursor url.Values) ([]T, *string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for query := url.Values(nil); ; {

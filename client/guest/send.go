@@ -51,7 +51,6 @@ type call struct {
 	public bool
 }
 
-// begin starts a session. If the cookie already has a session, begin returns that session.
 func (t *transport) begin(ctx context.Context) (s Session, err error) {
 	return s, t.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
 }
@@ -84,7 +83,6 @@ func (t *transport) try(ctx context.Context, r call, into any) error {
 	}
 }
 
-// send sends a request, retries it if that is safe, and decodes the response into into, unless into is nil.
 func (t *transport) send(ctx context.Context, r call, into any) error {
 	var body []byte
 	if r.body != nil {
@@ -101,7 +99,6 @@ func (t *transport) send(ctx context.Context, r call, into any) error {
 	}
 }
 
-// once sends a request without retries.
 func (t *transport) once(ctx context.Context, r call, body []byte, into any) error {
 	req, err := t.request(ctx, r, body)
 	if err != nil {
@@ -169,8 +166,7 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	return req, nil
 }
 
-// isRetryable reports whether a retry is useful and safe. A rate-limited request was not executed. After other
-// failures the request may have been executed.
+// A rate-limited request was not executed. After other failures the request may have been executed.
 func isRetryable(err error, r call) bool {
 	safe := r.idempotent || r.key != ""
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -185,7 +181,6 @@ func isRetryable(err error, r call) bool {
 	return retry.IsNetwork(err) && safe
 }
 
-// asked returns the delay that the server requested.
 func asked(err error) time.Duration {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.RetryAfter

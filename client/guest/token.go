@@ -38,10 +38,9 @@ func (m *MemoryTokens) Save(_ context.Context, token string) error {
 	return nil
 }
 
-// bearer is the Authorization scheme.
 const bearer = "Bearer "
 
-// setToken adds the session token to a request. If there is no token yet, it asks the server for one.
+// setToken asks the server for a token if there is none yet.
 func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	token, err := store.Load(ctx)
 	switch {
@@ -55,8 +54,7 @@ func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	return nil
 }
 
-// saveToken saves the token in a response. If the request carried the same token, a concurrent sign-in may have
-// replaced it since.
+// If the request carried the same token, a concurrent sign-in may have replaced it since.
 func saveToken(ctx context.Context, store TokenStore, resp *http.Response) error {
 	token := resp.Header.Get("X-Session-Token")
 	if token == "" || resp.Request.Header.Get("Authorization") == bearer+token {
@@ -81,7 +79,7 @@ func newBegun() *begun {
 	return b
 }
 
-// inTurn calls fn. While there may be no session, no other call runs at the same time.
+// While there may be no session, no other call runs at the same time.
 func (b *begun) inTurn(ctx context.Context, fn func() error) error {
 	select {
 	case <-b.done:

@@ -124,7 +124,6 @@ func parseDate(s string) (time.Time, error) {
 	return t, nil
 }
 
-// encode encodes the claims, which must be valid.
 func (c *Claims) encode() []byte {
 	var b []byte
 	add := func(v []byte) { b = append(binary.AppendUvarint(b, uint64(len(v))), v...) }
@@ -196,7 +195,6 @@ func decode(payload []byte) (c Claims, err error) {
 	return c, err
 }
 
-// split returns the fields of a token, or false if the token is malformed.
 func split(token string) (key, signed, payload, mac string, ok bool) {
 	if len(token) > MaxToken {
 		return "", "", "", "", false

@@ -159,11 +159,11 @@ type Expected struct {
 
 type jwt struct {
 	key, signed string
-	payload     string // encoded
+	payload     string
 	signature   []byte
 }
 
-// parseJWT splits a JWT. It rejects all algorithms except EdDSA.
+// parseJWT rejects all algorithms except EdDSA.
 func parseJWT(token string) (t jwt, err error) {
 	if len(token) > MaxJWT {
 		return t, ErrMalformed
@@ -185,7 +185,7 @@ func parseJWT(token string) (t jwt, err error) {
 	return t, err
 }
 
-// parseHeader returns the key ID. A header can select neither the algorithm nor the location of a key.
+// A header can select neither the algorithm nor the location of a key.
 func parseHeader(encoded string) (key string, err error) {
 	text, err := decodeBase64(encoded)
 	if err != nil {

@@ -61,7 +61,6 @@ func ParseKeySet(text []byte) (*KeySet, error) {
 	return s, nil
 }
 
-// add adds a key. It ignores a key that does not verify handoffs.
 func (s *KeySet) add(k map[string]any) error {
 	if _, private := k["d"]; private {
 		return errors.New("the key set has a private key: revoke it")

@@ -94,7 +94,6 @@ func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key stri
 	return set.Verify(token, Expected{v.o.Issuer, v.o.Tenant, v.o.Now()})
 }
 
-// keys returns a key set. It contains the key if the server publishes the key.
 func (v *Verifier) keys(ctx context.Context, id string) (*KeySet, error) {
 	running := v.begin(ctx, id)
 	if running != nil {
@@ -143,7 +142,6 @@ func (v *Verifier) begin(ctx context.Context, id string) <-chan struct{} {
 	return done
 }
 
-// fetch returns the key set and how long it is fresh.
 func (v *Verifier) fetch(ctx context.Context) (set *KeySet, fresh time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.o.KeySet, nil)
 	if err != nil {

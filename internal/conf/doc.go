@@ -1,14 +1,6 @@
 // Package conf fills a tree of structs from a TOML file and the environment.
 //
-// The caller defines the tree; conf knows no service and no setting. Exported fields are settings:
-//
-//	type Config struct {
-//		Server struct {
-//			Listen string        `toml:"listen" doc:"Address of the main listener."`
-//			Grace  time.Duration `toml:"grace" doc:"How long open requests may take at shutdown."`
-//			Key    conf.Secret   `toml:"key" doc:"Signs the tokens."`
-//		} `toml:"server" doc:"Listeners and what they share."`
-//	}
+// The caller defines the tree; conf knows no service and no setting. Exported fields are settings.
 //
 // The initial values are the defaults. Later sources override earlier ones: the file; mapped variables of Mozilla's
 // server (SYNC_…); HOLDFAST_ plus the upper-case path with two underscores between section and key, e.g.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// environment returns the variables. If a name occurs more than once, the last value wins, as in most shells.
+// If a name occurs more than once, the last value wins, as in most shells.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, entry := range environ {
@@ -20,7 +20,6 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
-// Command-line variables.
 const (
 	configVariable = prefix + "CONFIG"
 	dataVariable   = prefix + "DATA"
@@ -59,8 +58,8 @@ func (l *loader) readEnvironment(env map[string]string) {
 	}
 }
 
-// envPath resolves a variable's parts below section start. It returns a nil node if the variable is unknown. For
-// named sections it prefers an existing name ("newtab-images" for NEWTAB_IMAGES) to the lower-case part.
+// envPath returns a nil node if the variable is unknown. For named sections it prefers an existing name
+// ("newtab-images" for NEWTAB_IMAGES) to the lower-case part.
 func (l *loader) envPath(start, parts []string) ([]string, *node) {
 	path, n := slices.Clone(start), l.schema.find(start)
 	for _, part := range parts {

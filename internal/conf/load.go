@@ -13,8 +13,7 @@ type Options struct {
 	// Environ is from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
 	// Flags override all other sources.
-	Flags []Flag
-	// Aliases are variables for Mozilla's server.
+	Flags   []Flag
 	Aliases []Alias
 }
 

@@ -161,7 +161,6 @@ func (n *node) in(v reflect.Value) reflect.Value {
 
 func (n *node) isLeaf() bool { return n.kind > named }
 
-// edit calls change with the value at an existing path below v. n is the schema of v.
 func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) {
 	switch n.kind {
 	case section:
@@ -201,8 +200,7 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// paths returns the paths of all keys below n. The names of named sections come from at and like, so that two
-// configurations can be compared.
+// The names of named sections come from at and like, so that two configurations can be compared.
 func (n *node) paths(at, like []string) [][]string {
 	var all [][]string
 	if n.kind == named {

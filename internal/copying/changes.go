@@ -38,7 +38,6 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 	return cmp.Or(stop(), err) // after the context is canceled, the error of fn contains less information
 }
 
-// every calls fn at intervals until stop is called or fn fails, and then calls ended. stop returns the error of fn.
 func every(interval time.Duration, ended func(), fn func() error) (stop func() error) {
 	var calling errgroup.Group
 	stopped := make(chan struct{})
@@ -143,8 +142,7 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	}
 }
 
-// pass copies the rows of the oldest logged keys and returns their number. A key is copied once, however often it was
-// written.
+// A key is copied once, however often it was written.
 func (c *Copy) pass(ctx context.Context) (int, error) {
 	if err := c.before("pass"); err != nil {
 		return 0, err

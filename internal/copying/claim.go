@@ -74,7 +74,7 @@ func (d *claimed) state(ctx context.Context) (state State, err error) {
 	return state, err
 }
 
-// acquire claims the database. It returns errcode.Conflict if another copy is running.
+// acquire returns errcode.Conflict if another copy is running.
 func (d *claimed) acquire(ctx context.Context) error {
 	first, err := d.state(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *claimed) check(ctx context.Context) error {
 	return d.Update(ctx, func(rows.Update) error { return nil })
 }
 
-// release removes the claim. It ignores errors, because the next copy then just waits.
+// release ignores errors, because the next copy then just waits.
 func (d *claimed) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
 	defer cancel()

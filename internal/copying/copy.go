@@ -245,8 +245,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	return true, c.beginNew(ctx)
 }
 
-// endAgain finishes a copy interrupted at its end. It fails if the source accepts writes again or belongs to another
-// copy.
+// endAgain fails if the source accepts writes again or belongs to another copy.
 func (c *Copy) endAgain(ctx context.Context, source State) error {
 	holder, _, err := c.source.ReadOnly(ctx, c.Service)
 	switch {
@@ -270,7 +269,7 @@ func (c *Copy) writable(ctx context.Context) error {
 	return err
 }
 
-// unlog deletes the log. It ignores errors, because a leftover log costs only space.
+// unlog ignores errors, because a leftover log costs only space.
 func (c *Copy) unlog(ctx context.Context) {
 	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil {
 		c.reportf("the change log was not removed: %v", err)
@@ -431,8 +430,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	return nil
 }
 
-// reopen ends read-only mode after a failure. It retries until the lease ends, because the source may be restarting,
-// and read-only mode may be permanent.
+// reopen retries until the lease ends, because the source may be restarting, and read-only mode may be permanent.
 func (c *Copy) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
 	defer cancel()

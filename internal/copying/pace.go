@@ -105,7 +105,6 @@ func (c *Copy) newPace(ctx context.Context) (*pace, error) {
 	return &pace{c: c, at: time.Now(), left: left, said: time.Now()}, err
 }
 
-// passed counts a pass's keys, and reports whether it is so late that the rest must be copied read-only.
 func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	c := p.c
 	if p.copied += n; time.Since(p.at) < c.PaceEvery && !c.isOver() {
@@ -191,7 +190,6 @@ func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 
 var errFull = errors.New("too many rows change")
 
-// limitLog slows writers when the log is half full, and returns errFull when it is full.
 func (c *Copy) limitLog(ctx context.Context, n int64) error {
 	if n >= c.MaxChanges {
 		return fmt.Errorf("%s: %w: %d wait to be copied, at most %d are allowed: run the command again when fewer rows change, or with a larger --max-changes; the service continues, and changes are no longer logged",

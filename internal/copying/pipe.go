@@ -104,7 +104,6 @@ func (s *sender) add(p rows.Packed) error {
 	return nil
 }
 
-// Write adds RawView.Dump output.
 func (s *sender) Write(b []byte) (int, error) {
 	if err := s.reserve(len(b)); err != nil {
 		return 0, err
@@ -186,7 +185,6 @@ func (r *receiver) span() (*copiedSpan, error) {
 	return s, nil
 }
 
-// load inserts a span's rows until the span ends or the transaction is large enough.
 func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 	r.rows, r.left = 0, bytesOfUpdate
 	for {
@@ -236,7 +234,6 @@ func (r *receiver) cut() rows.Packed {
 	return rows.Packed(r.now.data[begin:r.at])
 }
 
-// Next implements rows.Reader for load.
 func (r *receiver) Next() (rows.Packed, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -248,7 +245,7 @@ func (r *receiver) Next() (rows.Packed, error) {
 	return r.cut(), nil
 }
 
-// Read reads RawView.Dump output for load. It cannot end in the middle of a table.
+// Read cannot end in the middle of a table.
 func (r *receiver) Read(into []byte) (int, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -265,7 +262,6 @@ func (r *receiver) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// unexpected returns the error for a pipe that ends within a span.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -43,7 +43,7 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 // errAgain means that the rows must be reread.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
-// copySpans copies span by span. While a span is written, it reads the next and verifies the previous span.
+// While a span is written, copySpans reads the next and verifies the previous span.
 func (c *Copy) copySpans(ctx context.Context) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	p, checks := newPipe(readCtx), newQueue()
@@ -163,7 +163,6 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// endSpan ends a span before any table has many more than most rows in it.
 func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil
@@ -312,7 +311,7 @@ func newQueue() *queue {
 	return q
 }
 
-// do runs fn after the previous function. It returns the error of the previous function.
+// do runs fn after the previous function.
 func (q *queue) do(fn func() error) error {
 	select {
 	case q.work <- fn:

@@ -49,7 +49,7 @@ type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
 	put         bool // replace existing rows
-	silent      bool // no progress reports
+	silent      bool
 	after       func(rows.Update) error
 	parts       []*part
 	rows, bytes int
@@ -163,7 +163,7 @@ func (w *writer) write(u rows.Update) error {
 	return nil
 }
 
-// copyChanged copies the rows with changed keys. It writes foreign key parents first and deletes them last.
+// copyChanged writes foreign key parents first and deletes them last.
 func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) error {
 	w := c.newWriter(ctx)
 	w.silent = true // see Estimate
@@ -232,7 +232,7 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 	return nil
 }
 
-// put copies the rows with these keys. It returns the keys for which there is no row.
+// put returns the keys for which there is no row.
 func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
 	defer func() { w.put = false }()

@@ -107,7 +107,7 @@ func (d *document) newAssertion(n *node) *assertion {
 // perStep is how many regular expression instructions per character take as long as a step.
 const perStep = 32
 
-// cost returns the steps for v itself, without contents and references. The divisors are measured.
+// The divisors are measured.
 func (a *assertion) cost(v any) int {
 	steps := a.weight
 	switch v := v.(type) {
@@ -151,7 +151,7 @@ type refusal struct {
 	member     []string // at most one
 	reason     string
 	keyword    string
-	node       *node // with the keyword
+	node       *node
 	mismatched bool
 }
 
@@ -229,7 +229,6 @@ func is(v any, name string) bool {
 
 func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
-// identity returns equal texts for equal values.
 func identity(v any) string { return string(identify(nil, v)) }
 
 func identify(b []byte, v any) []byte {

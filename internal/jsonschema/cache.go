@@ -35,7 +35,7 @@ type Entry struct {
 	hash   documentHash
 	tenant string
 	users  int
-	bytes  int // charged
+	bytes  int
 	place  *linked.Element
 
 	done chan struct{} // closed when Schema and err are set

@@ -16,7 +16,6 @@ const (
 	Breaking               // the new schema rejects some or all
 )
 
-// String is for reports.
 func (e Effect) String() string {
 	return [...]string{"harmless", "unknown", "breaking"}[e]
 }

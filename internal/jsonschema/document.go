@@ -131,8 +131,7 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	return n, nil
 }
 
-// children walks a keyword's schemas, sorted by name. It skips malformed values: the metaschema was checked, and the
-// rest are name lists in `dependencies`.
+// children skips malformed values: the metaschema was checked, and the rest are name lists in `dependencies`.
 func (d *document) children(value any, f form, at pointer, in *resource) (nodes []*node, err error) {
 	add := func(schema any, at pointer) {
 		if err != nil {

@@ -23,8 +23,8 @@ type failure struct {
 	left       bool
 }
 
-// explain converts the library's failures for a schema document to an error. The library walks maps in random order,
-// so explain picks the first location, and there the alphabetically first reason.
+// The library walks maps in random order, so explain picks the first location, and there the alphabetically first
+// reason.
 func explain(err error) *Error {
 	var none *document
 	first := none.failures(err)[0]

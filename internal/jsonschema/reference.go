@@ -50,7 +50,6 @@ func (d *document) name(n *node) error {
 	return nil
 }
 
-// resolve resolves all references, which must target schemas in the document.
 func (d *document) resolve() error {
 	for _, n := range d.nodes {
 		for _, keyword := range []string{"$ref", "$dynamicRef"} {

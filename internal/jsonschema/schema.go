@@ -30,13 +30,13 @@ type Schema struct {
 	idle  chan *instance // maximum number of instances
 
 	mu   sync.Mutex
-	made int // instances
+	made int
 	grow func(bytes int) bool
 }
 
 // instance is used for one validation at a time: the library's callbacks cannot identify the validation otherwise.
 type instance struct {
-	steps    int              // remaining
+	steps    int
 	opposite *santhosh.Schema // the negated document
 	whole    *santhosh.Schema // the document, with reasons
 }

@@ -14,7 +14,7 @@ type search struct {
 	schema   *Schema
 	instance *instance
 	opposite santhosh.Schema
-	left     int // remaining
+	left     int
 	found    []failure
 }
 
@@ -196,7 +196,6 @@ func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// meantFor returns a member's subschemas, adding a failure for a forbidden member.
 func (e *search) meantFor(sub *santhosh.Schema, name string, at pointer) (all []*santhosh.Schema) {
 	if by, ok := sub.Properties[name]; ok {
 		all = append(all, by)

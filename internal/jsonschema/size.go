@@ -27,7 +27,6 @@ func (m *meter) add(v any) {
 	}
 }
 
-// look counts the blocks that v points to. v itself belongs to its container.
 func (m *meter) look(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -143,7 +142,6 @@ func isPointer(k reflect.Kind) bool {
 	return false
 }
 
-// hasPointers reports whether values of a kind may refer to heap memory.
 func hasPointers(k reflect.Kind) bool {
 	return isPointer(k) || k == reflect.Interface || k == reflect.String || k == reflect.Slice || k == reflect.Array || k == reflect.Struct
 }

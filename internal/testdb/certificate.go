@@ -9,7 +9,7 @@ import (
 	"math/big"
 )
 
-// SelfSigned returns a self-signed certificate and its key in PEM. The serial number defaults to 1.
+// SelfSigned returns a self-signed certificate and its key in PEM.
 func SelfSigned(template *x509.Certificate) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

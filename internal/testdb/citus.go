@@ -158,7 +158,6 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 	return l
 }
 
-// logRemoteCommands makes the servers report messages from other servers to the clients of later connections.
 func logRemoteCommands(t testing.TB, url string) {
 	t.Helper()
 	for _, n := range citusNodes(t, url) {

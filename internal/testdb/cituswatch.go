@@ -93,8 +93,7 @@ func (w *CitusWatch) serve(client net.Conn, network, address string) {
 	_ = w.forward(client, server)
 }
 
-// forward copies the server's messages and records notices about messages to others. A notice precedes the result of
-// its statement, so a test that has the result finds the notices recorded.
+// A notice precedes the result of its statement, so a test that has the result finds the notices recorded.
 func (w *CitusWatch) forward(client io.Writer, server io.Reader) error {
 	from, head := bufio.NewReader(server), make([]byte, 5)
 	for {

@@ -42,7 +42,7 @@ if [ -n "$pid" ]; then
 fi
 rm -rf "$1"`
 
-// guard starts the watching process. Call it before run.
+// Call guard before run.
 func (d *daemon) guard() (err error) {
 	d.watch = exec.Command("/bin/sh", "-c", watchScript, "sh", d.dir, strconv.Itoa(int(d.kill)))
 	d.watch.SysProcAttr = d.attr
@@ -68,7 +68,6 @@ func (d *daemon) run(program string, args ...string) error {
 	exited := make(chan struct{})
 	d.server, d.exited = cmd, exited
 	go func() {
-		// The log contains the reason.
 		_ = cmd.Wait()
 		close(exited)
 	}()
@@ -80,7 +79,6 @@ func (d *daemon) run(program string, args ...string) error {
 
 func (d *daemon) log() string { return filepath.Join(d.dir, "log") }
 
-// await waits until the server responds, or explains why it does not.
 func (d *daemon) await(answers func() error) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
@@ -110,13 +108,10 @@ func (d *daemon) PID() int {
 	return d.server.Process.Pid
 }
 
-// Ended returns a channel that is closed when the server has ended for any reason.
 func (d *daemon) Ended() <-chan struct{} { return d.exited }
 
-// Stop shuts the server down. Start restarts it.
 func (d *daemon) Stop() error { return d.end(d.stop) }
 
-// Kill crashes the server. Start restarts it.
 func (d *daemon) Kill() error { return d.end(d.kill) }
 
 func (d *daemon) end(sig os.Signal) error {

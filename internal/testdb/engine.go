@@ -59,7 +59,6 @@ func ran(t testing.TB, engine string) {
 	record(t, engine, Ran, t.Name())
 }
 
-// absent skips a test without its engine, or fails it if TEST_REQUIRE names the engine.
 func absent(t testing.TB, engine, remedy string) {
 	t.Helper()
 	record(t, engine, Absent, remedy)
@@ -83,7 +82,6 @@ const (
 	Absent = "absent"
 )
 
-// record adds a line to the engine log: engine, kind, package folder, text.
 func record(t testing.TB, engine, kind, text string) {
 	t.Helper()
 	path := os.Getenv("TEST_ENGINE_LOG")

@@ -11,8 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Freeze stops the server's processes as if its machine hung: it accepts connections and answers nothing. They
-// continue after thaw or the test.
+// Freeze stops the server's processes as if its machine hung: it accepts connections and answers nothing.
 func (s *PostgresServer) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -87,7 +87,6 @@ func runMariaDB(address, script string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// noLog drops the driver's messages while the server starts.
 type noLog struct{}
 
 func (noLog) Print(...any) {}
@@ -144,7 +143,6 @@ func StartMariaDB() (*MariaDBServer, error) {
 	return s, nil
 }
 
-// ownedByMySQL makes the server run as the user that the package created.
 func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 	u, err := user.Lookup("mysql")
 	if err != nil {
@@ -189,8 +187,7 @@ const (
 	keyFile  = "key.pem"
 )
 
-// MariaDBCertificate returns the file with the self-signed certificate of MariaDBDatabase's server. It skips the test
-// if tests did not start that server.
+// MariaDBCertificate returns the file with the self-signed certificate of MariaDBDatabase's server.
 func MariaDBCertificate(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -204,7 +201,7 @@ func MariaDBCertificate(t testing.TB, address string) string {
 	return path
 }
 
-// writeCertificate writes certificate and key. The server's user must be able to read the key.
+// The server's user must be able to read the key.
 func writeCertificate(dir string) error {
 	cert, key, err := SelfSigned(&x509.Certificate{
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,

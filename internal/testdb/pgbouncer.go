@@ -98,7 +98,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 // shortDir creates a folder with a short name. If it contained a test's name, the socket path would be too long.
 func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
-// awaitSocket waits until a connection succeeds. It does not wait for the socket file, which exists a moment earlier.
+// awaitSocket does not wait for the socket file, which exists a moment earlier.
 func awaitSocket(t testing.TB, path, log string) {
 	t.Helper()
 	deadline := time.NewTimer(startTimeout)

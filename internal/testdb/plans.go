@@ -59,7 +59,6 @@ func Explain(t *testing.T, url string) *Explained {
 	if e.conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
 		t.Fatal(err)
 	}
-	// The test's context is canceled before cleanups.
 	t.Cleanup(func() { _ = e.conn.Close(context.Background()) })
 	_, err = e.conn.Exec(t.Context(), `
 		LOAD 'auto_explain';

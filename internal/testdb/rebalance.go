@@ -24,7 +24,7 @@ func FewShards(t testing.TB, url string) {
 }
 
 // Rebalance drains a worker and rebalances the cluster with the statements in docs/postgresql.md, while goroutines
-// call write with increasing numbers. It reports an error if a write fails.
+// call write with increasing numbers.
 func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) error) {
 	t.Helper()
 	conn := connect(t, url)

@@ -14,7 +14,7 @@ import (
 
 var archiving = []string{"wal_level=replica", "archive_mode=on", "archive_command=mkdir -p ../archive && cp %p ../archive/%f"}
 
-// ArchivingPostgres starts a durable server for a test. BackUp and Recover restore it to a point in time.
+// ArchivingPostgres starts a durable server for a test.
 func ArchivingPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	return OwnPostgres(t, PostgresOptions{Durable: true, Settings: archiving})

@@ -37,8 +37,7 @@ func Redis(t testing.TB) string {
 	return url
 }
 
-// OwnRedis starts a server for a test, which may stop, flush and kill it. settings are arguments such as
-// "--maxmemory", "2mb".
+// OwnRedis starts a server for a test, which may stop, flush and kill it.
 func OwnRedis(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
 	needsServer(t, EngineRedis)

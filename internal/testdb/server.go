@@ -29,7 +29,6 @@ type PostgresOptions struct {
 	// Settings contains server settings such as "max_connections=20".
 	Settings []string
 
-	// Initdb contains additional arguments for initdb.
 	Initdb []string
 
 	// Dir is the parent folder. "" means the temporary folder, or a folder in memory if the server is not durable and
@@ -38,11 +37,11 @@ type PostgresOptions struct {
 }
 
 // PostgresServer ends with this process. It listens on a Unix socket in its own folder, so it needs no port and is
-// not reachable for others. If durable, acknowledged writes survive Kill and Start.
+// not reachable for others.
 type PostgresServer struct {
-	daemon // its folder also contains data and socket
-	opts   PostgresOptions
-	bin    string
+	daemon
+	opts PostgresOptions
+	bin  string
 }
 
 // StartPostgres creates a database cluster and starts its server.

@@ -75,7 +75,6 @@ func StartSpanner() (*SpannerServer, error) {
 		return nil, err
 	}
 	s := &SpannerServer{program: program, host: host}
-	// A separate session keeps Ctrl-C away from the emulator.
 	s.daemon = daemon{dir: dir, attr: &syscall.SysProcAttr{Setsid: true}, stop: syscall.SIGTERM, kill: syscall.SIGKILL}
 	if err := s.guard(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))

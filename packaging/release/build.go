@@ -12,7 +12,7 @@ import (
 )
 
 type arch struct {
-	name   string // in file names
+	name   string
 	goarch string
 	nfpm   string
 }

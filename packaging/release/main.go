@@ -73,7 +73,6 @@ func run(args []string, stdout io.Writer) error {
 	return r.make(stdout)
 }
 
-// make writes all files. It makes every path absolute first.
 func (r *release) make(stdout io.Writer) (err error) {
 	for _, path := range []*string{&r.source, &r.out} {
 		if *path, err = filepath.Abs(*path); err != nil {

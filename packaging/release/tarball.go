@@ -14,7 +14,6 @@ import (
 
 func (r *release) name(a arch) string { return "holdfast_" + r.version.files + "_linux_" + a.name }
 
-// tarball packs the tree. WalkDir walks it in lexical order.
 func (r *release) tarball(a arch) error {
 	f, err := os.Create(filepath.Join(r.out, r.name(a)+".tar.gz"))
 	if err != nil {
@@ -70,7 +69,6 @@ func (r *release) add(archive *tar.Writer, a arch, path string, entry fs.DirEntr
 	return err
 }
 
-// sums writes SHA256SUMS for all published files.
 func (r *release) sums(stdout io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(r.out, `holdfast[_\-]*`))
 	if err != nil {

@@ -19,7 +19,6 @@ var shipped = [][2]string{
 	{"packaging/holdfast.logrotate", "holdfast.logrotate"},
 }
 
-// fillTree adds all files but the binary.
 func (r *release) fillTree(a arch, generated string) error {
 	tree := r.tree(a)
 	if err := os.CopyFS(tree, os.DirFS(generated)); err != nil {

@@ -10,7 +10,7 @@ import (
 // version is a version in several formats. In each, a later commit is an upgrade: v1.2.0-rc1 precedes v1.2.0, which
 // precedes the 4th commit after it. Without a tag, the commit time decides.
 type version struct {
-	files string // in file names
+	files string
 	deb   string // 1.2.0~rc1, 1.2.0+4.0123abc; RPM compares them like Debian
 	apk   string // 1.2.0_rc1, 1.2.0_p4
 }

@@ -109,7 +109,7 @@ func Environ(vars ...string) []string {
 	return append(env, vars...)
 }
 
-// GuestsByDefault in vars keeps the default guest settings. The server ignores it.
+// GuestsByDefault in vars keeps the default guest settings.
 const GuestsByDefault = "TEST_GUESTS=default"
 
 // Result is a command's result.

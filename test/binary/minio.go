@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// MinIO starts MinIO with vars and creates a bucket. If MinIO is not installed, the test is skipped; see Program.
+// MinIO starts MinIO with vars and creates a bucket.
 func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	return otherServer(t, "minio", bucket, func(program, address, dir string) *exec.Cmd {
@@ -22,8 +22,7 @@ func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	})
 }
 
-// Versitygw starts versitygw with vars and versioning, and creates a bucket. If versitygw is not installed, the test
-// is skipped; see Program.
+// Versitygw starts versitygw with vars and versioning, and creates a bucket.
 func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	versions := t.TempDir()

@@ -46,13 +46,13 @@ func Migrate(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// announced matches a server's listeners as text or JSON. A public URL precedes the listen address.
+// A public URL precedes the listen address.
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
 	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 
 var s3Announced = regexp.MustCompile(`(?m)^  s3 +\w+://(\S+)$|"s3":"\w+://([^"]+)"`)
 
-// Launch starts a server and waits until it is alive. By default it uses free ports.
+// Launch starts a server and waits until it is alive.
 func Launch(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchOf(t, path, data, vars...)

@@ -21,7 +21,7 @@ var axeLock []byte
 // Axe checks pages with axe-core: WCAG 2.2 A and AA, and best practices.
 type Axe struct{ script string }
 
-// NewAxe installs axe-core with npm. Without npm it skips the test, or fails it if TEST_REQUIRE names npm.
+// NewAxe installs axe-core with npm.
 func NewAxe(t *testing.T) *Axe {
 	t.Helper()
 	npm, dir := binary.Program(t, "npm"), t.TempDir()

@@ -1,14 +1,5 @@
-// Package chromium controls headless Chromium, so that tests use pages like people:
-//
-//	b := chromium.Start(t)
-//	p := b.Open(t, s.URL+"/guest/demo")
-//	count := chromium.Run[int](t, p, `await until(() => $('#results li')); return all('#results li').length`)
-//	p.TabTo(t, "#results a")
-//	p.Await(t, func() { p.Press(t, "#results a", "Enter") })
-//	if problems := p.Problems(); len(problems) > 0 { … }
-//
-// It uses the Chrome DevTools Protocol over two pipes, with JSON messages that end with a zero byte
-// (docs/decisions/0034-browser-tests.md).
+// Package chromium controls headless Chromium, so that tests use pages like people. It uses the Chrome DevTools
+// Protocol over two pipes, with JSON messages that end with a zero byte (docs/decisions/0034-browser-tests.md).
 package chromium
 
 import (
@@ -38,8 +29,8 @@ const NoCookies = "localhost"
 // Content settings take precedence over flags.
 const preferences = `{"profile":{"content_settings":{"exceptions":{"cookies":{"` + NoCookies + `,*":{"setting":2}}}}}}`
 
-// Start starts Chromium with an empty profile. Chromium runs until the test ends. Without Chromium, Start skips the
-// test, or fails it if TEST_REQUIRE names Chromium.
+// Start starts Chromium with an empty profile. Without Chromium, Start skips the test, or fails it if TEST_REQUIRE
+// names Chromium.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	program := binary.Program(t, "chromium")
@@ -308,7 +299,7 @@ func (p *Page) Resize(t *testing.T, width, height int) {
 		return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, width)
 }
 
-// Scheme makes the page light or dark, as if the user preferred that. It also disables animated scrolling.
+// Scheme makes the page light or dark, as if the user preferred that.
 func (p *Page) Scheme(t *testing.T, scheme string) {
 	t.Helper()
 	features := []map[string]string{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}

@@ -14,7 +14,7 @@ import (
 
 const patience = 2 * time.Minute
 
-// conn is a connection to the browser. It is safe for concurrent use.
+// conn is safe for concurrent use.
 type conn struct {
 	ended chan struct{} // closed when the browser closes its pipe
 
@@ -28,7 +28,7 @@ type conn struct {
 	wrong     map[string][]string
 }
 
-// document is the content of a tab. Each navigation creates a document with another loader.
+// Each navigation creates a document with another loader.
 type document struct {
 	loader string
 	loaded bool
@@ -124,8 +124,7 @@ func (c *conn) watch(session, frame string) {
 	c.frames[session] = frame
 }
 
-// follow records that a tab has a new document, or that the newest document is loaded. It ignores load events of
-// replaced documents and inner frames. c.mu must be held.
+// follow ignores load events of replaced documents and inner frames. c.mu must be held.
 func (c *conn) follow(m *message) {
 	var event struct{ FrameID, LoaderID, Name string }
 	if err := json.Unmarshal(m.Params, &event); err != nil || event.FrameID != c.frames[m.SessionID] {
@@ -148,7 +147,6 @@ func (c *conn) follow(m *message) {
 	c.changed = make(chan struct{})
 }
 
-// document returns the document of a session, and a channel that is closed when it changes.
 func (c *conn) document(session string) (document, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +173,6 @@ func (c *conn) await(session string, has func(document) bool) error {
 	}
 }
 
-// must sends a command and decodes its result, which is discarded if the target is nil. It fails the test on errors.
 func (c *conn) must(t *testing.T, session, method string, params map[string]any, result any) {
 	t.Helper()
 	if err := c.call(session, method, params, result); err != nil {

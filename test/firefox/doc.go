@@ -9,18 +9,6 @@
 // installed. Two soak tests move the browsers to another server: one imported the database of Mozilla's server, the
 // other runs on PostgreSQL with copied services.
 //
-// # Components
-//
-//   - accounts.Server, a stub accounts server with a single account. It signs
-//     access tokens that Holdfast checks, and can change the password.
-//   - the binary on the embedded default, or with records in Spanner, in a new
-//     folder. SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL makes it trust the stub.
-//   - two Firefox browsers, A and B, each with a new profile and home. Instead of
-//     typing a password, the test passes the sign-in page's result to the browser
-//     (signIn in device.js).
-//   - an HTTP proxy for each browser's traffic, the wire. It refuses everything
-//     outside loopback and keeps the journal that the steps check.
-//
 // # Controlling a browser
 //
 // The test speaks Marionette (package marionette) and runs device.js functions in the browser's own process, with the

@@ -23,7 +23,7 @@ type version struct {
 	data  [sector]byte
 }
 
-// platter is the content of a disk. The machine's mutex protects it.
+// platter is protected by the machine's mutex.
 type platter struct {
 	now, durable []byte // mapped, so that the Go garbage collector does not count them
 	volatile     map[int64][]version
@@ -68,7 +68,6 @@ func (p *platter) flush() {
 	p.writes = 0
 }
 
-// cut drops a random part of the unflushed sectors.
 func (p *platter) cut(choose *rand.Rand) {
 	keep := p.survivors(choose)
 	whole := map[int64]bool{} // whether the first block of a write survives

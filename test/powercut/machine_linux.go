@@ -33,9 +33,9 @@ type Disk struct {
 	Dir string // mount point
 
 	size    int64
-	file    string // file in the FUSE file system
+	file    string
 	platter *platter
-	opened  sync.WaitGroup // open handles
+	opened  sync.WaitGroup
 	server  *fuse.Server
 	mounted bool
 }
@@ -220,8 +220,8 @@ func isClosed(c <-chan struct{}) bool {
 
 const loopControl = "/dev/loop-control"
 
-// mount attaches and mounts a loop device. Unmounting detaches it. Another process performs the mount, because this
-// process serves the storage and could not be killed while the kernel reads.
+// Another process performs the mount, because this process serves the storage and could not be killed while the
+// kernel reads.
 func (d *Disk) mount() error {
 	backing, err := os.OpenFile(d.file, os.O_RDWR, 0)
 	if err != nil {
@@ -240,7 +240,7 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// attach attaches a free loop device. Other processes may take devices concurrently.
+// Other processes may take devices concurrently.
 func attach(backing *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {

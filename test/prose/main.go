@@ -14,7 +14,6 @@ import (
 	"strings"
 )
 
-// mark is a pattern with its goals per 1,000 words in comments and in guides.
 type mark struct {
 	name             string
 	words            *regexp.Regexp
@@ -67,7 +66,7 @@ type count struct {
 	marks []int
 }
 
-// weight ranks files. Riddles have more weight than noun chains.
+// Riddles have more weight than noun chains.
 func (c count) weight() float64 {
 	return 1000 * float64(c.marks[0]+2*c.marks[1]+3*c.marks[2]) / float64(max(c.words, 1))
 }

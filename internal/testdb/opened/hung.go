@@ -27,10 +27,10 @@ func HungWorker(t testing.TB, migrations Migrations, table string, keys []string
 		return Lines(t, db, `SELECT n.nodename FROM pg_dist_placement p JOIN pg_dist_node n USING (groupid)
 			WHERE p.shardid = get_shard_id_for_distribution_column($1::text::regclass, $2::text)`, table, key)[0]
 	}
-	on := map[string][]int{} // keys by worker
+	on := map[string][]int{}
 	for i, key := range keys {
 		on[nodeOf(key)] = append(on[nodeOf(key)], i)
-		if err := work(t.Context(), i); err != nil { // also opens connections to the workers
+		if err := work(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,7 +78,6 @@ func Create(t testing.TB, emulator, database string) {
 
 func drop(t testing.TB, emulator, database string) {
 	t.Helper()
-	// The test's context is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn := dial(t, emulator)

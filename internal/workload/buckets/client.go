@@ -45,7 +45,7 @@ func (c *Client) At(url string) *Client { return &Client{URL: url, Signer: c.Sig
 // Unsigned is a header for an unsigned body.
 const Unsigned = "X-Amz-Content-Sha256: " + sigv4test.Unsigned
 
-// Request returns a signed request. A header is a line such as "If-None-Match: *".
+// Request returns a signed request.
 func (c *Client) Request(ctx context.Context, method, target, body string, headers ...string) (*http.Request, error) {
 	r, err := workload.NewRequest(ctx, method, c.URL+target, body, headers...)
 	if err != nil {

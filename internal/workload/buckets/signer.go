@@ -13,8 +13,7 @@ import (
 )
 
 // LoadSigner signs load generator requests. A Client derives the key and hashes the body every time, which costs as
-// much as the measured server. LoadSigner derives the key once, looks up body hashes by length, and signs only its
-// own headers. Path and query must be canonical.
+// much as the measured server. Path and query must be canonical.
 type LoadSigner struct {
 	id, scope string
 	key       []byte

@@ -21,8 +21,8 @@ type Object struct {
 
 // Writer writes objects sequentially. No other client writes them.
 type Writer struct {
-	Bucket string // its path
-	N      int    // number, part of its keys
+	Bucket string
+	N      int
 	Sizes  *Sizes // nil: single-chunk bodies
 	Random *rand.Rand
 
@@ -120,7 +120,7 @@ func (w *Writer) Body(size int) string {
 func Body(writer, serial, size int) string {
 	text := make([]byte, size)
 	seed := [32]byte{byte(writer), byte(writer >> 8), byte(serial), byte(serial >> 8), byte(serial >> 16)}
-	_, _ = rand.NewChaCha8(seed).Read(text) // never fails
+	_, _ = rand.NewChaCha8(seed).Read(text)
 	return string(text)
 }
 
@@ -154,7 +154,7 @@ func UploadID(answer string) string {
 	return ""
 }
 
-// Do sends a write's requests until an answer is missing. It fails on an answer that violates the protocol.
+// Do sends a write's requests until an answer is missing.
 func (d *Write) Do(ask Ask) (a workload.Answer, answered bool, err error) {
 	expect := func(status int, method, target, body string, headers ...string) bool {
 		if a, answered = ask(method, target, body, headers...); answered && a.Status != status {

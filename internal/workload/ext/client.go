@@ -28,8 +28,8 @@ type Install struct {
 
 	// State at the last check.
 	Feed   []Change
-	Before int           // number of changes before the round
-	Rows   map[Place]Row // result of the changes
+	Before int // number of changes before the round
+	Rows   map[Place]Row
 }
 
 // Place is a record's location in an install.

@@ -15,8 +15,8 @@ import (
 // Entry is an install's record.
 type Entry struct {
 	Value    Document
-	metadata string // as JSON
-	ttl      bool   // it expires, long after the test
+	metadata string
+	ttl      bool // it expires, long after the test
 	Row
 }
 
@@ -167,7 +167,6 @@ type Result struct {
 	Sum       *json.Number `json:"sum"`
 }
 
-// Read checks an operation's answer, and copies its values to the recordOps.
 func (d *Operation) Read(a workload.Answer) error {
 	if d.Rejected != nil {
 		return d.Rejected.Check(a)

@@ -17,7 +17,7 @@ type Writer struct {
 	Name    string
 	Install *Install
 	Random  *rand.Rand
-	serial  int // numbers values and idempotency keys
+	serial  int
 
 	State Entries
 	Trail []Change   // feed lines in this round
@@ -124,7 +124,6 @@ func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Re
 	return "", nil, nil
 }
 
-// single returns an operation on a record, with a revision as precondition: in the body, or else in the query.
 func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery bool) *Operation {
 	d := &Operation{Writer: w.Name, Call: Call{Method: method, Path: a.Path(), Header: map[string]string{}}, Acts: []RecordOp{a}}
 	name, value, refused := w.choosePrecondition(a.Before)
@@ -172,7 +171,7 @@ func (w *Writer) patch() *Operation {
 func (w *Writer) delete() *Operation {
 	at := w.ExistingPlace()
 	if w.Random.IntN(4) == 0 {
-		at = w.anyPlace() // possibly without a record
+		at = w.anyPlace()
 	}
 	return w.single(http.MethodDelete, RecordOp{Op: "delete", Place: at, Before: w.State[at]}, nil, true)
 }
@@ -190,8 +189,7 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// increment increments a private or the shared record. The shared record needs an idempotency key, because reading it
-// does not show whether the increment happened.
+// The shared record needs an idempotency key, because reading it does not show whether the increment happened.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
 	shared := w.Random.IntN(2) == 0
@@ -298,7 +296,7 @@ func (w *Writer) batch() *Operation {
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err)
 	}
 	return string(text)
 }

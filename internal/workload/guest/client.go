@@ -124,7 +124,7 @@ func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key st
 	return s.Post(ctx, url+path, body, workload.JSON, "Idempotency-Key: "+key)
 }
 
-// Post sends a request with the site token, if set. A header is a line.
+// Post sends a request with the site token, if set.
 func (s Site) Post(ctx context.Context, url, body string, headers ...string) (workload.Answer, error) {
 	return workload.Send(ctx, s.HTTP, http.MethodPost, url, body, append(headers, "Authorization: Bearer "+s.Token)...)
 }

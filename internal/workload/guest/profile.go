@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Profile describes a site's requests. A server uses a single profile.
+// Profile describes a site's requests.
 type Profile struct {
 	Name   string
-	Prefix string   // of event types
-	Member string   // member with an item's ID
-	Mint   string   // the route that mints a handoff
-	Handed string   // item ID in a handoff
-	Cargo  string   // body that mints a handoff
-	Other  string   // another item ID
-	Page   string   // item path in the catalogue, without the ID
-	Cache  string   // cache for it
-	Vars   []string // server settings
+	Prefix string // of event types
+	Member string // member with an item's ID
+	Mint   string // the route that mints a handoff
+	Handed string // item ID in a handoff
+	Cargo  string // body that mints a handoff
+	Other  string // another item ID
+	Page   string // item path in the catalogue, without the ID
+	Cache  string
+	Vars   []string
 
 	quantities bool
 }

@@ -54,11 +54,11 @@ type Change struct {
 
 	Kind           string
 	After          State
-	Event          string   // may be ""
-	Handoff        *Handoff // minted or consumed
-	Sent           int64    // test clock
-	Tried, Refused bool     // refused at every attempt
-	Answer         string   // acknowledgement
+	Event          string // may be ""
+	Handoff        *Handoff
+	Sent           int64  // test clock
+	Tried, Refused bool   // refused at every attempt
+	Answer         string // acknowledgement
 
 	wishes map[string]entry
 }
@@ -163,7 +163,7 @@ func (g *Guest) done(d *Change, now int64) {
 	g.history = append(g.history, version{d.After, d.Sent, now})
 	switch d.Kind {
 	case "mint":
-		g.Open = d.Handoff // nil if the token was lost
+		g.Open = d.Handoff
 	case "consume":
 		g.Open, g.Burned = nil, d.Handoff
 	}
@@ -190,7 +190,6 @@ func (g *Guest) Found(got State, now int64) (done bool, err error) {
 // Changes reports whether a change is visible.
 func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
 
-// isAfter reports whether a change leads to a state, possibly with a new handoff whose ID is unknown.
 func (d *Change) isAfter(before, got State) bool {
 	if d.Kind == "mint" {
 		return got.Wishes == before.Wishes && got.Handoff != before.Handoff && strings.HasSuffix(got.Handoff, " open")

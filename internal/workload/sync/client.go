@@ -91,7 +91,7 @@ func Records(from, to int, record func(n int) Record) string {
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err)
 	}
 	return string(text)
 }

@@ -40,18 +40,18 @@ type Step struct {
 	collection   string
 	Known        Moment // newest timestamp when sent
 	Sent         int64  // harness's clock
-	status       int    // acknowledgement status
+	status       int
 
 	puts    State // without timestamps yet
 	deletes []Key
 	Refused bool // not merely lost
-	staged  bool // added to the batch
-	commits bool // the batch ends
+	staged  bool
+	commits bool
 }
 
 func (s *Step) String() string { return s.writer + "'s " + s.Method + " " + s.Path }
 
-// applied returns the state after the step. It does not modify before.
+// applied does not modify before.
 func (s *Step) applied(before State, stamp Moment) State {
 	after := maps.Clone(before)
 	if s.staged {

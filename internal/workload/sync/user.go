@@ -10,7 +10,7 @@ import (
 
 // User is a user whose storage several writers share.
 type User struct {
-	Path    string // storage path
+	Path    string
 	id, key string // sign requests
 	Writers []*Writer
 

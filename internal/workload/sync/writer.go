@@ -146,8 +146,7 @@ func (w *Writer) post() (*Step, int) {
 	return s, len(s.puts)
 }
 
-// stage opens a batch, appends to the open batch, or commits it. Deleting a collection deletes its batches, so
-// batches use another collection.
+// Deleting a collection deletes its batches, so batches use another collection.
 func (w *Writer) stage() (*Step, int) {
 	if w.batch == nil {
 		c := w.among(Shared())

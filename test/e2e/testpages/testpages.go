@@ -22,13 +22,13 @@ type Console struct {
 	URL     string
 	Text    atomic.Pointer[string] // text in the part; nil if the page is deleted
 	IsWhole atomic.Bool            // the page has no part that updates itself
-	Shown   atomic.Int64           // page views
+	Shown   atomic.Int64
 }
 
 // Show changes the text in the part.
 func (c *Console) Show(text string) { c.Text.Store(&text) }
 
-// Start starts a console with an admin token. It runs until the test ends.
+// Start starts a console with an admin token.
 func Start(t *testing.T, token string) *Console {
 	t.Helper()
 	proxies, err := web.NewResolver("", nil)
@@ -63,7 +63,6 @@ func (c *Console) showPart(context.Context, *service.PageRequest) (*service.View
 	return &service.View{Blocks: []service.Block{&service.Live{Every: time.Second, Blocks: []service.Block{table}}}}, nil
 }
 
-// showCharts draws two charts with a value per minute over six hours, up to 09:59.
 func showCharts(context.Context, *service.PageRequest) (*service.View, error) {
 	requests := &service.Chart{Title: "Requests", Unit: "/s", Series: []service.Series{{Name: "Good"}, {Name: "Bad"}}}
 	sizes := &service.Chart{Title: "Sizes", Unit: "B", Series: []service.Series{{Name: "One"}}}

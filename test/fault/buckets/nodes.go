@@ -13,7 +13,7 @@ import (
 
 const bodyCopies = 2
 
-// newBuckets returns a harness with only buckets. Bodies of all sizes are on three file nodes in two datacenters.
+// Bodies of all sizes are on three file nodes in two datacenters.
 func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*harness.Harness, *Workload) {
 	t.Helper()
 	if only := os.Getenv("FAULT_SERVICE"); only != "" && only != "buckets" {
@@ -53,7 +53,6 @@ func (b *Workload) text() string {
 	return text.String()
 }
 
-// applies makes the server apply lifecycle rules and collect garbage during writes.
 func (b *Workload) applies(h *harness.Harness) {
 	b.rules = true
 	h.Vars = append(h.Vars, "HOLDFAST_BUCKETS__SWEEP_INTERVAL=100ms")

@@ -10,7 +10,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// run writes until the fault ends. If a response is lost, run reads the object.
 func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 	ask := b.asker(h, l, w.N)
 	h.Drive(l, func() (harness.Result, error) {
@@ -71,7 +70,6 @@ func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	}
 }
 
-// wasAt checks that a copy contains a version that was current at some time between two clock ticks.
 func (b *Workload) wasAt(h *harness.Harness, w *buckets.Writer, path string, begun, ended int64) {
 	h.T.Helper()
 	if got, possible := b.get(h, path), w.Possible(path, begun, ended); !slices.Contains(possible, got) {

@@ -86,7 +86,6 @@ func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask
 	}
 }
 
-// runVersions changes versions until the fault ends. If a response is lost, it reads the versions of the object.
 func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWriter) {
 	ask := b.asker(h, l, w.n)
 	h.Drive(l, func() (harness.Result, error) {
@@ -154,8 +153,7 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf lists the versions of the changed object. It also reads the null version, which may have been replaced,
-// or the version whose lock was changed.
+// versionsOf also reads the null version, which may have been replaced, or the version whose lock was changed.
 func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
 	bucket := bucketOf(c.path)
 	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
@@ -265,7 +263,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// readAll compares the bytes and locks of all versions. The lock may be from any possible state.
+// The lock may be from any possible state.
 func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
 	locks := map[string][]string{}
@@ -300,7 +298,6 @@ func (b *Workload) settled(h *harness.Harness) buckets.Ask {
 	}
 }
 
-// checkCopiedVersions compares versions with the state at some moment during the copy.
 func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	h.T.Helper()
 	all := b.listVersions(h)

@@ -64,7 +64,7 @@ type versionWriter struct {
 	modes   map[string]string // versioning by bucket in this round
 	state   map[string][]kept // by path, newest first
 	history map[string][]past
-	lost    *change // change without a response
+	lost    *change
 
 	compliant int // number of versions locked in compliance mode
 }
@@ -81,7 +81,7 @@ type change struct {
 	lock          string // lock of the new version, or the new hold
 	bypass        bool   // ignores governance
 	locked        bool   // deletion must be refused
-	source        string // source of a copy, with its version
+	source        string
 	parts         []string
 	before, after []kept
 	sent          int64 // time by the test clock
@@ -102,7 +102,7 @@ func isGone(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)
 
 func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], aging) }
 
-// next chooses a change to a key. There are few keys, so that they get several versions.
+// There are few keys, so that they get several versions.
 func (w *versionWriter) next() *change {
 	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone, locking + aging, locking + aging}
 	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
@@ -190,7 +190,7 @@ func (w *versionWriter) result(c *change) []kept {
 		}
 		i := indexOf(state, c.version)
 		if state = slices.Delete(state, i, i+1); i == 0 && len(state) > 0 {
-			state[0].aged = false // now current
+			state[0].aged = false
 		}
 		return passed(c.path, state)
 	case "delete":
@@ -238,9 +238,8 @@ func (w *versionWriter) set(path string, state []kept, sent, now int64) {
 	w.history[path] = append(w.history[path], past{slices.Clone(state), sent, now})
 }
 
-// possible returns the states that an object may have had between two clock ticks.
 func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
-	all := [][]kept{nil} // before the first change
+	all := [][]kept{nil}
 	for _, p := range w.history[path] {
 		if p.acknowledged < begun {
 			all = nil
@@ -259,7 +258,7 @@ const bypass = "X-Amz-Bypass-Governance-Retention: true"
 
 const lockTime = 30 * 24 * time.Hour
 
-// do sends the requests of a change until a response is lost. It returns the version created, or "".
+// do sends the requests of a change until a response is lost.
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
 	switch c.kind {
@@ -304,8 +303,7 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 	return version, answered, a.Status == http.StatusServiceUnavailable, err
 }
 
-// explain compares the versions on the server with a possible state and returns them as the new state. A rule may
-// have deleted versions and added delete markers.
+// A rule may have deleted versions and added delete markers.
 func explain(path string, want, got []kept) (now []kept, ok bool) {
 	i := 0
 	for _, g := range got {
@@ -344,7 +342,6 @@ func lockOf(a workload.Answer) string {
 	return cmp.Or(a.Header.Get("X-Amz-Object-Lock-Mode"), noLock)
 }
 
-// remains returns a version that a rule must delete, or "".
 func remains(path string, state []kept) string {
 	switch {
 	case isGone(path) && len(state) > 0 && !state[0].marker:

@@ -58,11 +58,11 @@ func Service() harness.Service {
 type Workload struct {
 	writers []*buckets.Writer
 	keepers []*versionWriter
-	modes   map[string]string // versioning by bucket
-	rules   bool              // the server applies lifecycle rules in rounds; in a soak all files are counted after each round
-	created bool              // the buckets were created
-	Nodes   []*Node           // nil for the node in the data folder
-	Copies  int               // per body
+	modes   map[string]string
+	rules   bool // the server applies lifecycle rules in rounds; in a soak all files are counted after each round
+	created bool
+	Nodes   []*Node // nil for the node in the data folder
+	Copies  int
 	Sizes   buckets.Sizes
 	others  int // bodies that no writer wrote
 	locked  int // version bodies that cannot be deleted, after Finish
@@ -145,7 +145,7 @@ func (b *Workload) Unanswered() []string {
 		harness.Unanswered(b.keepers, func(w *versionWriter) *change { return w.lost })...)
 }
 
-// Check reads every object. A write without a response must have been done completely or not at all.
+// Check reads every object.
 func (b *Workload) Check(h *harness.Harness) {
 	h.T.Helper()
 	b.storesBodies(h)
@@ -173,7 +173,7 @@ func (b *Workload) storesBodies(h *harness.Harness) {
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy compares objects with the state of the writers at some moment during the copy.
+// CheckCopy implements harness.Workload.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -230,7 +230,6 @@ func (b *Workload) abortUploads(h *harness.Harness) {
 	}
 }
 
-// expected applies the lifecycle rules and returns how many bodies must be on storage nodes.
 func (b *Workload) expected(h *harness.Harness) int {
 	h.T.Helper()
 	want := b.ofLargeOwner(h) + b.others + b.expire(h)
@@ -254,7 +253,7 @@ func (b *Workload) files(h *harness.Harness) (all []string) {
 	for _, n := range b.Nodes {
 		harness.Must(h.T, filepath.WalkDir(n.Dir, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // removed since it was listed
+				return nil
 			}
 			if err == nil && !e.IsDir() && e.Name() != ".holdfast-node" {
 				all = append(all, path)

@@ -107,7 +107,7 @@ func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	}
 }
 
-// entriesOf returns the records of an install. Pages, export, counts and usage must be consistent.
+// Pages, export, counts and usage must be consistent.
 func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	exported := exportOf(h, in)
@@ -252,7 +252,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	}
 }
 
-// copiedChanges returns the changes in a copy. If the copy skips numbers, the changes end in a reported gap.
+// If the copy skips numbers, the changes end in a reported gap.
 func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -277,8 +277,6 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
-// checkInstallMoment checks that a copy contains the data of an install at some moment: every operation acknowledged
-// before the copy, no operation sent after it, and no partial operation.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

@@ -11,8 +11,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// runExtWriter writes until the fault ends. If a response is lost, it retries an idempotent operation, or reads the
-// records.
 func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := w.Lost

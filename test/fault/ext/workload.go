@@ -1,5 +1,4 @@
-// Package ext tests extension storage under faults. It contains the workload for the faults of all services, and its
-// own tests.
+// Package ext tests extension storage under faults.
 package ext
 
 import (

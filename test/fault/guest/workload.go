@@ -1,5 +1,4 @@
-// Package guest tests guest sessions under faults. It contains the workload for the faults of all services, and its
-// own tests.
+// Package guest tests guest sessions under faults.
 package guest
 
 import (
@@ -51,13 +50,12 @@ func Service() harness.Service {
 type guestWorkload struct {
 	profile  *guest.Profile
 	guests   []*guest.Guest
-	events   string              // published events
+	events   string
 	redis    *testdb.RedisServer // shared by processes on the same database; nil if hot state is in memory
 	token    string              // token of the booking site; "" before the first round
 	internal sync.Map            // address of the internal listener, by server
 }
 
-// siteOn returns the profile for a test: FAULT_PROFILE, or else a shop on PostgreSQL and a hotel search on SQLite.
 func siteOn(postgres bool) *guest.Profile {
 	if name := os.Getenv("FAULT_PROFILE"); name == guest.Shop.Name || name == "" && postgres {
 		return guest.Shop
@@ -124,7 +122,7 @@ func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.H
 	return guest.Site{HTTP: h.Client, Token: w.token}.Send(h.T.Context(), url.(string), "consume", of, key)
 }
 
-// run changes a session until the fault ends. If a response is lost, it retries the change with the same key.
+// If a response is lost, run retries the change with the same key.
 func (w *guestWorkload) run(h *harness.Harness, l *harness.Load, g *guest.Guest) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := g.Lost
@@ -191,13 +189,12 @@ func (w *guestWorkload) Unanswered() []string {
 	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
 }
 
-// Check reads every session. A change without a response must have been made completely or not at all. An
-// acknowledged change must not be repeated.
+// Check reads every session. An acknowledged change must not be repeated.
 func (w *guestWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	for _, g := range w.guests {
 		if g.Cookie == "" {
-			continue // this guest joins in the next round
+			continue
 		}
 		w.settle(h, g)
 		d := g.Last
@@ -241,8 +238,7 @@ func (w *guestWorkload) forget(h *harness.Harness) {
 	}
 }
 
-// CheckCopy compares the sessions with their state at some moment during the copy. The copy must not accept a
-// consumed handoff or, after a restore, any earlier handoff.
+// The copy must not accept a consumed handoff or, after a restore, any earlier handoff.
 func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
 	h.T.Helper()
 	w.forget(h)
@@ -279,7 +275,7 @@ func (w *guestWorkload) Probe(h *harness.Harness, s *binary.Server) (binary.Answ
 // Reads requests handoffs, because they are not cached.
 func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(w.guests) {
-		v := w.guests[n%len(w.guests)].Visitor // concurrent requests
+		v := w.guests[n%len(w.guests)].Visitor
 		all = append(all, func() (binary.Answer, error) {
 			return v.Send(h.T.Context(), h.ServerOf(n).URL, guest.Call{Method: http.MethodGet, Path: "/handoff"})
 		})
@@ -308,7 +304,6 @@ func (w *guestWorkload) Finish(h *harness.Harness) {
 	}
 }
 
-// published returns the events of each session in order, without repeated events.
 func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	h.T.Helper()
 	text, err := os.ReadFile(w.events)

@@ -35,8 +35,7 @@ const (
 // MemoryVar is the environment variable that sets RequestMemory.
 var MemoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(RequestMemory)
 
-// RunAttacks runs the attacks one after the other. It fails if neighbours get an error, and checks the server's
-// memory during and after each attack.
+// RunAttacks runs the attacks one after the other.
 func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func())) {
 	h.T.Helper()
 	before := h.Resident("VmRSS")
@@ -100,7 +99,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold sends a request and reads only the status. It returns when the attack ends or the request is refused.
+// hold sends a request and reads only the status.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {

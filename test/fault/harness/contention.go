@@ -16,7 +16,7 @@ import (
 
 const contentionClients = 64
 
-// StartContention starts several servers of a service on the same database. They take turns in receiving requests.
+// StartContention starts several servers of a service on the same database.
 func StartContention(t *testing.T, of Service, servers int, data string, vars ...string) *Harness {
 	t.Helper()
 	h := New(t, []Service{of}, false, data, append(vars, "HOLDFAST_LOG__ACCESS=false")...)
@@ -79,7 +79,7 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	clients.Wait()
 }
 
-// spread distributes requests over servers. Signature and Host header contain the last address.
+// Signature and Host header contain the last address.
 type spread struct {
 	next  *http.Transport
 	hosts []string

@@ -36,7 +36,7 @@ func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	}
 }
 
-// OnEngines runs a fault on several engines. It passes a data folder and the settings for the engine.
+// OnEngines runs a fault on several engines.
 func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing.T, e Engine, data string, vars ...string)) {
 	t.Helper()
 	for _, e := range engines {
@@ -125,7 +125,7 @@ func Abandoned(t *testing.T, url string) {
 	}
 }
 
-// Dial connects to a database. The connection is closed when the test ends.
+// Dial connects to a database.
 func Dial(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

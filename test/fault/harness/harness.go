@@ -229,8 +229,7 @@ func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }
 
-// Hold keeps a fault for a moment or, in every third round, until a write is refused, which must happen in time. The
-// kinds of faults alternate.
+// Hold keeps a fault for a moment or, in every third round, until a write is refused, which must happen in time.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
 		Pause(h.Load.Refused, h.Bound+time.Second)

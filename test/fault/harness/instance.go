@@ -169,7 +169,7 @@ type OtherClients struct {
 // timeouts of the server.
 const Patience = 5 * time.Second
 
-// StartOthers starts a client for each of the last n users. The clients write, read and list until Stop is called.
+// StartOthers starts a client for each of the last n users.
 func (h *Instance) StartOthers(n int) *OtherClients {
 	b := &OtherClients{instance: h}
 	ctx, end := context.WithCancel(h.T.Context())

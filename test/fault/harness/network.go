@@ -11,7 +11,7 @@ import (
 
 // Network is a TCP proxy between a server and its database that simulates network faults.
 type Network struct {
-	URL      string // URL of the database through the network
+	URL      string
 	Listener net.Listener
 	to       func() (net.Conn, error)
 
@@ -67,7 +67,7 @@ func NetworkTo(t *testing.T, kind, address string) *Network {
 	return n
 }
 
-// serve copies data until one side closes. It delivers all data that was sent before.
+// serve delivers all data that was sent before one side closed.
 func (n *Network) serve(near net.Conn) {
 	far, err := n.to()
 	if err != nil {

@@ -54,7 +54,7 @@ type NextRelease struct {
 // Workload is a service's clients and their model. Only Client functions run concurrently.
 type Workload interface {
 	// Clients returns the clients of a round. Each writes or reads until the fault ends and chooses with its own
-	// random source. It uses Judge and Acknowledge, and reports protocol violations.
+	// random source.
 	Clients(h *Harness, l *Load) []Client
 
 	// Grow adds clients until there are n per round.
@@ -64,7 +64,7 @@ type Workload interface {
 	Unanswered() []string
 
 	// Check compares the data with the acknowledgements: acknowledged writes must exist, and writes without a
-	// response must exist completely or not at all. It updates the model.
+	// response must exist completely or not at all.
 	Check(h *Harness)
 
 	// CheckCopy compares a copy, served by h.Server, with the data at some moment between two readings of h.Clock. It

@@ -26,8 +26,6 @@ func checkUser(h *harness.Harness, u *syncload.User) {
 	}
 }
 
-// readUser returns the timestamps of a user by collection, and the records by writer. The responses of the server
-// must be consistent.
 func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Number, there map[string]syncload.State) {
 	h.T.Helper()
 	getSync(h, u, "/info/collections", &stamps)
@@ -118,8 +116,6 @@ func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 	return stamp
 }
 
-// checkUserMoment looks for a timestamp at which the user had exactly this data: every write acknowledged before the
-// span, no write sent after it, and other writes completely and in order or not at all.
 func checkUserMoment(h *harness.Harness, u *syncload.User, begun, ended int64) {
 	h.T.Helper()
 	_, there := readUser(h, u)

@@ -55,7 +55,6 @@ func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	return nil
 }
 
-// runWriter writes until the fault ends. If a response is lost, it reads the records.
 func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	w.Trail = []syncload.Version{{State: w.State}}
 	h.Drive(l, func() (harness.Result, error) {

@@ -1,5 +1,4 @@
-// Package sync tests Firefox Sync storage under faults. It contains the workload for the faults of all services, and
-// its own tests.
+// Package sync tests Firefox Sync storage under faults.
 package sync
 
 import (

@@ -1,4 +1,4 @@
-// Package tokenserver tests accounts under faults. It contains the workload for the faults of all services.
+// Package tokenserver tests accounts under faults.
 package tokenserver
 
 import (
@@ -112,11 +112,11 @@ type browser struct {
 	state   progress
 	past    progress
 	trail   []progress
-	lost    *progress // sign-in without a response
-	refused bool      // refused on every attempt
+	lost    *progress
+	refused bool // refused on every attempt
 }
 
-// progress is the state of an account. Each state has a higher generation; in some states the keys change, too.
+// Each state has a higher generation; in some states the keys change, too.
 type progress struct {
 	generation, keys int64 // keys is the generation when the keys last changed; 0 if the account never signed in
 	uid              int64 // storage user; 0 if unknown after a lost response
@@ -254,7 +254,6 @@ func (w *accountsWorkload) Unanswered() (all []string) {
 }
 
 // Check first tests that the account is counted and its earlier state is refused, because this changes nothing.
-// Another sign-in would repeat a lost one.
 func (w *accountsWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	w.counted(h)
@@ -280,8 +279,7 @@ func (b *browser) settle(h *harness.Harness) error {
 	return b.took(h, p, a)
 }
 
-// isSuperseded signs in with the last acknowledged state. The server refuses that state if the sign-in without a
-// response was done.
+// The server refuses the last acknowledged state if the sign-in without a response was done.
 func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
@@ -310,8 +308,7 @@ func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	return b.took(h, b.past, a)
 }
 
-// counted checks that every account that signed in occupies a place on the node. An account whose first sign-in got
-// no response may occupy a place.
+// An account whose first sign-in got no response may occupy a place.
 func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Helper()
 	least, most := 0, 0

@@ -29,7 +29,7 @@ const SyncScope = "https://identity.mozilla.com/apps/oldsync"
 
 const tokenLifetime = 6 * time.Hour
 
-// Server is the accounts server with its only account. It is an http.Handler.
+// Server is the accounts server with its only account.
 type Server struct {
 	mux    *http.ServeMux
 	key    *rsa.PrivateKey

@@ -15,8 +15,7 @@ type device struct {
 	LastAccess int64             `json:"lastAccessTime"`
 }
 
-// registerDevice implements POST /v1/account/device. A browser registers its name, or changes it if the body contains
-// an ID. Other browsers hide the tabs and clients of browsers that are not registered.
+// Other browsers hide the tabs and clients of browsers that are not registered.
 func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
 	in := device{ID: randomHex(16), Type: "desktop"}
 	if own.device != nil {
@@ -43,17 +42,14 @@ func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *sessio
 	answer(w, list)
 }
 
-// listClients implements GET /v1/account/attached_clients. There are never other programs.
 func (s *Server) listClients(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, []any{})
 }
 
-// notifyDevices implements POST /v1/account/devices/notify. It drops the push message.
 func (s *Server) notifyDevices(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, struct{}{})
 }
 
-// listCommands implements GET /v1/account/device/commands. There are never tabs from other devices.
 func (s *Server) listCommands(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, map[string]any{"index": 0, "last": true, "messages": []any{}})
 }
@@ -67,13 +63,11 @@ func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session
 	answer(w, struct{}{})
 }
 
-// accountStatus implements GET /v1/account/status. A browser whose session was refused asks whether the account was
-// deleted.
+// A browser whose session was refused asks whether the account was deleted.
 func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }
 
-// profile implements GET /v1/profile of the profile server, for the browser's menu.
 func (s *Server) profile(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{
 		"uid":           s.account.uid,

@@ -34,8 +34,7 @@ func (s *Server) locked(h http.HandlerFunc) http.HandlerFunc {
 
 var hawkID = regexp.MustCompile(`^Hawk .*\bid="([0-9a-f]{64})"`)
 
-// signedIn requires a valid session. After invalidToken a browser requests /session/status and /account/status, and
-// then waits for a new sign-in.
+// After invalidToken a browser requests /session/status and /account/status, and then waits for a new sign-in.
 func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
 	return s.locked(func(w http.ResponseWriter, r *http.Request) {
 		m := hawkID.FindStringSubmatch(r.Header.Get("Authorization"))
@@ -47,7 +46,7 @@ func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) 
 	})
 }
 
-// refusal is the error body of the protocol. The browser reacts to Number.
+// The browser reacts to Number.
 type refusal struct {
 	Code    int    `json:"code"`
 	Number  int    `json:"errno"`

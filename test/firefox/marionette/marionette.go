@@ -107,7 +107,6 @@ func (c *Client) Execute(ctx context.Context, script string, args []any, result 
 // Close closes the connection, which ends the session. The browser continues to run.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// bound interrupts reads and writes when ctx is done, until the returned function is called.
 func (c *Client) bound(ctx context.Context) func() {
 	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
 	return func() { stop() }

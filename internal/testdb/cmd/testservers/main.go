@@ -56,7 +56,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_REDIS_URL") == "" {
 		server, err := testdb.StartRedis()
 		switch {
-		case errors.Is(err, testdb.ErrNoRedis): // the tests report it
+		case errors.Is(err, testdb.ErrNoRedis):
 		case err != nil:
 			return 0, fmt.Errorf("redis-server is installed but does not start: %w", err)
 		default:
@@ -67,7 +67,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_MARIADB_URL") == "" {
 		server, err := testdb.StartMariaDB()
 		switch {
-		case errors.Is(err, testdb.ErrNoMariaDB): // the tests report it
+		case errors.Is(err, testdb.ErrNoMariaDB):
 		case err != nil:
 			return 0, fmt.Errorf("MariaDB is installed but does not start: %w", err)
 		default:
@@ -84,7 +84,7 @@ func run(args []string) (code int, err error) {
 		}
 		server, err := b.start()
 		switch {
-		case errors.Is(err, testdb.ErrNoPubSub), errors.Is(err, testdb.ErrNoNATS): // the tests report it
+		case errors.Is(err, testdb.ErrNoPubSub), errors.Is(err, testdb.ErrNoNATS):
 		case err != nil:
 			return 0, fmt.Errorf("%s is installed but does not start: %w", b.name, err)
 		default:
@@ -95,7 +95,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_SPANNER_EMULATOR") == "" {
 		server, err := testdb.StartSpanner()
 		switch {
-		case errors.Is(err, testdb.ErrNoEmulator): // the tests report it
+		case errors.Is(err, testdb.ErrNoEmulator):
 		case err != nil:
 			return 0, fmt.Errorf("the emulator of Spanner is installed but does not start: %w", err)
 		default:
@@ -109,8 +109,7 @@ func run(args []string) (code int, err error) {
 	return code, report(os.Stdout, log)
 }
 
-// command runs the command. It forwards signals, because they are meant for the tests, and the servers must stop
-// later.
+// command forwards signals, because they are meant for the tests, and the servers must stop later.
 func command(args, env []string) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr

@@ -30,12 +30,12 @@ type Describe func(header func(string) string, data []byte) (key, what string)
 
 // Broker is a message broker with a topic, and the events received from it.
 type Broker struct {
-	URL        string // includes the topic
+	URL        string
 	Away, Back func() // disconnect and reconnect the broker
 	Lose       func(meanwhile func())
 
 	t        *testing.T
-	read     func(ctx context.Context) // adds events that are new
+	read     func(ctx context.Context)
 	describe Describe
 
 	mu   sync.Mutex
@@ -62,7 +62,6 @@ func (b *Broker) Forget() {
 	clear(b.got)
 }
 
-// has reports whether the topic contains exactly these events.
 func (b *Broker) has(want map[string][]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +94,7 @@ type Write struct {
 // without a write.
 func (b *Broker) AwaitWrites(all map[string][]Write) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
+	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute)
 	defer cancel()
 	for key, writes := range all {
 		for missing := b.missing(key, writes); missing != ""; missing = b.missing(key, writes) {
@@ -107,7 +106,6 @@ func (b *Broker) AwaitWrites(all map[string][]Write) {
 	}
 }
 
-// missing returns the first acknowledged write that has no event, or "".
 func (b *Broker) missing(key string, all []Write) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +137,7 @@ func NATS(t *testing.T, describe Describe) *Broker {
 		URL: "nats://" + server.Address() + "/" + topic, t: t, describe: describe, got: map[string][]string{}, seen: map[string]bool{},
 		Away: func() { harness.Must(t, server.Kill()) }, Back: func() { harness.Must(t, server.Start()) },
 	}
-	next := uint64(0) // position in the stream
+	next := uint64(0)
 	b.Lose = func(meanwhile func()) {
 		harness.Must(t, js.DeleteStream(t.Context(), topic))
 		meanwhile()
