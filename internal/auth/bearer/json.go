@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// parseClaims parses a JSON object. It rejects repeated names, because some parsers take the first value and some the
-// last.
+// parseClaims rejects repeated names, because some parsers take the first value and some the last.
 func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	if _, err := canonjson.Parse(raw, maxToken); err != nil {
 		return nil, malformed("the claims are not valid JSON: the text " + err.Error())
@@ -58,7 +57,7 @@ func stringsClaim(members map[string]json.RawMessage, name string) ([]string, er
 // maxSeconds is small enough that a float64 is exact and far from overflow.
 const maxSeconds = 1 << 53
 
-// timeClaim returns a claim's time, truncated to whole seconds. ok is false if the claim is missing.
+// timeClaim truncates to whole seconds. ok is false if the claim is missing.
 func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {

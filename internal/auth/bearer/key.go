@@ -27,7 +27,7 @@ const (
 
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
-// minSecret is the length of an HS256 hash in bytes (RFC 7518, section 3.2).
+// An HS256 hash has 32 bytes (RFC 7518, section 3.2).
 const minSecret = 32
 
 // Key is a configured key.
@@ -47,7 +47,7 @@ type key struct {
 	signer jose.Signer // nil for a public key
 }
 
-// read parses the key. Errors are errcode.Invalid, and do not contain Text.
+// read returns errcode.Invalid errors that do not contain Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
 		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: %s", k.ID, why)

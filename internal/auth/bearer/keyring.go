@@ -25,7 +25,7 @@ const maxVerified = 4096
 // encoding is strict, so that a token has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Options configures a Keyring. Only Keys is required.
+// Options configures a Keyring.
 type Options struct {
 	// Keys verify tokens. The first key also signs, if it can. To rotate it without 401s, add the new key last on
 	// every server, then move it first on every server, then remove the old key when its last token has expired.
@@ -51,7 +51,7 @@ type Keyring struct {
 	cache *lru.Cache[string, verified]
 }
 
-// verified is a token with a valid signature. Its times are checked on every use.
+// Its times are checked on every use.
 type verified struct {
 	Claims
 	hasFrom, hasIssuedAt bool
@@ -65,7 +65,7 @@ type Claims struct {
 	ID       string // jti
 	Audience []string
 	Expires  time.Time // always set; other absent times are zero
-	Ends     time.Time // Expires plus Leeway, the time at which Verify starts to reject the token
+	Ends     time.Time // Expires plus Leeway
 	IssuedAt time.Time
 	From     time.Time
 	Raw      json.RawMessage // the whole object; read-only
@@ -231,8 +231,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// valid checks the times, issuer and audience. It does not use go-jose, which accepts a token at the moment of
-// expiry, contrary to RFC 7519.
+// valid does not use go-jose, which accepts a token at the moment of expiry, contrary to RFC 7519.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {
@@ -249,7 +248,6 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 	return nil
 }
 
-// start returns the start of the lifetime, which is iat, otherwise nbf, otherwise now.
 func (v *verified) start(now time.Time) time.Time {
 	switch {
 	case v.hasIssuedAt:

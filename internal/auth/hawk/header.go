@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// These maximum lengths in bytes limit the work for unauthenticated clients. Real values are much shorter; the
-// longest is a token with about 500 bytes.
+// These maximum lengths in bytes limit the work for unauthenticated clients.
 const (
 	maxHeader = 4096
 	maxID     = 2048
@@ -57,8 +56,8 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, '"')
 }
 
-// ParseHeader parses an Authorization header. id, ts, nonce and mac are required; hash and ext are optional. Unknown
-// or repeated fields and empty values are errors. The error is ErrMalformed with a reason that contains no value.
+// ParseHeader parses an Authorization header. Unknown or repeated fields and empty values are errors. The error is
+// ErrMalformed with a reason that contains no value.
 func ParseHeader(value string) (Header, error) {
 	if len(value) > maxHeader {
 		return Header{}, malformed("longer than %d bytes", maxHeader)

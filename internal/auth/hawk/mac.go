@@ -27,8 +27,7 @@ func (h Header) Sign(key string, r Request) Header {
 	return h
 }
 
-// Verify checks the MAC, then that h.TS is within skew of now. The errors are ErrMAC and ErrSkew. Comparison takes
-// constant time.
+// Verify checks the MAC, then that h.TS is within skew of now. The errors are ErrMAC and ErrSkew.
 //
 // The MAC does not cover the body: if h.Hash is set, read it through Body.
 func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration) error {

@@ -18,7 +18,7 @@ func PayloadHash(contentType string, body []byte) string {
 }
 
 // Body verifies the body while it is read: if the body does not match the signed hash, Read returns ErrPayload
-// instead of io.EOF. Before the end, nothing is verified. If there is no signed hash, Body returns body.
+// instead of io.EOF. Before the end, nothing is verified.
 func (h Header) Body(body io.ReadCloser, contentType string) io.ReadCloser {
 	if h.Hash == "" {
 		return body

@@ -14,10 +14,8 @@ import (
 
 // BodyOptions configures a Body.
 type BodyOptions struct {
-	// MinSize and MaxSize limit the object size. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
-	// Compute lists more checksums to compute.
-	Compute []checksum.Algorithm
+	Compute          []checksum.Algorithm
 	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload these describe the object, not the
 	// body.
 	IgnoreChecksums bool
@@ -25,10 +23,10 @@ type BodyOptions struct {
 	Cores *Cores
 }
 
-// Body reads the object's bytes from a request body. Memory is bounded for any object and chunk size. Read returns
-// io.EOF, and the last bytes of a declared size, only after verifying everything the client declared: chunk and
-// trailer signatures, size, SHA-256, Content-MD5 and checksums. Any other error means that the bytes so far must be
-// discarded. It is an *Error, and later calls return it again.
+// Body reads the object's bytes from a request body. Read returns io.EOF, and the last bytes of a declared size, only
+// after verifying everything the client declared: chunk and trailer signatures, size, SHA-256, Content-MD5 and
+// checksums. Any other error means that the bytes so far must be discarded. It is an *Error, and later calls return
+// it again.
 type Body struct {
 	source   io.Reader
 	chunks   *chunkReader
@@ -160,8 +158,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads and hashes bytes, and reports whether they are the last. It reads one piece while computing the previous
-// piece's MD5. It does not keep p.
+// fill reads one piece while computing the previous piece's MD5. It does not keep p.
 func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	parallel := b.options.Cores != nil && len(p) > parallelPiece && (b.declared.size < 0 || b.declared.size > parallelBody)
 	for more := true; more; more = parallel && n < len(p) && !ended && err == nil {

@@ -22,7 +22,7 @@ func canonicalPaths(path string) ([]string, error) {
 
 type parameter struct{ name, value string }
 
-// parseQuery parses a query. Like S3, it treats a plus sign as a space.
+// parseQuery treats a plus sign as a space, like S3.
 func parseQuery(query string) ([]parameter, error) {
 	if query == "" {
 		return nil, nil
@@ -45,7 +45,6 @@ func parseQuery(query string) ([]parameter, error) {
 	return params, nil
 }
 
-// canonicalQuery encodes parameters and sorts them by encoded name and value, without a presigned URL's signature.
 func canonicalQuery(params []parameter, presigned bool) string {
 	if len(params) == 0 {
 		return ""
@@ -78,8 +77,8 @@ func canonicalQuery(params []parameter, presigned bool) string {
 	return string(text)
 }
 
-// canonicalHeaders returns the signed headers, one per line. As in S3, a signed header that was not sent is a
-// mismatch, usually because a presigned URL is used without its Content-Type.
+// canonicalHeaders treats a signed header that was not sent as a mismatch, like S3. The usual cause is a presigned
+// URL used without its Content-Type.
 func (r Request) canonicalHeaders(c claim) (string, error) {
 	var text []byte
 	for _, name := range c.signed {
@@ -138,7 +137,6 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// appendEscaped encodes all bytes except RFC 3986's unreserved characters, like the specification's UriEncode.
 func appendEscaped(b []byte, s string, keepSlash bool) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {

@@ -106,7 +106,6 @@ func (c *chunkReader) begin() error {
 	return nil
 }
 
-// endChunk reads the CRLF after a chunk's data and verifies its signature.
 func (c *chunkReader) endChunk() error {
 	if err := c.crlf(); err != nil {
 		return err
@@ -135,7 +134,6 @@ func (c *chunkReader) verifyChunk() error {
 	return c.chain.verify(labelChunk, emptySHA256+"\n"+hex.EncodeToString(sum[:]), c.provided)
 }
 
-// finish reads everything after the empty chunk's line. It returns io.EOF if all is right.
 func (c *chunkReader) finish() error {
 	if err := c.verifyChunk(); err != nil {
 		return err
@@ -159,7 +157,7 @@ func (c *chunkReader) finish() error {
 	}
 }
 
-// line returns a line with its line break. It returns io.EOF only if nothing is left.
+// line returns io.EOF only if nothing is left.
 func (c *chunkReader) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	switch {
@@ -171,7 +169,7 @@ func (c *chunkReader) line() (string, error) {
 	return string(line), err
 }
 
-// endedEarly replaces io.EOF by the error for a truncated body. It returns nil and this package's errors unchanged.
+// endedEarly replaces io.EOF by the error for a truncated body.
 func endedEarly(err error) error {
 	if err == nil {
 		return nil

@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together. If a
-// core is idle, a body arrives as fast as its MD5 is computed; otherwise, a goroutine would only add switches. Cores
+// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together. Cores
 // is safe for concurrent use; a nil *Cores contains no cores.
 type Cores struct{ idle atomic.Int64 }
 
@@ -40,7 +39,6 @@ const (
 	parallelBody  = 128 << 10
 )
 
-// pipeline writes pieces to a hash in order, in a goroutine while a core is idle.
 type pipeline struct {
 	hash  hash.Hash
 	cores *Cores
@@ -57,7 +55,7 @@ func newPipeline(h hash.Hash, cores *Cores) *pipeline {
 	return p
 }
 
-// write hands a piece to the hash, which reads it before wait returns. Do not change the piece until then.
+// Do not change piece before wait returns.
 func (p *pipeline) write(piece []byte) {
 	if len(piece) == 0 {
 		return
@@ -75,7 +73,7 @@ func (p *pipeline) write(piece []byte) {
 	p.mu.Unlock()
 }
 
-// run hashes pieces until none are left. It does not wait for a slow client, because others can use the core.
+// run does not wait for a slow client, because others can use the core.
 func (p *pipeline) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

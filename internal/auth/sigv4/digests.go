@@ -22,7 +22,7 @@ func (d *digests) add(a checksum.Algorithm) {
 	}
 }
 
-// write adds p to the digests. It may still compute the MD5 until wait returns.
+// write may still compute the MD5 until wait returns.
 func (d *digests) write(p []byte) {
 	d.md5.write(p)
 	for _, h := range d.by {

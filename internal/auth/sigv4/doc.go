@@ -1,11 +1,7 @@
-// Package sigv4 verifies S3 requests signed with AWS Signature Version 4, and decodes and checks their bodies. It
-// knows neither buckets nor objects.
+// Package sigv4 verifies S3 requests signed with AWS Signature Version 4, and decodes and checks their bodies.
 //
 // A Verifier checks the signature in the Authorization header or a presigned URL's query (Verify), or in a form
-// upload's fields (VerifyForm). The caller supplies secrets through a Lookup. Body then reads the object's bytes: it
-// removes chunk framing and verifies chunk signatures, the size and every declared digest. It returns neither io.EOF
-// nor the last bytes of a declared size before all of that is verified, so a caller must discard everything if Read
-// fails.
+// upload's fields (VerifyForm).
 //
 // The rules follow these chapters of the Amazon S3 API Reference and User Guide:
 //
@@ -26,8 +22,7 @@
 //     or full-object (combined part CRCs).
 //   - errors.go: "Error responses". Code returns the S3 code.
 //
-// Where Amazon's documents are silent, the rules accept what real clients send. A comment names the client;
-// docs/decisions/0023-signature-version-4.md lists them all.
+// Where Amazon's documents are silent, the rules accept what real clients send.
 //
 // Session tokens, Signature Version 2 and Signature Version 4A are refused.
 package sigv4

@@ -10,40 +10,40 @@ import (
 // Kind classifies an error.
 type Kind uint8
 
-// These are the kinds of errors, with the S3 code that Code returns.
+// These are the kinds of errors. The comments name the Error fields that a kind sets.
 const (
-	NoCredentials          Kind = iota + 1 // AccessDenied: anonymous request
-	Unsupported                            // InvalidRequest: another signature version, algorithm or payload mode
-	SeveralCredentials                     // InvalidArgument: credentials in header and query
-	SessionToken                           // InvalidToken: session tokens are unsupported
-	MalformedHeader                        // AuthorizationHeaderMalformed
-	MalformedQuery                         // AuthorizationQueryParametersError
-	MalformedURI                           // InvalidURI
-	MissingDate                            // AccessDenied: no valid x-amz-date or Date header
-	MissingPayloadHash                     // InvalidRequest: no x-amz-content-sha256 header
-	InvalidPayloadHash                     // InvalidArgument: invalid x-amz-content-sha256
-	UnsignedHeader                         // AccessDenied: Headers must be signed
-	TimeTooSkewed                          // RequestTimeTooSkewed: RequestTime, ServerTime
-	NotYetValid                            // AccessDenied: presigned URL starts in the future
-	Expired                                // AccessDenied: presigned URL: Expires, ServerTime
-	UnknownKey                             // InvalidAccessKeyId: AccessKeyID
-	Mismatch                               // SignatureDoesNotMatch
-	MissingLength                          // MissingContentLength
-	InvalidLength                          // InvalidArgument: a length is not a number
-	TooLarge                               // EntityTooLarge
-	TooSmall                               // EntityTooSmall: below content-length-range
-	Incomplete                             // IncompleteBody: the body ends early
-	MalformedChunk                         // IncompleteBody: bad framing
-	SizeMismatch                           // IncompleteBody: more or fewer bytes than declared
-	MalformedTrailer                       // MalformedTrailerError
-	PayloadHashMismatch                    // XAmzContentSHA256Mismatch: Expected, Computed
-	InvalidMD5                             // InvalidDigest: invalid Content-MD5
-	InvalidChecksum                        // InvalidRequest: invalid x-amz-checksum header or trailer
-	DigestMismatch                         // BadDigest: Expected, Computed
-	InvalidPolicy                          // InvalidPolicyDocument
-	PolicyExpired                          // AccessDenied
-	PolicyConditionFailed                  // AccessDenied: Field is the form field
-	PolicyConditionMissing                 // AccessDenied: Field is a form field without condition
+	NoCredentials Kind = iota + 1
+	Unsupported
+	SeveralCredentials
+	SessionToken
+	MalformedHeader
+	MalformedQuery
+	MalformedURI
+	MissingDate
+	MissingPayloadHash
+	InvalidPayloadHash
+	UnsignedHeader // Headers
+	TimeTooSkewed  // RequestTime, ServerTime
+	NotYetValid
+	Expired    // Expires, ServerTime
+	UnknownKey // AccessKeyID
+	Mismatch   // AccessKeyID, Signature, StringToSign, CanonicalRequest, Headers
+	MissingLength
+	InvalidLength
+	TooLarge
+	TooSmall
+	Incomplete
+	MalformedChunk
+	SizeMismatch
+	MalformedTrailer
+	PayloadHashMismatch // Expected, Computed
+	InvalidMD5
+	InvalidChecksum
+	DigestMismatch // Expected, Computed
+	InvalidPolicy
+	PolicyExpired
+	PolicyConditionFailed  // Field
+	PolicyConditionMissing // Field, which has no condition
 	numKinds               = iota + 1
 )
 
@@ -100,21 +100,21 @@ func (k Kind) index() Kind {
 	return 0
 }
 
-// Error describes an invalid request. Each kind names the fields it sets. The text never contains client input; the
-// fields do, because S3's XML errors return them to the client.
+// Error describes an invalid request. The text never contains client input; the fields do, because S3's XML errors
+// return them to the client.
 type Error struct {
 	Kind    Kind
 	Message string
 	Cause   error
 
 	Region                           string // the required region, if that is the problem
-	AccessKeyID                      string // UnknownKey, Mismatch
-	Signature                        string // Mismatch: as sent by the client
-	StringToSign                     string // Mismatch: for request, chunk or trailer
-	CanonicalRequest                 string // Mismatch: request only
+	AccessKeyID                      string
+	Signature                        string
+	StringToSign                     string // of the request, chunk or trailer
+	CanonicalRequest                 string // of the request only
 	RequestTime, ServerTime, Expires time.Time
-	Headers                          []string // UnsignedHeader; Mismatch if a signed header was not sent
-	Expected, Computed               string   // digests as written in their header
+	Headers                          []string
+	Expected, Computed               string
 	Field                            string
 }
 

@@ -19,8 +19,8 @@ type Form struct {
 	Policy      Policy
 }
 
-// VerifyForm verifies a form upload's signature and expiration. fields, with lower-case names, precede the file. The
-// signature covers the policy document, which covers the fields: see Policy.Check.
+// VerifyForm verifies a form upload's signature and expiration. fields, with lower-case names, precede the file. See
+// Policy.Check for the other fields.
 func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, lookup Lookup) (*Form, error) {
 	c, err := parseForm(fields)
 	if err != nil {
@@ -111,7 +111,7 @@ type Policy struct {
 
 type condition struct {
 	field  string
-	prefix bool // starts-with, otherwise eq
+	prefix bool
 	value  string
 }
 

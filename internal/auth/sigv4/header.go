@@ -16,7 +16,7 @@ type claim struct {
 	stamp     string
 	time      time.Time
 	expires   time.Duration // presigned URL only
-	payload   string        // payload hash as signed
+	payload   string
 	presigned bool
 }
 
@@ -63,8 +63,7 @@ func (r Request) parseHeader() (c claim, err error) {
 
 type fields struct{ credential, signed, signature string }
 
-// parseFields reads Credential=…, SignedHeaders=…, Signature=… in any order. Only some clients write spaces after
-// commas.
+// Only some clients write spaces after commas.
 func parseFields(text string) (f fields, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.Trim(part, " \t"), "=")

@@ -24,7 +24,7 @@ func (c credential) scope() string {
 	return c.date + "/" + c.region + "/" + serviceS3 + "/" + terminator
 }
 
-// parseCredential parses a credential. It returns an error text, because header, query and form use different codes.
+// parseCredential returns an error text, because header, query and form use different codes.
 func parseCredential(text string) (c credential, wrong string) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 5 {
@@ -72,7 +72,6 @@ func parseStamp(text string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// signingKey derives the key for one day, region and service.
 func signingKey(secret string, c credential) (key [32]byte) {
 	key = mac([]byte("AWS4"+secret), c.date)
 	key = mac(key[:], c.region)

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// Special values of x-amz-content-sha256.
 const (
 	unsignedPayload       = "UNSIGNED-PAYLOAD"
 	signedChunks          = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -20,11 +19,11 @@ const (
 type mode uint8
 
 const (
-	modeUnsigned       mode = iota // plain, unsigned
-	modeHash                       // plain, signed SHA-256
-	modeChunks                     // in signed chunks
-	modeChunksTrailer              // in signed chunks, with a signed trailer
-	modeUnsignedChunks             // unsigned chunks with a trailer
+	modeUnsigned mode = iota
+	modeHash
+	modeChunks
+	modeChunksTrailer
+	modeUnsignedChunks
 )
 
 func (m mode) hasSignatures() bool { return m == modeChunks || m == modeChunksTrailer }
@@ -61,7 +60,7 @@ type declared struct {
 	size     int64 // object size, or -1
 	md5      string
 	sums     []checksum.Checksum
-	trailers []checksum.Algorithm // announced for the trailer
+	trailers []checksum.Algorithm
 }
 
 func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err error) {
@@ -141,8 +140,7 @@ func parseMD5(h http.Header) (string, error) {
 
 const checksumPrefix = "x-amz-checksum-"
 
-// parseChecksums parses the x-amz-checksum-* headers. It refuses unknown algorithms, because the client relies on
-// verification.
+// parseChecksums refuses unknown algorithms, because the client relies on verification.
 func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 	for name := range h {
 		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)

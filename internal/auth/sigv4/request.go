@@ -21,9 +21,7 @@ const (
 // Request is the part of an HTTP request that a signature covers.
 type Request struct {
 	Method string
-	// Target is the path and query, byte for byte.
 	Target string
-	// Host is the host as sent, with its port.
 	Host   string
 	Header http.Header
 	// ContentLength is the length of the framed body, or -1 (Transfer-Encoding: chunked).
@@ -43,7 +41,7 @@ func FromHTTP(r *http.Request) Request {
 	return Request{Method: r.Method, Target: target, Host: r.Host, Header: r.Header, ContentLength: r.ContentLength}
 }
 
-// HasCredentials reports whether the request is signed in any way, supported or not. If it is not, it is anonymous.
+// HasCredentials reports whether the request is signed in any way, supported or not.
 func (r Request) HasCredentials() bool {
 	_, query, _ := strings.Cut(r.Target, "?")
 	return len(r.Header["Authorization"]) > 0 || isPresigned(query) || isVersion2(query)

@@ -14,8 +14,7 @@ import (
 // MaxSkew is the maximum clock difference.
 const MaxSkew = 15 * time.Minute
 
-// Lookup returns an access key's secret, or false. Verify returns its error unchanged. A caller that needs the key's
-// owner stores it in its own variable.
+// Lookup returns an access key's secret, or false. Verify returns its error unchanged.
 type Lookup func(ctx context.Context, accessKeyID string) (secret string, ok bool, err error)
 
 // Verifier verifies signatures for one region. It is safe for concurrent use.
@@ -29,7 +28,7 @@ type Verifier struct {
 
 type derived struct{ secret, date, region string }
 
-// cachedKeys limits the cached signing keys. Deriving a key takes longer than the rest of the verification.
+// Deriving a key takes longer than the rest of the verification.
 const cachedKeys = 1000
 
 // New returns a Verifier for a region. "" means any region.
@@ -40,7 +39,7 @@ func New(region string, now clock.Clock) *Verifier {
 // Signed is a request with a valid signature.
 type Signed struct {
 	AccessKeyID string
-	Region      string    // as signed
+	Region      string
 	Time        time.Time // client clock
 	Presigned   bool
 
@@ -50,8 +49,8 @@ type Signed struct {
 	claim   claim
 }
 
-// Verify verifies the signature in the Authorization header or a presigned query. It does not read the body. If the
-// request is invalid, it returns an *Error.
+// Verify verifies the signature in the Authorization header or a presigned query. If the request is invalid, it
+// returns an *Error.
 func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signed, error) {
 	path, params, c, err := r.parse()
 	if err != nil {
@@ -174,7 +173,7 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 	return key, nil
 }
 
-// verifyAny accepts a signature over any form of the path. If none matches, the error describes the first form.
+// If no form matches, verifyAny's error describes the first form.
 func verifyAny(key [32]byte, c claim, method string, paths []string, rest string) error {
 	var mismatch *Error
 	for _, path := range paths {
@@ -201,10 +200,9 @@ func mismatched(c claim, text string) *Error {
 type chain struct {
 	claim    claim
 	key      [32]byte
-	previous string // previous signature, hexadecimal
+	previous string
 }
 
-// verify checks the signature of the next chunk or trailer, named by label. The signature covers hashes.
 func (c *chain) verify(label, hashes, provided string) error {
 	want, ok := parseSignature(provided)
 	text := label + "\n" + c.claim.stamp + "\n" + c.claim.scope() + "\n" + c.previous + "\n" + hashes

@@ -15,13 +15,13 @@ const (
 
 // Claims are a Firefox Sync token's claims. UID, Expires and Salt are required.
 type Claims struct {
-	UID            int64  // storage user, above 0
-	FxAUID         string // account ID on the accounts server
+	UID            int64 // storage user, above 0
+	FxAUID         string
 	FxAKID         string // key ID: "keys_changed_at-client_state"
-	Node           string // storage node URL
+	Node           string
 	Expires        time.Time
-	HashedFxAUID   string // for metrics
-	HashedDeviceID string // for metrics
+	HashedFxAUID   string
+	HashedDeviceID string
 	Salt           string // distinguishes tokens from the same second
 	Origin         string // issuing tokenserver; "python" if absent
 }

@@ -2,19 +2,14 @@
 // share only the master secret: the token contains user and expiry, its signature proves the issuer, and the client's
 // signing key (see package hawk) is derived from the token's text.
 //
-// The format is Mozilla's tokenlib, version 1. The Python and Rust tokenservers write the same claims with different
-// field order, spacing and number format.
+// The format is Mozilla's tokenlib, version 1.
 package tokenlib
 
 import "holdfast/internal/errcode"
 
-// These are the errors of Open, all answered with 401, after which a Sync client fetches a new token. They may be
-// wrapped with detail: compare with errors.Is.
+// These are the errors of Open, all answered with 401, after which a Sync client fetches a new token.
 var (
-	// ErrMalformed means that the token or its claims are invalid.
 	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")
-	// ErrSignature means that no master secret signed the token.
 	ErrSignature error = errcode.New(errcode.Denied, "the token is not signed with a master secret of this server")
-	// ErrExpired means that the token has expired.
-	ErrExpired error = errcode.New(errcode.Denied, "the token has expired")
+	ErrExpired   error = errcode.New(errcode.Denied, "the token has expired")
 )

@@ -36,7 +36,6 @@ type Keyring struct {
 	cache *lru.Cache[string, opened]
 }
 
-// opened is a verified token. Its expiry is checked on every use.
 type opened struct {
 	claims Claims
 	key    string
@@ -117,7 +116,6 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 	return o.claims, o.key, nil
 }
 
-// open is like Open, but ignores the expiry.
 func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {

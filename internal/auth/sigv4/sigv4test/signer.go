@@ -30,8 +30,7 @@ type Signer struct {
 
 var unsigned = []string{"authorization", "expect", "user-agent", "transfer-encoding", "connection"}
 
-// Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or one of
-// the constants.
+// Sign sets the Authorization header and returns the signature.
 func (s Signer) Sign(r *http.Request, payload string, now time.Time) string {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format("20060102T150405Z"))
@@ -71,7 +70,7 @@ func (s Signer) Presign(r *http.Request, expires time.Duration, now time.Time) {
 	r.URL.RawQuery = encode(q) + "&X-Amz-Signature=" + signature
 }
 
-// SignForm adds a signed form upload's fields. The JSON policy must contain FormConditions.
+// SignForm adds a signed form upload's fields.
 func (s Signer) SignForm(fields map[string]string, policy string, now time.Time) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(policy))
 	for _, field := range s.form(now) {
@@ -126,7 +125,6 @@ func (s Signer) signature(r *http.Request, q url.Values, names []string, payload
 	return hex.EncodeToString(sign(s.key(now), text))
 }
 
-// encode follows the specification: %20 for a space, sorted by encoded name and value.
 func encode(q url.Values) string {
 	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 	var all [][2]string
