@@ -3,9 +3,6 @@
 // A Broker stores a topic's messages for each subscription until acknowledged. Delivery is at least once. Messages
 // with the same key are published in order, and delivered in order unless one is redelivered: brokers then differ in
 // the following order, so consumers must not rely on it.
-//
-// Drivers: memory (in-process), pubsub (Google Pub/Sub) and nats (NATS JetStream). The suite in storetest defines the
-// contract.
 package broker
 
 import (
@@ -16,8 +13,7 @@ import (
 
 // Broker is a message broker. It is safe for concurrent use.
 type Broker interface {
-	// Ensure creates a missing topic, and a subscription unless it is "". A subscription gets messages published
-	// after its creation.
+	// A subscription gets messages published after its creation.
 	Ensure(ctx context.Context, topic, subscription string) error
 
 	// Publish returns a result for each message: nil if stored. Messages with the same key are stored in order: after
@@ -29,11 +25,10 @@ type Broker interface {
 	// key. Subscribe waits for them.
 	Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *Delivery)) error
 
-	// Close disconnects.
 	Close() error
 }
 
-// Message is an event with its ordering key. An empty key means unordered.
+// Message is an event with its ordering key.
 type Message struct {
 	Key string
 	Event
@@ -43,8 +38,8 @@ type Message struct {
 type Delivery struct {
 	Message
 
-	Ack    func() // processed
-	Nack   func() // redeliver
+	Ack    func()
+	Nack   func()
 	Extend func() // processing takes longer: do not redeliver yet
 }
 
@@ -60,7 +55,7 @@ func (e *PermanentError) Unwrap() error { return e.Err }
 // ErrPredecessor means that an earlier message with the same key was not published.
 var ErrPredecessor = errors.New("a message before it with the same key was not published")
 
-// Failed repeats an error n times: Publish's result if nothing was published.
+// Failed repeats an error n times.
 func Failed(n int, err error) []error {
 	all := make([]error, n)
 	for i := range all {

@@ -17,8 +17,8 @@ type Event struct {
 	ID          string
 	Source      string // URI reference
 	Type        string
-	Subject     string            // may be ""
-	Time        time.Time         // may be zero
+	Subject     string
+	Time        time.Time
 	ContentType string            // of Data; "": JSON
 	Extensions  map[string]string // names are lower-case letters and digits
 	Data        []byte
@@ -26,9 +26,9 @@ type Event struct {
 
 // Extension names.
 const (
-	PartitionKey = "partitionkey" // the ordering key
-	Sequence     = "sequence"     // ascending per key
-	TraceParent  = "traceparent"  // W3C Trace Context
+	PartitionKey = "partitionkey"
+	Sequence     = "sequence"    // ascending per key
+	TraceParent  = "traceparent" // W3C Trace Context
 	Retention    = "retentionclass"
 )
 
@@ -104,7 +104,6 @@ func isExtension(name string) bool {
 	return name != "" && len(name) <= 64 && name != "data"
 }
 
-// check rejects missing required attributes.
 func (e *Event) check() error {
 	if e.ID == "" || e.Source == "" || e.Type == "" {
 		return errors.New("expected a CloudEvents event with id, source and type")
@@ -112,7 +111,6 @@ func (e *Event) check() error {
 	return nil
 }
 
-// prefix begins attribute names in message headers.
 const prefix = "ce-"
 
 // Headers returns the attributes as binary mode headers, unencoded.

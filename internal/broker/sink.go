@@ -14,7 +14,7 @@ import (
 type Sink struct {
 	Broker Broker
 	Topic  string
-	Source string // event source, a URI reference
+	Source string
 
 	ensured bool // only used by Publish, which is not called concurrently
 }
@@ -40,7 +40,7 @@ func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	return refusals(results)
 }
 
-// refusals converts results to a sink error. If all failed, the broker is unavailable unless a reason is permanent.
+// If all events failed, the broker is unavailable unless a reason is permanent.
 func refusals(results []error) error {
 	var refused outbox.RefusedError
 	permanent := false

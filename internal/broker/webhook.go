@@ -23,8 +23,8 @@ import (
 // stored.
 type Webhook struct {
 	URL    string
-	Secret string // signing key; "": unsigned
-	Source string // event source, a URI reference
+	Secret string
+	Source string
 	Clock  clock.Clock
 	Client *http.Client // nil: does not follow redirects
 
@@ -97,7 +97,7 @@ func Signature(secret, id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// signatureLife limits a signature's age, to prevent replays.
+// This limit prevents replays.
 const signatureLife = 5 * time.Minute
 
 // Verify reports whether a request was signed with the secret less than five minutes ago.

@@ -28,7 +28,7 @@ const KeepQuarantine = 30 * 24 * time.Hour
 // MaxBody limits a quarantined event's body, in bytes.
 const MaxBody = 64 << 10
 
-// Event is a received event. Source and ID together are unique.
+// Event is a received event.
 type Event struct {
 	Source string
 	ID     string
@@ -54,7 +54,7 @@ func (e *Event) Check() error {
 }
 
 // AttributeError names an invalid event attribute.
-type AttributeError struct{ Name string } // source, id, type or time
+type AttributeError struct{ Name string }
 
 func (e *AttributeError) Error() string { return "the attribute " + e.Name + " is not valid" }
 
@@ -74,9 +74,9 @@ type Result string
 // Results.
 const (
 	Applied     Result = "applied"
-	Stale       Result = "stale"       // older than the applied state: no effect
-	Duplicate   Result = "duplicate"   // received before: without effect
-	Quarantined Result = "quarantined" // without effect
+	Stale       Result = "stale" // older than the applied state: no effect
+	Duplicate   Result = "duplicate"
+	Quarantined Result = "quarantined"
 )
 
 // ResultOf returns a new event's result; changed reports whether it had an effect.

@@ -1,12 +1,8 @@
 // Package outbox publishes a service's committed events.
 //
-// A service appends an event to its own table (see packages sqlite and postgres) in the transaction of the reported
-// change, and wakes its process's Relay with a Waker. The Relay publishes the events to a Sink and then deletes them,
-// or marks them as published in a Retaining table.
-//
-// A committed event is published at least once, or becomes a dead letter if the sink keeps rejecting it. A
-// rolled-back event is never published. Within a stream, events are published in Seq order. After a crash or a failed
-// delete some are published again, in the same order; consumers recognize them by Owner, Stream and Seq.
+// A committed event is published at least once, or becomes a dead letter if the sink keeps rejecting it. Within a
+// stream, events are published in Seq order. After a crash or a failed delete some are published again, in the same
+// order; consumers recognize them by Owner, Stream and Seq.
 package outbox
 
 import (
@@ -19,7 +15,7 @@ import (
 type Event struct {
 	// Distribution column on Citus, e.g. a tenant.
 	Owner string
-	// The unit of order within an owner: owner and stream form the ordering key.
+	// Owner and stream form the ordering key.
 	Stream string
 	// Seq numbers the stream's events from 1. The service assigns it under a stream lock held until commit, so that
 	// numbers become visible in order. Gaps are allowed, duplicates are not.
@@ -27,15 +23,15 @@ type Event struct {
 	Topic   string
 	Key     string          // subject; its form depends on the topic
 	Payload json.RawMessage // any JSON; small, because batches are in memory
-	At      time.Time       // to the microsecond
+	At      time.Time
 
-	// Position locates the event in the box: Next sets it for Done and Refuse. Some boxes do not need it.
+	// Next sets it for Done and Refuse. Some boxes do not need it.
 	Position int64
 
 	// Only set by boxes that keep published events.
-	Name    string          // unique event ID
+	Name    string
 	Headers json.RawMessage // object of strings
-	Class   string          // retention class
+	Class   string
 }
 
 // ClassAudit is the retention class of events that never become dead letters.
@@ -68,7 +64,6 @@ type Box interface {
 	// Claim renews the holder's leases and takes free or expired leases. It returns all.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
-	// Release releases the leases in parts that holder holds.
 	Release(ctx context.Context, holder string, parts Parts) error
 
 	// Next returns each stream's first events in order, except streams waiting for a refused event. more are the
@@ -108,23 +103,16 @@ type Counted interface {
 type Retaining interface {
 	Counted
 
-	// ListWaiting returns the next events after a position that are neither published nor dead.
 	ListWaiting(ctx context.Context, after int64, limit int) ([]WaitingEvent, error)
 
-	// FindWaiting returns a waiting event's position by name.
 	FindWaiting(ctx context.Context, name string) (position int64, found bool, err error)
 
-	// FindDead returns a dead event's ID by name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 
-	// ListPublished returns published events whose names sort above after, by name: chronologically if names begin
-	// with a timestamp.
 	ListPublished(ctx context.Context, after string, limit int) ([]PublishedEvent, error)
 
-	// Republish requeues published events in position order, and returns their number.
 	Republish(ctx context.Context, names []string) (int, error)
 
-	// DropPublished deletes up to limit events of a class published before a time, and returns their number.
 	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
 }
 
@@ -137,9 +125,9 @@ const MaxDead = 100_000
 // WaitingEvent is an event that is not published yet.
 type WaitingEvent struct {
 	Event
-	Attempts int // refusals by the sink
+	Attempts int
 	Reason   string
-	Next     time.Time // next try; zero: now
+	Next     time.Time // zero: now
 }
 
 // PublishedEvent is a published event.
@@ -167,28 +155,25 @@ type Decision struct {
 
 // Dead is the dead letter table.
 type Dead interface {
-	// CountDead counts up to MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
-	// ListDead starts after an ID (zero: from the start), ordered by owner, stream and number.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
 	// RetryDead requeues an event behind later events, and returns false if it does not exist.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
-	// DropDead deletes an event, and returns false if it does not exist.
+	// DropDead returns false if the event does not exist.
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 
 // DeadEvent is a dead letter.
 type DeadEvent struct {
 	Event
-	Attempts int // refusals by the sink
+	Attempts int
 	Reason   string
 	DiedAt   time.Time // to the microsecond
 }
 
-// deadPage is how many events EachDead reads at once.
 const deadPage = 500
 
 // EachDead calls fn with each dead event, until it returns an error.

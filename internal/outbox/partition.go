@@ -10,19 +10,17 @@ import (
 // it.
 const Partitions = 16
 
-// watch is the lease for polling for events left by other processes. No stream belongs to it.
+// No stream belongs to the polling lease.
 const watch = Partitions
 
 // Leases counts a lease per partition and the polling lease.
 const Leases = Partitions + 1
 
-// Partition adds owner's and stream's last characters as hex digits, which are random in identifiers. PostgreSQL
-// computes the same in a generated column, where few hash functions are allowed.
+// Partition adds owner's and stream's last characters as hex digits, which are random in identifiers.
 func Partition(owner, stream string) int {
 	return (digit(owner) + digit(stream)) % Partitions
 }
 
-// digit returns 0 to 15 for a hex digit, and any number for other characters.
 func digit(s string) int {
 	if s == "" {
 		return 0
@@ -61,5 +59,5 @@ func (s Parts) All() iter.Seq[int] {
 	}
 }
 
-// Split limits the events per partition in a batch, so that a busy partition does not exclude others.
+// Split limits the events per partition in a batch.
 func Split(limit int, parts Parts) int { return max(limit/max(parts.Len(), 1), 1) }

@@ -29,7 +29,7 @@ type RefusedError struct {
 
 // Refusal is a rejected event.
 type Refusal struct {
-	Index     int // in the published events
+	Index     int
 	Err       error
 	Permanent bool // retrying is useless, so it becomes a dead letter at once
 }
@@ -76,7 +76,6 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	return res, nil
 }
 
-// sinkError means that the sink accepts no events.
 type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
@@ -91,7 +90,7 @@ func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	return r.o.Sink.Publish(ctx, events)
 }
 
-// split separates refused events. valid is false if no names no event, or an unknown event.
+// valid is false if no names no event, or an unknown event.
 func split(events []Event, no *RefusedError) (res result, valid bool) {
 	refusals := make(map[int]Refusal, len(no.Refusals))
 	for _, n := range no.Refusals {
@@ -118,13 +117,11 @@ func split(events []Event, no *RefusedError) (res result, valid bool) {
 
 type stream struct{ owner, name string }
 
-// Limits for isolate.
 const (
-	maxAlone       = 16 // tried events
-	maxAloneFailed = 4  // failures without a success before the sink counts as unavailable
+	maxAlone       = 16
+	maxAloneFailed = 4 // failures without a success before the sink counts as unavailable
 )
 
-// isolate publishes some streams' first events individually. cause is the sink's error for all of them.
 func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res result) {
 	if len(events) == 1 {
 		res.refused = []refused{{event: events[0], reason: reasonOf(cause)}}
@@ -153,7 +150,6 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 	return res
 }
 
-// maxReason is the maximum length of an error stored with an event, in bytes.
 const maxReason = 1024
 
 func reasonOf(err error) string {

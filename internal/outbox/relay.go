@@ -12,15 +12,14 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options configure a Relay. Box, Sink and Clock are required. Poll, Lease and Attempts must be equal in all
-// processes.
+// Options configure a Relay. Poll, Lease and Attempts must be equal in all processes.
 type Options struct {
 	Box   Box
 	Sink  Sink
-	Clock clock.Clock // measures how late events are
+	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Reports this process's new events. Without it, the relay relies on polling.
+	// Without a Waker, the relay relies on polling.
 	Waker *Waker
 
 	// How often a process looks for events left by crashed processes; 0: 30 s. Distributed boxes are polled a quarter
@@ -31,11 +30,10 @@ type Options struct {
 	// have no relay. It only reads; 0: never.
 	Look time.Duration
 
-	// Maximum events per batch; 0: 500.
+	// 0: 500.
 	Batch int
 
-	// Maximum number of leased partitions, so that relays work in parallel; 0: a quarter. Use all if no other process
-	// publishes.
+	// Maximum number of leased partitions, so that relays work in parallel; 0: a quarter.
 	Share int
 
 	// Limits a batch's duration, and so the delay after a crash; 0: 20 s.
@@ -48,28 +46,26 @@ type Options struct {
 	// be nil.
 	Observe func(published int, late time.Duration, err error)
 
-	// Called by the polling process with the number of dead events; may be nil.
+	// Called by the polling process; may be nil.
 	ObserveDead func(n int)
 
-	// Called by the polling process with the number of waiting events and the oldest event's time, if the box is
-	// Counted; may be nil.
+	// Called by the polling process if the box is Counted; may be nil.
 	ObserveBacklog func(n int, oldest time.Time)
 
 	// Logged with a new dead letter: what the operator can do.
 	Hint string
 }
 
-// Relay publishes a table's events. Several processes may run relays: database leases let only one publish a
-// partition.
+// Relay publishes a table's events. Database leases let only one process publish a partition.
 type Relay struct {
 	o      Options
 	holder string
 
 	// Only Run and Pass use these, never concurrently.
-	held    [Partitions]retry     // leased by others at the last try
-	refused [Partitions]time.Time // next try of a refused event, or zero
-	polls   bool                  // holds the polling lease
-	works   bool                  // the sink accepted an event since it was last unavailable
+	held    [Partitions]retry
+	refused [Partitions]time.Time // zero: no refused event
+	polls   bool
+	works   bool // the sink accepted an event since it was last unavailable
 }
 
 type retry struct {
@@ -113,7 +109,7 @@ func NewRelay(o Options) *Relay {
 }
 
 const (
-	// gather is the minimum pause between passes: a busy service causes ten passes a second, not one per write.
+	// A busy service causes ten passes a second, not one per write.
 	gather = 100 * time.Millisecond
 
 	minBackoff = time.Second
@@ -124,7 +120,7 @@ const (
 	maxRetry = 2 * time.Second
 )
 
-// pause doubles with every failure, with up to a quarter of jitter.
+// The result includes up to a quarter of jitter.
 func pause(least, most time.Duration, failures int) time.Duration {
 	p := min(least<<min(failures, 20), most)
 	return p + rand.N(p/4+1)
@@ -220,8 +216,7 @@ func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	}
 }
 
-// poll looks for crashed processes' events if due and if the relay holds the polling lease. It always looks at
-// startup, without waiting for the process's previous lease to expire.
+// At startup, poll always looks, without waiting for the process's previous lease to expire.
 func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	if now := time.Now(); now.Before(*next) {
 		return nil
@@ -272,7 +267,7 @@ func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
 	return r.o.Poll, err
 }
 
-// look looks for events between polls if the relay polls; otherwise it zeroes next.
+// If the relay does not poll, look zeroes next.
 func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	if !r.polls || r.o.Look <= 0 {
 		*next = time.Time{}
@@ -304,8 +299,7 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	return r.round(ctx, found)
 }
 
-// round publishes the partitions' events, some at a time. After a failure it tries others, and if those succeed,
-// retries the failed partitions.
+// After a failure round tries other partitions, and if those succeed, retries the failed partitions.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
 		failed  Parts
@@ -337,7 +331,7 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 	return published, nil
 }
 
-// choose returns as many partitions as the relay may lease, beginning at random, so that relays choose differently.
+// choose begins at random, so that relays choose differently.
 func (r *Relay) choose(todo Parts) (chosen Parts) {
 	first := rand.IntN(Partitions)
 	for i := range Partitions {
@@ -348,8 +342,7 @@ func (r *Relay) choose(todo Parts) (chosen Parts) {
 	return chosen
 }
 
-// turn publishes a batch from the partitions it can lease, and returns those with more events. The leases outlast the
-// batch.
+// The leases outlast the batch.
 func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
 	defer cancel()
@@ -384,7 +377,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	return published, more, err
 }
 
-// lasting returns a context for completing a batch, which would otherwise be published again.
+// An incomplete batch would be published again.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

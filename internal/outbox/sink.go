@@ -19,7 +19,7 @@ import (
 // Log is a sink that logs every event.
 type Log struct{ Logger *slog.Logger }
 
-// Publish implements Sink. It does not check whether the line was written.
+// Publish implements Sink.
 func (l Log) Publish(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		attrs := []slog.Attr{
@@ -111,7 +111,7 @@ func (l *Lines) append(text []byte) error {
 		if _, err := l.file.ReadAt(last[:], info.Size()-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // truncated line
+		if last[0] != '\n' {
 			text = append([]byte{'\n'}, text...)
 		}
 	}

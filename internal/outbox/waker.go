@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Waker notifies the relay about its process's new events. A store calls Wake after commit.
+// Waker notifies the relay about its process's new events.
 type Waker struct {
 	mu      sync.Mutex
 	pending [Partitions]pending
@@ -14,7 +14,6 @@ type Waker struct {
 	signal  chan struct{} // capacity 1; has a value after events were reported
 }
 
-// pending is a partition's possibly unpublished part.
 type pending struct {
 	all    bool
 	owners []string // unless all
@@ -36,7 +35,7 @@ func (w *Waker) Wake(owner, stream string) {
 	w.mu.Unlock()
 	select {
 	case w.signal <- struct{}{}:
-	default: // a wake is already pending
+	default:
 	}
 }
 
@@ -116,7 +115,7 @@ func (w *Waker) putBack(t taken, parts Parts) {
 	}
 }
 
-// owners returns the owners with new events in the partitions, or nil for any owner.
+// Nil means any owner.
 func (t taken) owners(parts Parts) (owners []string) {
 	for p := range parts.All() {
 		was, ok := t[p]

@@ -25,8 +25,8 @@ const workers = 16
 
 type queue struct {
 	items   []*item
-	busy    map[string]bool // keys with a message in process
-	changed chan struct{}   // closed and replaced on changes
+	busy    map[string]bool
+	changed chan struct{} // closed and replaced on changes
 }
 
 type item struct {
@@ -151,7 +151,6 @@ func (m *Broker) await(ctx context.Context, q *queue) *item {
 
 func (m *Broker) delivery(q *queue, i *item) *broker.Delivery {
 	try := i.try
-	// current skips fn if the message was redelivered or acknowledged since.
 	current := func(fn func()) func() {
 		return func() {
 			m.mu.Lock()

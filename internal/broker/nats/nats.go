@@ -1,7 +1,6 @@
 // Package nats is the NATS JetStream driver.
 //
-// A topic is a subject with its own stream, unless a stream with the subject already exists. A subscription is a
-// durable consumer. Event attributes are headers, following the CloudEvents NATS binding.
+// A topic is a subject with its own stream, unless a stream with the subject already exists.
 package nats
 
 import (
@@ -61,13 +60,12 @@ func Open(o Options) (*Broker, error) {
 const (
 	retention = 7 * 24 * time.Hour
 	// window is how long JetStream remembers event IDs for deduplication.
-	window  = 10 * time.Minute
-	timeout = 5 * time.Second
-	// maxOutstanding limits unacknowledged messages per subscription.
+	window         = 10 * time.Minute
+	timeout        = 5 * time.Second
 	maxOutstanding = 64
 )
 
-// streamName replaces dots and wildcards, which stream names do not allow.
+// Stream names do not allow dots and wildcards.
 func streamName(topic string) string {
 	return strings.NewReplacer(".", "_", "*", "_", ">", "_", " ", "_").Replace(topic)
 }
@@ -99,7 +97,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 		Durable: subscription, FilterSubject: topic, AckPolicy: jetstream.AckExplicitPolicy, AckWait: broker.AckWait,
 		DeliverPolicy: jetstream.DeliverNewPolicy, MaxAckPending: maxOutstanding,
 	})
-	if errors.Is(err, jetstream.ErrConsumerExists) { // with other settings
+	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return nil
 	}
 	return classify(err)
@@ -140,7 +138,6 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
 }
 
-// keysAtOnce is the number of keys published concurrently.
 const keysAtOnce = 64
 
 // Publish implements broker.Broker. It publishes a key's messages sequentially: JetStream could store the second
@@ -218,7 +215,7 @@ func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 		case ctx.Err() != nil: // prefetched; others need not wait for it
 			_ = m.NakWithDelay(nackPause) // not to this subscription, whose request the server may still know
 			continue
-		case errors.Is(err, jetstream.ErrNoHeartbeat): // the client tries again
+		case errors.Is(err, jetstream.ErrNoHeartbeat):
 			continue
 		case err != nil:
 			return classify(err)

@@ -1,7 +1,7 @@
 // Package pubsub is the Google Pub/Sub driver.
 //
 // Topics and subscriptions use message ordering. Event attributes are message attributes, following the CloudEvents
-// Pub/Sub binding. Pub/Sub extends acknowledgement deadlines itself.
+// Pub/Sub binding.
 package pubsub
 
 import (
@@ -55,7 +55,6 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	return &Broker{project: o.Project, client: client, publishers: map[string]*pubsub.Publisher{}}, nil
 }
 
-// Pub/Sub limits.
 const (
 	// A dead consumer's messages are redelivered after this time.
 	ackDeadline  = 10 * time.Second
@@ -141,7 +140,7 @@ func (b *Broker) publisher(topic string) *pubsub.Publisher {
 	return p
 }
 
-// publishTimeout limits a batch. The client would retry for a minute.
+// The client would retry for a minute.
 const publishTimeout = 10 * time.Second
 
 // Publish implements broker.Broker.
@@ -168,7 +167,6 @@ func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Me
 	return results
 }
 
-// maxOutstanding is the number of messages processed concurrently per subscription.
 const maxOutstanding = 64
 
 // Subscribe implements broker.Broker.

@@ -17,8 +17,7 @@ import (
 
 const checkTime = 5 * time.Second
 
-// Check connects to a configured webhook or broker without changing anything. says contains no secrets. Missing
-// topics and subscriptions are fine: the server creates them.
+// Check connects to a configured webhook or broker without changing anything. says contains no secrets.
 func Check(ctx context.Context, setting string) (says string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -50,7 +49,6 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 }
 
 type prober interface {
-	// Exists reports whether a topic, and a subscription unless it is "", exist.
 	Exists(ctx context.Context, topic, subscription string) (bool, error)
 }
 

@@ -15,14 +15,13 @@ import (
 
 // Options are a sink's dependencies.
 type Options struct {
-	Setting string // as settings.CheckSink accepts it
-	Source  string // event source, a URI reference
+	Setting string
+	Source  string
 	Secret  string // webhook signing key; "": unsigned
 	Log     *slog.Logger
 	Clock   clock.Clock
 	Memory  broker.Broker
 
-	// Encode is broker.Webhook's Encode.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
@@ -53,9 +52,6 @@ func Open(ctx context.Context, o Options) (sink outbox.Sink, end func() error, e
 }
 
 // Broker opens a URL's broker, and returns the names in its path: a topic, and for receivers a subscription.
-//
-//	pubsub://PROJECT/TOPIC/SUBSCRIPTION, with ?emulator=HOST:PORT for the emulator
-//	nats://HOST:PORT/TOPIC/SUBSCRIPTION or tls://…, with ?credentials=FILE
 func Broker(ctx context.Context, setting string) (b broker.Broker, names []string, err error) {
 	u, err := url.Parse(setting)
 	if err != nil {

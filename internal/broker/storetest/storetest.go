@@ -81,8 +81,7 @@ func Publish(t testing.TB, b broker.Broker, topic string, messages ...broker.Mes
 	}
 }
 
-// Receive receives messages until done accepts the acknowledged messages. accept returns false to refuse a message
-// this time.
+// Receive receives messages until done accepts the acknowledged messages.
 func Receive(t testing.TB, b broker.Broker, topic, subscription string, accept func(*broker.Delivery) bool, done func([]broker.Message) bool) []broker.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -110,7 +109,7 @@ func Receive(t testing.TB, b broker.Broker, topic, subscription string, accept f
 	return got
 }
 
-// Count is a condition for Receive: n different messages.
+// Count is a condition for Receive.
 func Count(n int) func([]broker.Message) bool {
 	return func(got []broker.Message) bool {
 		ids := map[string]bool{}
@@ -121,11 +120,10 @@ func Count(n int) func([]broker.Message) bool {
 	}
 }
 
-// A message is received as published.
 func values(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, topic+"-sub")
-	Ensure(t, b, topic, topic+"-sub") // again
+	Ensure(t, b, topic, topic+"-sub")
 	want := Message("a key", 1)
 	want.Subject, want.Type, want.Extensions["text"] = `wsh_"1" 100 % ключ 😀`, "a.b.c.v1", " x "
 	binary := Message("a key", 2)
@@ -143,7 +141,6 @@ func values(t *testing.T, b broker.Broker) {
 	}
 }
 
-// A key's messages are received in publication order.
 func order(t *testing.T, b broker.Broker) {
 	const keys, n = 7, 60
 	topic := Topic()
@@ -162,7 +159,6 @@ func order(t *testing.T, b broker.Broker) {
 	}
 }
 
-// A refused message is redelivered, and the others are not lost.
 func nack(t *testing.T, b broker.Broker) {
 	const keys, n = 3, 10
 	topic := Topic()
@@ -180,7 +176,6 @@ func nack(t *testing.T, b broker.Broker) {
 	}
 }
 
-// Each subscription gets everything published after its creation.
 func subscriptions(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, "")
@@ -198,7 +193,6 @@ func subscriptions(t *testing.T, b broker.Broker) {
 	}
 }
 
-// A missing topic or subscription returns errcode.NotFound.
 func unknown(t *testing.T, b broker.Broker) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -210,7 +204,6 @@ func unknown(t *testing.T, b broker.Broker) {
 	if !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("an unknown subscription: %v", err)
 	}
-	// And it works once created.
 	topic := Topic()
 	if results := b.Publish(ctx, topic, Messages(1, 1)); results[0] == nil {
 		t.Error("published to an unknown topic")
@@ -220,7 +213,6 @@ func unknown(t *testing.T, b broker.Broker) {
 	Receive(t, b, topic, topic+"-sub", nil, Count(1))
 }
 
-// Unacknowledged messages are delivered to the next consumer.
 func resume(t *testing.T, b broker.Broker) {
 	topic := Topic()
 	Ensure(t, b, topic, topic+"-sub")
@@ -232,7 +224,6 @@ func resume(t *testing.T, b broker.Broker) {
 	}
 }
 
-// An oversized message is permanently refused.
 func large(t *testing.T, b broker.Broker, most int) {
 	if most == 0 {
 		t.Skip("no limit")
@@ -245,7 +236,7 @@ func large(t *testing.T, b broker.Broker, most int) {
 	if _, ok := errors.AsType[*broker.PermanentError](results[0]); !ok || results[1] == nil || results[2] != nil {
 		t.Errorf("%v", results)
 	}
-	Publish(t, b, topic, Message("large", 3)) // the key is not blocked
+	Publish(t, b, topic, Message("large", 3))
 	for _, got := range Receive(t, b, topic, topic+"-sub", nil, Count(2)) {
 		if got.ID == m.ID || got.ID == "large-1" {
 			t.Errorf("%s was published", got.ID)

@@ -101,8 +101,7 @@ func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []
 	return all, err
 }
 
-// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine. It returns
-// their number.
+// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine.
 func (b *Inbox) Drop(tx *pgdb.Tx, now time.Time, limit int) (int, error) {
 	n, err := tx.Exec(b.drop, now.Add(-inbox.Keep), limit)
 	if err != nil || int(n) == limit {

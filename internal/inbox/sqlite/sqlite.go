@@ -74,8 +74,7 @@ func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, erro
 	}, limit)
 }
 
-// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine. It returns
-// their number.
+// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine.
 func (b *Inbox) Drop(c *sqlite.Conn, now time.Time, limit int) (n int, err error) {
 	if err := sqlitedb.Exec(c, b.drop, now.Add(-inbox.Keep).UnixMicro(), limit); err != nil {
 		return 0, err

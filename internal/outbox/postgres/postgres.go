@@ -1,10 +1,8 @@
 // Package postgres stores a service's outbox in PostgreSQL, on a single server or distributed by Citus.
 //
-// A service's database function appends events in the change's transaction. The columns in DDL are named after
-// outbox.Event. payload is json rather than jsonb, so that it is published as written.
+// payload is json rather than jsonb, so that it is published as written.
 //
-// On Citus the migration distributes the event tables by owner, like the service's other tables. The lease table
-// stays on the coordinator.
+// The lease table stays on the coordinator.
 package postgres
 
 import (
@@ -26,7 +24,7 @@ func (o *Outbox) DDL() string { return o.ddl }
 // connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
-// OpenTopic returns a relay's box for a topic (Table.ByTopic). It lists all topics' dead events.
+// OpenTopic returns a relay's box for a topic (Table.ByTopic).
 func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
 	return &topicBox{box{sql: o, db: db, topic: topic}}
 }
@@ -49,11 +47,10 @@ func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
 type box struct {
 	sql   *Outbox
 	db    *pgdb.DB
-	topic string // with Table.ByTopic
+	topic string
 	citus atomic.Pointer[bool]
 }
 
-// with appends the topic to the arguments if Table.ByTopic is set.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)
@@ -158,7 +155,6 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 
 func partition(e outbox.Event) int16 { return int16(outbox.Partition(e.Owner, e.Stream)) }
 
-// atOnce is the concurrency of Done on Citus.
 const atOnce = 4
 
 func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {

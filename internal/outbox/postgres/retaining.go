@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// RetainingDDL creates a retaining table and its lease table. A service's migration contains a copy, with its own
-// indexes and checks.
+// RetainingDDL creates a retaining table and its lease table.
 //
 // Each publication leaves a dead row in a table of possibly millions: vacuum must not wait for a fraction of them, or
 // the relay skips many dead index entries.

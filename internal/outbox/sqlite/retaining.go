@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// RetainingDDL creates a retaining table and its lease table. A service's migration contains a copy, with its own
-// indexes and checks.
+// RetainingDDL creates a retaining table and its lease table.
 func RetainingDDL(name string) string {
 	digit := `(unicode(substr(ordering_key, -1)) & 15) + 9 * (unicode(substr(ordering_key, -1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (

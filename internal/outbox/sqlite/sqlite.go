@@ -1,7 +1,5 @@
-// Package sqlite stores a service's outbox in its SQLite file.
-//
-// The writer appends events in commit order, which is also the table's order, so a group commit's events share the
-// last page. Ordered by owner and stream, each event would be on its own page, and a commit writes whole pages.
+// Package sqlite stores a service's outbox in its SQLite file. The table is in commit order, so a group commit's
+// events share the last page: a commit writes whole pages.
 package sqlite
 
 import (
@@ -106,7 +104,7 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 	}
 }
 
-// DDL returns the CREATE TABLE statements. A service's migration contains a copy, because migrations never change.
+// DDL returns the CREATE TABLE statements, see postgres.Outbox.DDL.
 func (o *Outbox) DDL() string { return o.ddl }
 
 // Append adds an event in a write transaction, which the caller must roll back on an error. It fails if the payload
@@ -124,7 +122,7 @@ func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
 	return &box{sql: o, db: db, now: now}
 }
 
-// OpenTopic returns a relay's box for a topic (Table.ByTopic). It lists all topics' dead events.
+// OpenTopic returns a relay's box for a topic (Table.ByTopic).
 func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
 	return &topicBox{box{o, db, now, topic}}
 }
@@ -155,10 +153,9 @@ type box struct {
 	sql   *Outbox
 	db    *sqlitedb.DB
 	now   clock.Clock
-	topic string // with Table.ByTopic
+	topic string
 }
 
-// with appends the topic to the arguments if Table.ByTopic is set.
 func (b *box) with(args ...any) []any {
 	if b.sql.byTopic {
 		args = append(args, b.topic)

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Environment variables of the killed process.
 const (
 	crashPlace = "OUTBOX_CRASH_PLACE"
 	crashFile  = "OUTBOX_CRASH_FILE"
@@ -29,9 +28,8 @@ func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// Crash kills a process between publishing and deleting events. After the lease expires, another process republishes
-// them, then later events. The calling test must do nothing else, because it also runs in the killed process. There,
-// open gets the place returned by create.
+// Crash kills a process between publishing and deleting events. The calling test must do nothing else, because it
+// also runs in the killed process, where open gets the place returned by create.
 func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), open func(t testing.TB, place string) outbox.Box) {
 	if place := os.Getenv(crashPlace); place != "" {
 		lines, err := outbox.OpenLines(os.Getenv(crashFile))

@@ -39,7 +39,6 @@ func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason st
 	}
 }
 
-// A refused event delays only its successors in the stream, until accepted.
 func refusedThenTaken(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -58,7 +57,7 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	if n, err := r.Pass(t.Context()); n != len(want)-3 || err != nil {
 		t.Errorf("%d events before the first pause, want %d, %v", n, len(want)-3, err)
 	}
-	same(t, "left", waitingAt(t, b, start), nil) // events that are not delayed
+	same(t, "left", waitingAt(t, b, start), nil)
 	takes.Store(true)
 	got := func() []outbox.Event {
 		run(t, r)
@@ -70,7 +69,6 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	}
 }
 
-// latePoll delays polling until an event is ready.
 type latePoll struct{ outbox.Box }
 
 func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (outbox.Parts, error) {
@@ -86,7 +84,6 @@ func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration,
 	return b.Box.Claim(ctx, holder, lease, parts)
 }
 
-// An event due during a poll, and refused again, is retried after the second pause.
 func refusedAfterPoll(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(1, 2)
@@ -101,7 +98,6 @@ func refusedAfterPoll(t *testing.T, h Harness) {
 	same(t, "published", inOrder(t, s.await(t, len(want))), want)
 }
 
-// A repeatedly refused event becomes a dead letter, and its successors are published.
 func setAside(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -129,7 +125,6 @@ func setAside(t *testing.T, h Harness) {
 	}
 }
 
-// A permanently refused event becomes a dead letter at once.
 func permanent(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(5, 4)
@@ -145,7 +140,6 @@ func permanent(t *testing.T, h Harness) {
 	died(t, b, no, 1, "the name of the topic is not valid")
 }
 
-// An event that makes the sink fail or panic without naming it becomes a dead letter.
 func isolated(t *testing.T, h Harness) {
 	for name, fail := range map[string]func() (int, error){
 		"an error": func() (int, error) { return 0, errors.New("too large") },
@@ -178,7 +172,6 @@ func isolated(t *testing.T, h Harness) {
 	}
 }
 
-// listDead reads all dead events by page and checks that they died at at.
 func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	t.Helper()
 	for after := (outbox.ID{}); ; after = got[len(got)-1].ID() {
@@ -198,7 +191,6 @@ func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	}
 }
 
-// Dead events are listed page by page, and disappear when retried or dropped.
 func deadEvents(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
@@ -209,7 +201,6 @@ func deadEvents(t *testing.T, h Harness) {
 			if n != 1 {
 				t.Errorf("attempt %d", n)
 			}
-			// Every third event only waits.
 			return outbox.Decision{SetAside: i%3 != 0, At: at, Next: at.Add(time.Hour)}
 		})
 		if err != nil {
@@ -237,14 +228,13 @@ func deadEvents(t *testing.T, h Harness) {
 	tryOnce("drop", drop, aside[0].ID(), false)
 	tryOnce("drop", drop, aside[1].ID(), true)
 	tryOnce("drop", drop, aside[1].ID(), false)
-	tryOnce("retry", retry, want[0].ID(), false) // waits
+	tryOnce("retry", retry, want[0].ID(), false)
 	tryOnce("drop", drop, want[0].ID(), false)
 	tryOnce("drop", drop, outbox.ID{Owner: id(9), Stream: id(9), Seq: 9}, false)
 	if n, err := b.CountDead(t.Context()); n != len(aside)-2 || err != nil {
 		t.Errorf("%d events are left, %v", n, err)
 	}
 
-	// After the pause: the waiting and the retried events.
 	q := query(all, 1000)
 	q.Now = at.Add(2 * time.Hour)
 	events, _, err := b.Next(t.Context(), q)

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// A pass publishes all events in bounded batches and deletes them.
 func order(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(7, 9)
@@ -38,7 +37,6 @@ func order(t *testing.T, h Harness) {
 	claim(t, b, "whoever", time.Second, all, all)
 }
 
-// Events not accepted by an unavailable sink are published again in order, and never become dead letters.
 func sinkFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	away := true
@@ -81,7 +79,6 @@ func (broken) Done(context.Context, string, outbox.Parts, []outbox.Event) error 
 	return errors.New("no database")
 }
 
-// Published events that could not be deleted are published again.
 func doneFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := []outbox.Event{event(1, 1, 1), event(1, 1, 2), event(1, 1, 3)}
@@ -96,7 +93,6 @@ func doneFails(t *testing.T, h Harness) {
 	same(t, "published twice", s.published, slices.Concat(want, want))
 }
 
-// Concurrent processes publish all events once and in order, and no partition concurrently.
 func twoRelays(t *testing.T, h Harness) {
 	const writers, rounds = 6, 25
 	s := newSink()
@@ -135,7 +131,6 @@ func twoRelays(t *testing.T, h Harness) {
 	same(t, "left", waiting(t, h.Box(t)), nil)
 }
 
-// meeting is a sink that waits for the other sink to publish.
 type meeting struct {
 	*sink
 	arrive func(ctx context.Context) error
@@ -169,7 +164,6 @@ func meet(together, over chan struct{}) func(context.Context) error {
 	}
 }
 
-// Two relays with the same work publish concurrently, each about half the partitions.
 func sharing(t *testing.T, h Harness) {
 	const each = 12
 	var want []outbox.Event
@@ -210,7 +204,6 @@ func sharing(t *testing.T, h Harness) {
 			select {
 			case <-over:
 			default:
-				// At the end a relay may be out of work.
 				close(over)
 				if counts[0] < len(want)/4 || counts[1] < len(want)/4 {
 					t.Errorf("they have published %v of %d events", counts, len(want))
@@ -235,7 +228,6 @@ func sharing(t *testing.T, h Harness) {
 	}
 }
 
-// Waking the relay publishes an event before the next poll.
 func wake(t *testing.T, h Harness) {
 	s, waker := newSink(), outbox.NewWaker()
 	run(t, relay(h.Box(t), s, outbox.Options{Waker: waker, Poll: time.Hour}))
@@ -252,7 +244,6 @@ func wake(t *testing.T, h Harness) {
 	s.await(t, 45)
 }
 
-// A relay woken while another holds the lease retries without stealing it, and publishes other partitions meanwhile.
 func wakeWhileHeld(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	mine, other := event(1, 1, 1), event(1, 2, 1)
@@ -266,7 +257,6 @@ func wakeWhileHeld(t *testing.T, h Harness) {
 	same(t, "published", s.await(t, 2), []outbox.Event{other, mine})
 }
 
-// A relay finds a killed process's unpublished events, even if that process held the polling lease.
 func leftBehind(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	watch := outbox.PartsOf(outbox.Leases - 1)
@@ -287,7 +277,6 @@ func (slow) Publish(ctx context.Context, _ []outbox.Event) error {
 	return ctx.Err()
 }
 
-// A slow sink is canceled before its lease ends, and no event is lost.
 func lateSink(t *testing.T, h Harness) {
 	b := h.Box(t)
 	h.Append(t, false, event(1, 1, 1))

@@ -129,7 +129,6 @@ func RunRetaining(t *testing.T, open func(t testing.TB) (Harness, outbox.Retaini
 	})
 }
 
-// Published events stay until dropped by class; waiting events are listed and counted.
 func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	audit := event(1, 1, 3)
 	audit.Class = outbox.ClassAudit
@@ -198,8 +197,7 @@ func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	}
 }
 
-// publishedAgain requeues the first two of three published events. The fourth waits for its retry, and the fifth is
-// dead.
+// The fourth event waits for its retry, and the fifth is dead.
 func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	t.Helper()
 	var want, got []string
@@ -242,7 +240,6 @@ func publishedAgain(t *testing.T, b outbox.Retaining, events []outbox.Event) {
 	}
 }
 
-// A rejected audit event never becomes a dead letter, and blocks its successors.
 func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Retaining) {
 	s := newSink()
 	audit, after, other := event(1, 1, 1), event(1, 1, 2), event(1, 2, 1)

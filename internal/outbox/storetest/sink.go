@@ -22,15 +22,13 @@ type sink struct {
 	more      chan struct{}
 	busy      *partitions
 
-	// Called before events are recorded; may be nil.
 	fail   func(call int, events []outbox.Event) (take int, err error)
 	refuse func(e outbox.Event) *outbox.Refusal
 }
 
-// partitions records which partitions are being published.
 type partitions struct {
 	busy     [outbox.Partitions]atomic.Int32
-	together atomic.Bool // two sinks published a partition concurrently
+	together atomic.Bool
 }
 
 func (p *partitions) enter(events []outbox.Event) (leave func()) {
@@ -88,7 +86,6 @@ func (s *sink) Publish(_ context.Context, events []outbox.Event) error {
 	return err
 }
 
-// refusal refuses an event the given number of times.
 func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *outbox.Refusal {
 	return func(e outbox.Event) *outbox.Refusal {
 		if e.ID() != of.ID() || times == 0 {

@@ -19,15 +19,13 @@ var Table = outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "insta
 
 // Harness is an outbox for a test.
 type Harness struct {
-	// Box opens the table, each time like another process.
 	Box func(t testing.TB) outbox.Box
 
-	// Append adds events in a transaction, rolled back if undo is set.
 	Append func(t testing.TB, undo bool, events ...outbox.Event)
 
 	Lapse func(t testing.TB)
 
-	// Topic, if set, opens a table with Table.ByTopic for a topic. Box opens it for the suite's topic.
+	// Opens a table with Table.ByTopic for a topic; may be nil.
 	Topic func(t testing.TB, topic string) outbox.Box
 }
 
@@ -106,7 +104,6 @@ func event(owner, stream, seq int) outbox.Event {
 	}
 }
 
-// story returns n events per stream, in order.
 func story(streams, n int) (events []outbox.Event) {
 	for s := range streams {
 		for seq := range n {
@@ -166,7 +163,6 @@ func done(t testing.TB, b outbox.Box, events ...outbox.Event) {
 	}
 }
 
-// same compares events without their positions.
 func same(t testing.TB, what string, got, want []outbox.Event) {
 	t.Helper()
 	got = slices.Clone(got)
@@ -187,7 +183,6 @@ func head(events []outbox.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// Next returns events as they were appended.
 func values(t *testing.T, h Harness) {
 	b := h.Box(t)
 	var want []outbox.Event
@@ -209,13 +204,12 @@ func values(t *testing.T, h Harness) {
 	in := found(t, b, want...)
 	done(t, b, in...)
 	same(t, "afterwards", waiting(t, b), nil)
-	done(t, b, in...) // deleting twice is not an error
+	done(t, b, in...)
 	h.Append(t, false, event(3, 4, 1))
-	done(t, b, in...) // even if another event now uses the position
+	done(t, b, in...)
 	same(t, "the other event", waiting(t, b), []outbox.Event{event(3, 4, 1)})
 }
 
-// A rolled-back transaction leaves no events.
 func rolledBack(t *testing.T, h Harness) {
 	h.Append(t, true, event(1, 1, 1))
 	h.Append(t, false, event(1, 1, 2))
@@ -223,12 +217,10 @@ func rolledBack(t *testing.T, h Harness) {
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// A limited batch contains each stream's first events from the requested partitions, and reports the partitions with
-// more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
-	for seq := range int64(4) { // each stream in order, the last streams first
+	for seq := range int64(4) {
 		for _, e := range slices.Backward(want) {
 			if e.Seq == seq+1 {
 				h.Append(t, false, e)
@@ -281,7 +273,6 @@ func release(t testing.TB, b outbox.Box, holder string, parts outbox.Parts) {
 	}
 }
 
-// A partition's lease is exclusive until released or expired.
 func lease(t *testing.T, h Harness) {
 	one, two := h.Box(t), h.Box(t)
 	low, high, odd := outbox.PartsOf(0, 1, 2), outbox.PartsOf(13, 14, 15), outbox.PartsOf(1, 13)

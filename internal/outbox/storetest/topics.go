@@ -19,7 +19,6 @@ func storyOf(topic string, streams, n int) []outbox.Event {
 	return events
 }
 
-// Topics share no leases, no events and no counts.
 func separateTopics(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	claim(t, put, "one", time.Hour, all, all)
@@ -32,7 +31,7 @@ func separateTopics(t *testing.T, h Harness) {
 	want, others := story(3, 3), storyOf("third", 3, 3)
 	h.Append(t, false, append(slices.Clone(want), others...)...)
 	s := newSink()
-	refused := others[len(others)-1] // last in its stream
+	refused := others[len(others)-1]
 	s.refuse = refusal(refused, 1, true)
 	if n, err := relay(third, s, outbox.Options{Batch: 4}).Pass(t.Context()); n != len(others)-1 || err != nil {
 		t.Errorf("%d of %d, %v", n, len(others)-1, err)
@@ -49,14 +48,12 @@ func separateTopics(t *testing.T, h Harness) {
 			t.Errorf("%s: %d events were set aside, %v", topic, n, err)
 		}
 	}
-	// A requeued event is published to its own topic.
 	if found, err := put.RetryDead(t.Context(), refused.ID()); !found || err != nil {
 		t.Errorf("found: %t, %v", found, err)
 	}
 	same(t, "queued again", waiting(t, third), []outbox.Event{refused})
 }
 
-// While a topic's sink is unavailable, other topics are published.
 func unavailableTopic(t *testing.T, h Harness) {
 	put, third := h.Box(t), h.Topic(t, "third")
 	want, others := story(3, 3), storyOf("third", 3, 3)
