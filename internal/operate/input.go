@@ -16,24 +16,24 @@ import (
 type Input struct {
 	Name     string
 	Doc      string
-	Subject  bool         // names the thing shown or changed: a command argument and a path part
-	IsFlag   bool         // subject only: a required flag, not an argument
-	Value    string       // placeholder in the command's help, e.g. "UUID"
+	Subject  bool // names the thing shown or changed: a command argument and a path part
+	IsFlag   bool
+	Value    string
 	Private  bool         // may be personal: omitted from the change log
-	Argument string       // makes a non-subject an optional last argument; its name in the help
+	Argument string       // makes a non-subject an optional last argument with this name
 	Title    string       // in forms; "": the name
 	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String
-	Default  string       // as text
-	Schema   string       // named schema in the API description
-	Example  string       // for the API description, if the schema alone allows too many values
-	Enum     []string     // nil: any value
-	Least    string       // minimum number, or ""; without a value and a default the number is 0
-	Local    bool         // command only
-	Remote   bool         // not in the command
-	Secret   bool         // masked in the console
-	Names    string       // the named thing's kind, as in list rows; "": the equally named subject; "-": nothing listed
-	Also     []string     // values besides these names; "*": any
-	Lines    int          // height in lines; 0: single line. On a read's page it starts with the equally titled text
+	Default  string
+	Schema   string
+	Example  string
+	Enum     []string // nil: any value
+	Least    string   // minimum number, or ""; without a value and a default the number is 0
+	Local    bool
+	Remote   bool
+	Secret   bool
+	Names    string   // the named thing's kind, as in list rows; "": the equally named subject; "-": nothing listed
+	Also     []string // values besides these names; "*": any
+	Lines    int      // height in lines; 0: single line
 
 	at         []int
 	isDuration bool
@@ -97,7 +97,7 @@ func (i *Input) Expected() string {
 // InputError means that an input value is invalid.
 type InputError struct {
 	Input  string
-	Reason string // e.g. "must be at least 1"
+	Reason string
 }
 
 func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
@@ -216,8 +216,8 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 	return in, check(v)
 }
 
-// check calls Check on each embedded struct, then on the struct. Promotion does not suffice: two embedded Checks
-// cancel each other, and the struct's own Check hides them. A promoted Check may run twice.
+// check calls Check on each embedded struct, because promotion does not suffice: two embedded Checks cancel each
+// other, and the struct's own Check hides them. A promoted Check may run twice.
 func check(v reflect.Value) error {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Anonymous && v.Field(i).Kind() == reflect.Struct {
@@ -240,7 +240,7 @@ func (i *Input) set(field reflect.Value, text string) error {
 	}
 	switch i.Kind {
 	case reflect.Int, reflect.Int64:
-		if text == "" && i.Kind == reflect.Int64 { // empty cursor
+		if text == "" && i.Kind == reflect.Int64 {
 			return nil
 		}
 		n, err := strconv.ParseInt(text, 10, field.Type().Bits())

@@ -1,5 +1,4 @@
-// Package operate declares a service's operations: everything an operator can do, once. Packages cli, console and
-// adminapi derive the command, the page or button, and the admin route; package openapi derives the API description.
+// Package operate declares a service's operations: everything an operator can do, once.
 package operate
 
 import (
@@ -15,15 +14,15 @@ type Kind int
 
 // Operation kinds.
 const (
-	List     Kind = iota // shows rows
-	Read                 // shows one thing
-	Change               // a single, quick change
-	Job                  // changes many things in steps, and reports its progress
-	Download             // sends a file
-	Upload               // changes many things according to a file
+	List Kind = iota
+	Read
+	Change
+	Job
+	Download
+	Upload
 )
 
-// DryRun names the input that makes a change only report its effect. The command then skips confirmation.
+// DryRun names the input that makes a change only report its effect.
 const DryRun = "dry-run"
 
 // Changes reports whether an operation changes anything.
@@ -31,67 +30,59 @@ func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
 // About describes an operation to people.
 type About struct {
-	// A list's noun, e.g. "keys", or a noun and verb, e.g. "keys/retire". It names the command, the page or button,
-	// and the route.
+	// A list's noun, e.g. "keys", or a noun and verb, e.g. "keys/retire".
 	Path string
 	Doc  string // command help: a sentence without a full stop
-	More string // more help, printed with its line breaks
+	More string
 
 	Example string // without the command words, one per line
 
-	// The noun command's help, set on the noun's first operation.
 	Group string
 	Long  string
 
-	Title string // page title of a list or read, or form title of a change, whose form is then below the list
-	Text  string // above the list or in the form
-	Empty string // text for an empty list
+	Title string // page title, or form title of a change, whose form is then below the list
+	Text  string
+	Empty string
 
-	Opens string // for a list or read: service page that rows link to, instead of a read
+	Opens string
 
-	// Of a list.
-	Rows     string // JSON member with the rows; "": the noun
-	Limit    int    // default for --limit; 0: all
-	PageRows int    // rows that the command reads at once; 0: 500
+	Rows     string // JSON member; "": the noun
+	Limit    int
+	PageRows int // rows that the command reads at once; 0: 500
 
 	Live time.Duration // refresh interval for a list without buttons; 0: none
 
-	// Of a list or a read.
-	Resumes bool     // the command prints the next cursor, for --after
+	Resumes bool
 	Offers  []string // other nouns' changes offered for a row, e.g. "access/allow"
-	Finds   string   // for a read: button for a lookup form on the noun's page
+	Finds   string
 
-	// Of a change: the button.
-	Button   string // "": the verb
-	Ask      string // warning shown before an irreversible change
+	Button   string
+	Ask      string
 	Confirm  string // the operator types these words first
 	Retypes  bool   // the operator types the subject first
 	Stays    bool   // the thing still exists, so its page is shown again
 	Danger   bool   // the command asks on a terminal
-	NeedsYes bool   // the command also asks without a terminal, so scripts need --yes
+	NeedsYes bool   // even without a terminal, so scripts need --yes
 	NewRow   bool   // the subject need not be in the list
-	Counts   string // a job's or download's progress unit, e.g. "rows"
+	Counts   string
 
-	// Of a download or an upload.
 	Media   string
 	Memory  int64
-	Secret  bool  // download with secrets: recorded, and hidden from read-only operators
-	Largest int64 // maximum upload size in bytes
+	Secret  bool // recorded, and hidden from read-only operators
+	Largest int64
 
-	MayBeStdin bool // an upload from standard input is possible
+	MayBeStdin bool
 
 	// Runs the job in the background of a server; see InBackground.
 	Background bool
-	Begun      string // console notice when a background job starts; "": the job has begun
-	Stop       string // its stop button; "": stop the job
+	Begun      string
+	Stop       string
 
-	Refuses func() error // why a background job cannot start now
+	Refuses func() error
 
-	// How to configure missing requirements, or nil. The console shows it instead of an empty list and hides change
-	// buttons.
+	// Nil means that nothing is missing.
 	Setup func() *Setup
 
-	// No command, because the operation concerns the server process.
 	ServerOnly bool
 
 	Former []Former // earlier releases' command spellings, hidden
@@ -99,9 +90,9 @@ type About struct {
 
 // Setup describes missing configuration.
 type Setup struct {
-	Text  string // instructions in two short sentences
-	Lines string // configuration lines to copy
-	Guide string // a file
+	Text  string
+	Lines string
+	Guide string
 }
 
 // Missing returns the missing configuration, or nil.
@@ -116,10 +107,10 @@ func (o *Operation) Missing() *Setup {
 type Former struct {
 	Words string // after holdfast, e.g. "sync node drain"
 	Noun  bool   // stands for the noun, before all its verbs
-	JSON  bool   // the command always printed JSON
+	JSON  bool
 	Flag  string // removed flag that selected this command, e.g. "undo"
-	Keeps bool   // the flag is still typed
-	Value bool   // the flag's value is now the first argument
+	Keeps bool
+	Value bool
 }
 
 // Operation is a declared operation, made by NewList, NewRead, NewChange or NewJob.
@@ -127,15 +118,15 @@ type Operation struct {
 	About
 	Kind    Kind
 	Inputs  []Input
-	Columns []Column // for list rows or the result
+	Columns []Column
 	Names   []string // other operations' inputs that take a row's name, besides the list's subjects
-	Also    *Member  // a list's additional JSON member
-	Found   *Found   // rows reported by a running job; may be nil
+	Also    *Member
+	Found   *Found
 
 	out      reflect.Type
 	isPaged  bool
 	runs     *Runs
-	recorder Recorder // may be nil
+	recorder Recorder
 	run      func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check    func(values map[string]string) error
 }
@@ -169,7 +160,7 @@ func (o *Operation) Label() string {
 	return Sentence(o.Verb())
 }
 
-// LabelOf returns the button text with subject names: "Revoke key K", "Delete tenant T" or "Stop writes: service S".
+// LabelOf returns the button text with subject names, e.g. "Revoke key K".
 func (o *Operation) LabelOf(named string) string {
 	label := o.Label()
 	for _, s := range o.Subjects() {
@@ -178,7 +169,7 @@ func (o *Operation) LabelOf(named string) string {
 	if named == "" {
 		return label
 	}
-	if strings.Contains(label, " ") { // names an object already
+	if strings.Contains(label, " ") {
 		label += ":"
 	}
 	return label + " " + named
@@ -250,7 +241,6 @@ type call struct {
 	body     *Body
 }
 
-// call records changes. A download is recorded once its file was sent.
 func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.unrecorded(ctx, values, c)
 	if err == nil && r.File != nil {
@@ -326,14 +316,13 @@ func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)
 	return o
 }
 
-// NewChange declares a change. In's first fields have the tag subject, as for NewRead, if the change is for one
-// thing. Out is as for NewList.
+// NewChange declares a change.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
 	return newChange(Change, about, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) })
 }
 
-// NewJob declares a job. Without a subject it applies to all rows. It is like NewChange, but the command shows both
-// an error and a result's notice. A method IsPartial() bool on Out reports whether work remains.
+// NewJob declares a job. It is like NewChange, but the command shows both an error and a result's notice. A method
+// IsPartial() bool on Out reports whether work remains.
 func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
 	return newChange(Job, about, func(ctx context.Context, in In, c call) (Out, error) { return fn(ctx, in, c.progress) })
 }
@@ -368,7 +357,6 @@ func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context
 	}
 }
 
-// declare parses the tags, and returns a function that makes rows. It panics on invalid declarations.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {
 	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
 	switch _, _, hasVerb := strings.Cut(o.Path, "/"); {

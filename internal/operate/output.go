@@ -13,17 +13,17 @@ import (
 
 // Result is an operation's result.
 type Result struct {
-	Columns []Column // the visible columns
-	Rows    []Row    // a single row unless the operation is a list
+	Columns []Column
+	Rows    []Row // a single row unless the operation is a list
 
 	File *File
 
-	Notice string // change summary, a sentence without a full stop; "": show the columns
-	Note   string // remaining work after a change, shown by the command
-	Next   any    // next page's or part's cursor; nil: last
+	Notice string // a sentence without a full stop; "": show the columns
+	Note   string
+	Next   any // next page's or part's cursor; nil: last
 
-	value   any            // as JSON
-	members map[string]any // for a list
+	value   any
+	members map[string]any
 }
 
 // JSON returns the result as the API sends it.
@@ -47,19 +47,19 @@ func (r *Result) JSON() any {
 
 // Row is a list row, or another operation's result.
 type Row struct {
-	Value    any               // as JSON
-	Cells    []any             // by Result.Columns
-	Texts    []Text            // for a read
-	Tables   []Table           // for a read
-	Note     string            // for a list: printed once per distinct note; for a read: a warning on its page
+	Value    any
+	Cells    []any
+	Texts    []Text
+	Tables   []Table
+	Note     string            // a list prints each distinct note once
 	Subjects map[string]string // Operation.Names with this row's values
-	Called   string            // row name for people; "": the subject
+	Called   string            // for people; "": the subject
 	Offers   func(verb string) bool
 
 	cursor any
 }
 
-// Text is a titled text. JSON is indented for people.
+// Text is a titled text.
 type Text struct{ Title, Body string }
 
 // Column is a row field for people.
@@ -69,14 +69,14 @@ type Column struct {
 	Subject string // name in Row.Subjects for this value, or for the value it describes
 	Secret  string // says that the value is shown once; "": not secret
 	Sort    string // sort input value for this order, or ""
-	QR      string // label for the secret's QR code in the console, or ""
+	QR      string // label in the console, or ""
 	Aside   bool   // the command shows it only as JSON
 	Main    bool   // names rows for people, instead of the subject
 	With    string // input that must be true to show it, or ""
 
-	zero  string // shown for the zero value
+	zero  string
 	at    []int
-	whole []int // index of the whole that this field is a share of, or nil
+	whole []int
 }
 
 // Share is a part with a nonzero whole, shown as a bar in the console.
@@ -104,7 +104,6 @@ func (r *Result) IsPartial() bool {
 	return ok && p.IsPartial()
 }
 
-// choose drops the columns that the inputs hide.
 func (r *Result) choose(all []Column, values map[string]string) {
 	var kept []int
 	for i, c := range all {
@@ -126,7 +125,7 @@ type outputs struct {
 	texts    []Column
 	tables   []nested
 	names    []string
-	subjects [][]int // by names
+	subjects [][]int
 	cursor   []int
 	called   []int
 }

@@ -11,12 +11,12 @@ var ErrStopped = errcode.New(errcode.Unavailable, "stopped before the end")
 
 // Update is a job's progress.
 type Update struct {
-	Step  string // for jobs with several steps; "": About.Counts
+	Step  string
 	Done  int64
-	Total int64  // 0: unknown
-	Bytes int64  // moved; 0: not counted
-	Waits string // why the job waits, without a full stop; "": it works
-	Found any    // a row for WithFound
+	Total int64 // 0: unknown
+	Bytes int64
+	Waits string // without a full stop; "": the job works
+	Found any
 }
 
 // Progress receives updates, not concurrently; nil: unwatched.
@@ -53,7 +53,7 @@ func (p Progress) send(u Update) {
 // Found describes the rows that a running job reports.
 type Found struct {
 	Title   string
-	Empty   string // shown without rows
+	Empty   string
 	Columns []Column
 	fields  outputs
 }

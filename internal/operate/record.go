@@ -32,8 +32,7 @@ func Recorded(all []Operation, to Recorder) []Operation {
 // IsRecorded reports whether runs are recorded.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
-// Logged names the recorded values: inputs and the result's names. dry-run is recorded only if set, except for
-// background jobs, which record all inputs.
+// Logged names the recorded values. dry-run is recorded only if set.
 func (o *Operation) Logged() (names []string) {
 	for _, in := range o.Inputs {
 		if !in.Local && !in.Secret && (in.Subject || !in.Private && in.Name != DryRun || o.Background) {
@@ -53,7 +52,7 @@ func (o *Operation) record(ctx context.Context, values map[string]string, r *Res
 		return
 	}
 	values, names := maps.Clone(values), o.Logged()
-	if r != nil && len(r.Rows) > 0 { // a new thing's name
+	if r != nil && len(r.Rows) > 0 {
 		if values == nil {
 			values = map[string]string{}
 		}
@@ -65,7 +64,7 @@ func (o *Operation) record(ctx context.Context, values map[string]string, r *Res
 	done := Record{Operation: o, Err: err}
 	for _, name := range names {
 		if in := o.Input(name); in != nil && !in.Subject && values[name] == "" {
-			continue // not given
+			continue
 		}
 		done.Inputs = append(done.Inputs, Logged{name, values[name]})
 	}

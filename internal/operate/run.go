@@ -23,7 +23,7 @@ const (
 	Running    RunState = "running"
 	Waiting    RunState = "waiting"
 	Done       RunState = "done"
-	Incomplete RunState = "incomplete" // work remains; see Partial
+	Incomplete RunState = "incomplete"
 	Stopped    RunState = "stopped"
 	Failed     RunState = "failed"
 )
@@ -40,8 +40,8 @@ type Run struct {
 	Latest    Update
 	Began     time.Time
 	Ended     time.Time // zero: running
-	Found     []Row     // the first MaxFound
-	Result    *Result   // nil: running or failed
+	Found     []Row
+	Result    *Result // nil: running or failed
 	Err       error
 
 	stop context.CancelFunc
@@ -56,8 +56,7 @@ const (
 	maxRuns  = 50
 )
 
-// Runs keeps a service's background jobs, which run between Begin and End. The service stores their progress, so a
-// restarted job continues.
+// Runs keeps a service's background jobs.
 type Runs struct {
 	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run
@@ -175,14 +174,13 @@ func (r *Runs) run(ctx context.Context, one *Run) {
 	}
 }
 
-// do converts panics to errors, so that they do not stop the server.
 func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errcode.Wrap(errcode.Internal, "internal error: see the server log", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // recorded by Start
+	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress})
 }
 
 // The lock must be held.

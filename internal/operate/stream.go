@@ -19,11 +19,11 @@ const (
 
 // File is a download's result.
 type File struct {
-	Name  string // for the browser
-	Size  int64  // 0: unknown
+	Name  string
+	Size  int64
 	Write func(io.Writer) error
 
-	sent func(error) // called after Send; may be nil
+	sent func(error)
 }
 
 // Send fails if the size differs.
@@ -57,8 +57,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// NewDownload declares a download: fn checks the file, which is written afterwards. In is as for NewRead. Media is
-// required.
+// NewDownload declares a download. In is as for NewRead.
 func NewDownload[In any](about About, fn func(context.Context, In, Progress) (File, error)) Operation {
 	o, _ := declare[In, struct{}](Download, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, c call) (File, error) { return fn(ctx, in, c.progress) }, func(_ In, f File) *Result {
@@ -70,11 +69,10 @@ func NewDownload[In any](about About, fn func(context.Context, In, Progress) (Fi
 // Body is an uploaded file.
 type Body struct {
 	io.Reader
-	Size int64 // 0: unknown
+	Size int64
 }
 
-// NewUpload declares an upload: a job with a file as input. A read error fails it even if fn ignores the error. Media
-// and Largest are required.
+// NewUpload declares an upload: a job with a file as input. A read error fails it even if fn ignores the error.
 func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
 	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {
 		if c.body == nil {
@@ -100,7 +98,6 @@ func errLarge(most int64) error {
 	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", most)
 }
 
-// bodyReader enforces the size limit and detects truncation. It keeps the first error.
 type bodyReader struct {
 	Body
 	largest, n int64

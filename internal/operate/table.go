@@ -9,7 +9,6 @@ type Table struct {
 	Rows         []Row
 }
 
-// nested is a field with the tag table.
 type nested struct {
 	title, empty string
 	at           []int

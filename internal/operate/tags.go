@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// Tags allowed on input and result fields.
 var (
 	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "enum", "least", "local", "remote", "secret", "private", "names", "lines"}
 	outputTags = []string{

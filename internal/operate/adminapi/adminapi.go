@@ -6,11 +6,8 @@
 //	POST /SERVICE/NOUN/VERB          another change
 //	POST /SERVICE/NOUN/SUBJECT/VERB  a row change
 //
-// The path names all subjects: GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
-//
-// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress. A download
-// is GET /SERVICE/NOUN/SUBJECT/VERB. An upload sends the file as the body. Other inputs are JSON members in a
-// change's body, and query parameters elsewhere.
+// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress. Other inputs
+// are JSON members in a change's body, and query parameters elsewhere.
 package adminapi
 
 import (
@@ -31,19 +28,18 @@ type API struct {
 	routes []route
 }
 
-// Route is an operation's method and path. Path parts in capitals are placeholders.
+// Route is an operation's method and path.
 type Route struct{ Method, Path string }
 
 type route struct {
 	Route
 	parts []string
-	first int // first subject in parts
+	first int
 	runs  string
 	*operate.Operation
 }
 
-// New returns a service's API. The server's own operations use the service name "" and paths that begin with the
-// noun.
+// New returns a service's API.
 func New(service string, all []operate.Operation) *API {
 	a, prefix := &API{}, ""
 	if service != "" {
@@ -109,7 +105,6 @@ func (a *API) Label(path string) string {
 	return "unknown"
 }
 
-// find returns the routes for a path, those with fewer placeholders first; they differ in method.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
 	values := map[*route]int{}

@@ -11,7 +11,7 @@ import (
 
 type document struct {
 	problem.Document
-	Errors []problem.Field `json:"errors,omitempty"` // set on every 422
+	Errors []problem.Field `json:"errors,omitempty"`
 }
 
 type inputError struct {

@@ -17,12 +17,11 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Commands returns a service's command with its operations as subcommands. The server's own operations have the name
-// "".
+// Commands returns a service's command with its operations as subcommands.
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns := map[string]*cobra.Command{}
-	first := map[string]*operate.Operation{} // carries the noun's help, even if it is not a command itself
+	first := map[string]*operate.Operation{}
 	for i := range all {
 		o := &all[i]
 		if first[o.Noun()] == nil {
@@ -75,7 +74,7 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 		if err := c.refuseEmpty(); err != nil {
 			return err
 		}
-		if err := o.Check(c.values(args)); err != nil { // needs no database
+		if err := o.Check(c.values(args)); err != nil {
 			return c.typed(err)
 		}
 		return sh.Run(c.run)(cmd, args)
@@ -118,8 +117,7 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 	return service.Usagef("%s and %s are required", strings.Join(missing[:last], ", "), missing[last])
 }
 
-// refuseEmpty rejects empty flags, e.g. from an unset variable: a list must not show all tenants instead of one. An
-// empty cursor is allowed.
+// Empty flags may come from an unset variable: a list must not show all tenants instead of one.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.Inputs {
 		if in.Name == "after" {
@@ -211,7 +209,6 @@ func text(v pflag.Value) string {
 	return v.String()
 }
 
-// values returns the typed values by input. Without a limit, a list uses its default.
 func (c *command) values(args []string) map[string]string {
 	values := map[string]string{}
 	for _, in := range c.Inputs {
@@ -251,7 +248,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(err)
 }
 
-// confirm asks before a dangerous change: on a terminal, after showing a dry run, or always if NeedsYes.
+// On a terminal, confirm first shows a dry run.
 func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	if c.yes || values[operate.DryRun] == "true" || !c.NeedsYes && !(c.Danger && c.sh.CanAsk()) {
 		return nil

@@ -38,12 +38,11 @@ func Rename(args []string, services []service.Service) []string {
 	return slices.Concat(args[:at], found.to, rest)
 }
 
-// firstWord returns the first command word's index, after flags and after help or completion commands.
 func firstWord(args []string) (at int) {
 	for at < len(args) {
 		switch arg := args[at]; {
 		case arg == "--config", arg == "--data":
-			at++ // its value
+			at++
 		case strings.HasPrefix(arg, "-") || slices.Contains([]string{"help", "__complete", "__completeNoDesc"}, arg):
 		default:
 			return at
@@ -64,8 +63,7 @@ func newRename(service string, o *operate.Operation, former operate.Former) *ren
 	return r
 }
 
-// isCloserThan reports whether a spelling matches more of the command line. A flag that only selected the operation
-// outweighs a flag that still exists.
+// A flag that only selected the operation outweighs a flag that still exists.
 func (r *rename) isCloserThan(other *rename) bool {
 	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(r.flagRank(), other.flagRank()), cmp.Compare(len(r.Flag), len(other.Flag))) > 0
 }
@@ -80,8 +78,6 @@ func (r *rename) flagRank() int {
 	return 2
 }
 
-// matches reports whether a command line begins with the spelling. A noun alone matches without a verb, unless help
-// is requested.
 func (r *rename) matches(args []string) bool {
 	n := len(r.from)
 	if len(args) < n || !slices.Equal(args[:n], r.from) {

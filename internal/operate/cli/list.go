@@ -11,11 +11,10 @@ import (
 	"holdfast/internal/operate"
 )
 
-// pageRows is the default for rows per read.
 const pageRows = 500
 
 func (c *command) list(ctx context.Context, values map[string]string) error {
-	most := c.limit // 0: all
+	most := c.limit
 	if c.all {
 		most = 0
 	} else if c.cmd.Flags().Changed("limit") && most < 1 {
@@ -65,7 +64,6 @@ func (p *printer) addAll(rows []operate.Row) error {
 	return p.end()
 }
 
-// end prints the row notes, and how to continue the list.
 func (c *command) end(p *printer, last *operate.Result) error {
 	if !c.asJSON {
 		for _, note := range p.notes {
@@ -78,7 +76,6 @@ func (c *command) end(p *printer, last *operate.Result) error {
 	return c.more(last)
 }
 
-// more prints the next page's or part's cursor, which JSON includes.
 func (c *command) more(last *operate.Result) error {
 	if last.Next == nil || !c.Resumes || c.asJSON {
 		return nil

@@ -31,7 +31,6 @@ func (c *command) row(w *service.Printer, r operate.Row) error {
 	return w.Row(cells...)
 }
 
-// cell formats a value for people. The column title names the time zone.
 func (c *command) cell(v any) any {
 	switch v := v.(type) {
 	case time.Time:
@@ -49,7 +48,6 @@ func (c *command) cell(v any) any {
 	return v
 }
 
-// titles returns a table header. The first time column names the time zone.
 func titles(columns []operate.Column) (all []any) {
 	zone := " (UTC)"
 	for _, c := range columns {
@@ -88,7 +86,7 @@ func (c *command) show(r *operate.Result) error {
 	}
 	row := &r.Rows[0]
 	r.Columns, row.Cells = withoutAside(r.Columns, row.Cells)
-	if r.HasSecret() && len(r.Columns) == 1 { // for scripts
+	if r.HasSecret() && len(r.Columns) == 1 {
 		_, err := c.sh.Printf("%v\n", row.Cells[0])
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// download writes to standard output or to a file, which is renamed when complete.
 func (c *command) download(ctx context.Context, values map[string]string) error {
 	w := &watch{command: c}
 	r, err := c.Run(ctx, values, w.see)
@@ -24,7 +23,6 @@ func (c *command) download(ctx context.Context, values map[string]string) error 
 	return c.typed(err)
 }
 
-// upload uploads a file; "-" is standard input.
 func (c *command) upload(ctx context.Context, values map[string]string, name string) (*operate.Result, error) {
 	from, size, err := c.sh.OpenInput(name)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// runWatched shows a job's progress on a terminal, and prints its rows. If printing fails, it stops the job.
 func (c *command) runWatched(ctx context.Context, values map[string]string, args []string) (*operate.Result, error) {
 	switch c.Kind {
 	case operate.Upload:
@@ -37,11 +36,11 @@ func (c *command) runWatched(ctx context.Context, values map[string]string, args
 
 type watch struct {
 	*command
-	bar  *service.Bar // current step's bar; nil: not begun
+	bar  *service.Bar
 	step string
-	said string // latest reason to wait
+	said string
 	err  error
-	stop func() // stops the job
+	stop func()
 }
 
 func (w *watch) see(u operate.Update) {

@@ -31,7 +31,7 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 				continue
 			}
 			if where[name] = at.Get(name); where[name] == "" {
-				return nil, nil // e.g. a bucket whose account is not known yet
+				return nil, nil
 			}
 		}
 		options, err := listed(ctx, list, kind, prefix, where)
@@ -42,7 +42,6 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	}
 }
 
-// listed returns the names in a list's rows. Lists without a prefix search are read from the start.
 func listed(ctx context.Context, list *operate.Operation, kind, prefix string, where names) (all []service.Option, err error) {
 	values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
 	maps.Copy(values, where)
@@ -64,7 +63,6 @@ func begins(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
-// first links to the form that creates a thing of a kind, or to their list.
 func (n names) first(list *operate.Operation, kind string, all []operate.Operation) *service.Link {
 	makes := func(isIn bool) *operate.Operation {
 		for i := range all {
@@ -83,7 +81,6 @@ func (n names) first(list *operate.Operation, kind string, all []operate.Operati
 	return &service.Link{Text: list.Title, To: n.link(list)}
 }
 
-// listOf returns the list whose rows name things of a kind and the fewest others, or nil.
 func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -94,21 +91,19 @@ func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	return found
 }
 
-// Kind returns the kind of thing that an input names, or "", and whether new names may be typed. The kind is the
-// input's name if a list has it.
+// Kind returns the kind of thing that an input names, or "", and whether new names may be typed.
 func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kind string, isTyped bool) {
 	list := listOf(cmp.Or(in.Names, in.Name), all)
 	switch {
 	case in.Names == "-", in.Names == "" && (list == nil || in.IsWords() || in.IsBool() || in.Secret || in.Enum != nil):
 		return "", false
-	case isNew(o, in, all) && in.Name == o.Subject().Name && list.Noun() == o.Noun(): // creates a row in that list
+	case isNew(o, in, all) && in.Name == o.Subject().Name && list.Noun() == o.Noun():
 		return "", false
 	}
 	return cmp.Or(in.Names, in.Name), slices.Contains(in.Also, "*") || isNew(o, in, all)
 }
 
-// isNew reports whether an input may name something new: the thing that a change creates, or its container unless the
-// list belongs to it.
+// A new name is a created thing or its container, unless the list belongs to the container.
 func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) bool {
 	if !o.NewRow || !in.Subject {
 		return false

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns a service's own pages and a page per noun. A service page with the same noun gets the forms; a page
-// with a list's or read's path appears below it, or replaces it.
+// Pages returns a service's own pages and a page per noun.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	find := func(path string) int {
@@ -48,16 +47,14 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 
 type page struct {
 	noun    string
-	list    *operate.Operation // may be nil
+	list    *operate.Operation
 	changes []*operate.Operation
-	offers  []*operate.Operation // other nouns' changes
+	offers  []*operate.Operation
 	all     []operate.Operation
 
-	downloads []*operate.Operation // with a form
+	downloads []*operate.Operation
 }
 
-// newPage returns the page for a noun whose first operation is o. If the list belongs to something, the page is
-// hidden from the navigation and linked from rows.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	p := &page{noun: o.Noun(), changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
@@ -94,7 +91,6 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 	return &all[i]
 }
 
-// above appends another page's blocks and actions, and takes its title and trail if better.
 func above(p, own service.Page) service.Page {
 	show := p.Show
 	p.Actions = append(p.Actions, own.Actions...)
@@ -192,11 +188,10 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 	}
 }
 
-// split separates row buttons from forms. A form can also take a name that is not in the list.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
 		switch isRow := p.list != nil && !o.NewRow && namesRow(p.list, o); {
-		case isRow && isForm(o) && first(operate.Read, o.Noun(), p.all) != nil: // its page has the form
+		case isRow && isForm(o) && first(operate.Read, o.Noun(), p.all) != nil:
 		case isRow:
 			onRows = append(onRows, o)
 		default:
@@ -339,7 +334,6 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}}
 }
 
-// begin fills a form's text areas from equally titled texts on the page.
 func begin(f *service.Form, texts []operate.Text) {
 	for i := range f.Fields {
 		for _, text := range texts {
@@ -437,7 +431,6 @@ func action(o, list *operate.Operation) service.Action {
 	return a
 }
 
-// outcome shows a result without a notice. A secret and its related values can be copied.
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
 	if !r.HasSecret() {
@@ -466,10 +459,10 @@ func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 	all := map[string]string{}
 	for _, in := range o.Inputs {
 		if in.Name == "limit" || in.Local {
-			continue // a page has the default
+			continue
 		}
 		switch all[in.Name] = r.Value(in.Name); {
-		case in.IsBool() && all[in.Name] == "yes": // checkbox
+		case in.IsBool() && all[in.Name] == "yes":
 			all[in.Name] = "true"
 		case in.IsWords():
 			all[in.Name] = strings.Join(r.Values[in.Name], " ")

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// names are subjects by name.
 type names map[string]string
 
 func namesOf(o *operate.Operation, r *service.PageRequest) names {
@@ -20,8 +19,6 @@ func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
-// namesAfter returns the subjects of the list shown after a change. Subjects that the change lacks come from the
-// form's page.
 func namesAfter(list *operate.Operation, r *service.PageRequest) names {
 	n := namesOf(list, r)
 	page, _ := url.ParseQuery(r.Value("return-to")) // malformed queries are rejected earlier
@@ -68,7 +65,6 @@ func (n names) linkTo(path string, names []string) string {
 	return service.PageLink(path, values...)
 }
 
-// rowNames returns the subjects that name a row, the list's own first.
 func rowNames(list *operate.Operation) (all []string) {
 	for _, s := range list.Subjects() {
 		all = append(all, s.Name)
@@ -130,7 +126,6 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
-// below returns a read page's links: to other reads of the subject, to its lists, and to lists filtered by it.
 func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
 	subject := read.Subject().Name
 	for i := range all {

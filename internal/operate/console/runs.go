@@ -12,8 +12,7 @@ import (
 
 const liveEvery = time.Second
 
-// runs shows each background job's latest run with a stop button. It returns the jobs shown as running, so that the
-// page does not offer to start a job that ends meanwhile.
+// runs returns the jobs shown as running, so that the page does not offer to start a job that ends meanwhile.
 func (p *page) runs() (blocks []service.Block, running []*operate.Operation) {
 	var shown, stops []service.Block
 	for _, o := range p.changes {

@@ -41,7 +41,6 @@ func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operati
 	return found
 }
 
-// unlisted returns a noun's downloads that no list or read can link to, so they need a form.
 func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
 		return nil

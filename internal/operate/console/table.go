@@ -64,7 +64,6 @@ func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.
 	return changes
 }
 
-// finds returns the read for things whose name is typed on the noun's page, or nil.
 func (p *page) finds() *operate.Operation {
 	if read := first(operate.Read, p.noun, p.all); read != nil && read.Finds != "" {
 		return read
@@ -72,7 +71,6 @@ func (p *page) finds() *operate.Operation {
 	return nil
 }
 
-// findForm asks for a thing's name. Beside a list, it is for things not on the page.
 func (p *page) findForm(read *operate.Operation) *service.Form {
 	f := &service.Form{Action: "find", Submit: read.Finds}
 	for _, s := range read.Subjects() {
@@ -144,7 +142,6 @@ func onPage(page string, all []service.Form) []service.Form {
 	return all
 }
 
-// tableChanges returns the changes of a read's noun for a table row: those without and with other inputs.
 func tableChanges(read *operate.Operation, subject string, all []operate.Operation) (onRows, forms []*operate.Operation) {
 	if subject == "" {
 		return nil, nil
@@ -183,14 +180,13 @@ func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of 
 	return cells
 }
 
-// fill fills a form with a row's name and the JSON members named like inputs.
 func fill(f *service.Form, o *operate.Operation, row *operate.Row) {
 	text, err := json.Marshal(row.Value)
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err != nil || d.Decode(&members) != nil {
-		return // impossible: the API sends it
+		return
 	}
 	for i := range f.Fields {
 		field := &f.Fields[i]

@@ -22,7 +22,7 @@ const inJSON = "application/json"
 //go:embed admin.json
 var admin string
 
-// Document describes a service's API if it consists only of operations. The server's service name is "".
+// Document describes a service's API if it consists only of operations.
 func Document(service string, all []operate.Operation) ([]byte, error) {
 	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
@@ -79,7 +79,6 @@ func entriesOf(service string, all []operate.Operation) (paths object) {
 
 var value = regexp.MustCompile(`/[A-Z][A-Z-]*`)
 
-// template returns an OpenAPI path, e.g. "/guest/keys/{key}/retire" for "/guest/keys/KEY/retire".
 func template(path string) string {
 	return value.ReplaceAllStringFunc(path, func(s string) string { return "/{" + strings.ToLower(s[1:]) + "}" })
 }
@@ -175,7 +174,6 @@ func parameter(in *operate.Input, where string) object {
 	return p
 }
 
-// sentence turns a help text into a sentence.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }

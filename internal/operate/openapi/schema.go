@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/operate"
 )
 
-// A body member may be null and is described.
 func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Schema != "" {
 		return object{{"$ref", "#/components/schemas/" + in.Schema}}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 )
 
-// object is an ordered JSON object.
 type object []member
 
 type member struct {
@@ -13,7 +12,6 @@ type member struct {
 	value any
 }
 
-// width limits a single-line value, in bytes per line.
 const width = 150
 
 func write(b *bytes.Buffer, v any, indent string) {
@@ -79,7 +77,7 @@ func separator(i int) string {
 func quoted(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // no such value is declared
+		panic(err)
 	}
 	return string(text)
 }
