@@ -17,7 +17,7 @@ import (
 // Listed is a backup at a URL.
 type Listed struct {
 	At  time.Time
-	Has []string // databases and other files
+	Has []string
 
 	Size *Size // nil: unknown
 }
@@ -75,14 +75,14 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 
 // Location is where backups or a replica are.
 type Location struct {
-	What  string // settings section
-	Holds string // content's name for people
+	What  string
+	Holds string
 	URL   string
 	Data  string
 	Spool string
 }
 
-// Inspect returns a location's content, empty if new, or a finding if unusable. It changes nothing.
+// Inspect returns a location's content, empty if new, or a finding if unusable.
 func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
 	name := location.Name(l.URL)
 	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}
@@ -109,7 +109,6 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 	return c, f
 }
 
-// read returns errcode.NotFound if nothing was written yet.
 func (l Location) read(ctx context.Context, name string) (c replica.Content, err error) {
 	target, closeIt, err := location.Open(ctx, l.URL)
 	if err != nil {

@@ -28,7 +28,7 @@ type Record struct {
 	At      time.Time `json:"at"`
 	Path    string    `json:"path"` // or a URL without parameters
 	Lost    int64     `json:"lost"`
-	Without []string  `json:"without"` // services with a database server
+	Without []string  `json:"without"`
 
 	Earlier []earlier `json:"earlier,omitempty"` // latest first
 }

@@ -34,7 +34,7 @@ type Sending struct {
 type Sent struct {
 	Name     string
 	Point    replica.Point
-	Restored bool // verified by a restore
+	Restored bool
 }
 
 const (
@@ -136,7 +136,6 @@ func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	return s.Unreadable
 }
 
-// sync makes the backup while services keep the files it refers to.
 func (b *Server) sync(ctx context.Context, r *replica.Replica) error {
 	held, release, err := b.hold(ctx, Options{})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Schedule determines when backups are due: at times of day, or in an interval. The zero value is never.
+// Schedule determines when backups are due. The zero value is never.
 type Schedule struct {
 	times []time.Duration // since midnight, ascending
 	every time.Duration

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Scheduler backs up a running server to backup.url when due or requested. Set Server and call Set first.
+// Scheduler backs up a running server to backup.url. Set Server and call Set first.
 type Scheduler struct {
 	Server func() *Server
 
@@ -97,7 +97,7 @@ func (s *Scheduler) CanMake() error {
 	return nil
 }
 
-// Make makes a backup now, unless one is running. progress is called with each step.
+// Make makes a backup now, unless one is running.
 func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent, error) {
 	server := s.Server()
 	if err := s.CanMake(); err != nil {
@@ -119,8 +119,7 @@ func (s *Scheduler) begin(now time.Time) bool {
 	return true
 }
 
-// Verify restores a backup into the data folder, reads its databases and records the result. Service files were read
-// when sent.
+// Verify restores a backup into the data folder, reads its databases and records the result.
 func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what string)) ([]service.Finding, error) {
 	server, settings := s.Server(), s.Settings()
 	into := spool(server.Data, settings.URL)

@@ -38,7 +38,7 @@ type Verifying struct {
 }
 
 // Verify restores a backup at a URL into a temporary folder, reading every object, page and index, the secrets file
-// and the services' files. It reports damage by object name.
+// and the services' files.
 func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
 
 func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
@@ -180,8 +180,7 @@ func readBody(ctx context.Context, r replica.Restoring, of, name string) (err er
 	return errors.Join(err, body.Close())
 }
 
-// verifySent verifies the newest backup at a URL, restoring its databases into the spool. Service files were read
-// when sent. After damage, the next backup sends whole databases.
+// verifySent restores the databases into the spool. After damage, the next backup sends whole databases.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
 	v := Verifying{URL: s.URL, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}

@@ -12,7 +12,6 @@ import (
 	"slices"
 )
 
-// alsoState describes the last object sent for a file that is not a database.
 type alsoState struct {
 	sum    [sha256.Size]byte
 	object string // may be in the target before sent is true

@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// uploads limits concurrent uploads. largeUploads limits large uploads, which need more memory in parts.
+	// Large uploads need more memory, in parts.
 	uploads      = 8
 	largeUploads = 3
 	largeBody    = 1 << 20
 
-	// queued limits the queue. A reconciliation finds the bodies that do not fit.
+	// A reconciliation finds the bodies that do not fit.
 	queued = 10_000
 
-	// slack limits the completed entries that stay in memory.
 	slack = 1000
 )
 
-// bodies uploads the services' bodies and numbers them as they are written. The database refers to a body only after
-// it got its number, so a restore point captured at number n needs all bodies up to n.
+// The database refers to a body only after it got its number, so a restore point captured at number n needs all
+// bodies up to n.
 type bodies struct {
 	r        *Replica
 	services map[string]Bodies
@@ -39,7 +38,7 @@ type bodies struct {
 	record      record
 
 	mu      sync.Mutex
-	changed chan struct{} // if not nil, closed on progress
+	changed chan struct{}
 	isOpen  bool
 	closed  bool
 	last    uint64
@@ -47,7 +46,7 @@ type bodies struct {
 	small   []*entry
 	large   []*entry
 	largeUp int
-	waiting map[string]*entry // entries that are not done, by object name
+	waiting map[string]*entry
 	sent    map[nameHash]bool
 	status  BodyStatus
 	failed  error
@@ -64,9 +63,9 @@ type bodies struct {
 // BodyStatus describes body uploads.
 type BodyStatus struct {
 	Waiting, WaitingBytes int64
-	Unreadable            int64    // bodies that are neither readable nor in the target
-	Names                 []string // the first unreadable bodies with service and reason
-	Omitted               []string // a line per body that is not replicated
+	Unreadable            int64
+	Names                 []string
+	Omitted               []string
 	Error                 error
 }
 
@@ -75,7 +74,7 @@ type entry struct {
 	body    Body
 	object  string
 	settled bool // the body's row is committed or never will be
-	done    bool // in the target, deleted, or owed
+	done    bool
 }
 
 // debt is work for a reconciliation. A point that needs bodies with this number or later waits for it.
@@ -142,8 +141,7 @@ func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	return func(kept bool) { b.settle(e, kept) }
 }
 
-// settle queues an upload unless the body was not kept. If the queue is full, a reconciliation finds the body by its
-// row.
+// If the queue is full, a reconciliation finds the body by its row.
 func (b *bodies) settle(e *entry, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,7 +200,7 @@ func (b *bodies) tell() {
 	}
 }
 
-// await waits until isReady, which is called with the lock, returns true. It returns false if ctx is done before.
+// isReady is called with the lock. await returns false if ctx is done before.
 func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()
@@ -301,8 +299,7 @@ func (b *bodies) take() (e *entry) {
 	return e
 }
 
-// work uploads bodies until ctx is done. Unless forever is set, it also ends when the queue is empty or the target
-// fails.
+// Unless forever is set, work also ends when the queue is empty or the target fails.
 func (b *bodies) work(ctx context.Context, forever bool) {
 	for failures := 0; ctx.Err() == nil; {
 		var e *entry
@@ -353,7 +350,7 @@ func (b *bodies) fail(ctx context.Context, err error) {
 	b.failed = err
 }
 
-// putBody uploads a body. It returns read errors in source, and errors of the target in err.
+// putBody returns read errors in source, and errors of the target in err.
 func (r *Replica) putBody(ctx context.Context, object string, body Body) (source, err error) {
 	if err := r.opts.Fault("send body"); err != nil {
 		return nil, err

@@ -37,8 +37,7 @@ type Body struct {
 
 const bodiesAll = "bodies/"
 
-// bodyName returns a body's object name without the encryption suffix. Bytes that a target might reject become an
-// underscore and two digits.
+// bodyName lacks the encryption suffix. Bytes that a target might reject become an underscore and two digits.
 func bodyName(service, name string) string {
 	var object strings.Builder
 	object.WriteString(bodiesAll + service + "/")
@@ -57,7 +56,6 @@ func bodyName(service, name string) string {
 	return object.String()
 }
 
-// These are the first bytes of stored bodies.
 const (
 	stored   = 0
 	deflated = 1
@@ -78,8 +76,7 @@ var encoders = sync.Pool{New: func() any {
 	return enc
 }}
 
-// pack encodes a body for the target. It does not compress a body whose start shrinks by less than a sixteenth.
-// Always close the result.
+// pack does not compress a body whose start shrinks by less than a sixteenth. Always close the result.
 func pack(content io.Reader) (io.ReadCloser, error) {
 	begin := make([]byte, sampleSize)
 	n, err := io.ReadFull(content, begin)
@@ -193,7 +190,7 @@ type openedBody struct {
 	keys
 	name    string
 	object  *guarded
-	plain   *io.PipeReader // decrypted object
+	plain   *io.PipeReader
 	content io.ReadCloser
 }
 

@@ -23,7 +23,7 @@ import (
 type source struct {
 	name   string
 	db     *sqlitedb.DB
-	spool  string // LTX folder
+	spool  string
 	limit  int64
 	frames int   // WAL length that triggers a checkpoint
 	least  int64 // LTX bytes below which no snapshot is needed
@@ -33,8 +33,8 @@ type source struct {
 	// written returns the number of the last body a row may refer to.
 	written func() uint64
 	round   uint64
-	once    bool               // for a backup: captured once, not followed
-	follow  *sqlitedb.Follower // nil if the database is not captured
+	once    bool // captured once, not followed
+	follow  *sqlitedb.Follower
 	at      position
 	chain   chain
 
@@ -44,8 +44,8 @@ type source struct {
 	mu       sync.Mutex
 	state    state
 	waiting  []ltxFile
-	kept     []ltxFile // files in the target, to be merged there
-	snapshot ltxFile   // file with all pages that waits for the target; may be zero
+	kept     []ltxFile
+	snapshot ltxFile // file with all pages that waits for the target; may be zero
 	last     snapshot
 	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
 	bytes    int64
@@ -75,8 +75,7 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// counted returns the bytes that count toward the spool limit. A run's first file, which contains the whole database,
-// is exempt.
+// A run's first file contains the whole database and is exempt from the spool limit.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0
@@ -131,15 +130,13 @@ func (s *source) capture(ctx context.Context) error {
 }
 
 const (
-	// After maxFailures consecutive failures the writer checkpoints again.
 	maxFailures = 10
 	// reserve is the share of a disk that the spool leaves to the databases, up to maxReserve bytes.
 	reserve    = 0.05
 	maxReserve = 1 << 30
 )
 
-// checkSpace fails if the spool's disk is nearly full, or if the whole database must be captured and does not fit. It
-// then releases the database and the files waiting for the target.
+// checkSpace releases the database and the waiting files if the spool's disk is nearly full.
 func (s *source) checkSpace() error {
 	if s.follow != nil && s.hasSpace(0) {
 		return nil
@@ -205,8 +202,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool except for the named file. The old files are in the target, or this process starts with all
-// pages.
+// The old files are in the target, or this process starts with all pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +264,7 @@ func (s *source) read(to int, asOf time.Time) error {
 		if err := n.encode(w, wal, c, asOf.UnixMilli()); err != nil {
 			return err
 		}
-		return s.at.check(wal, to) // nothing was overwritten since
+		return s.at.check(wal, to)
 	})
 	if err != nil {
 		return err
@@ -317,7 +313,6 @@ func (s *source) isIntact() bool {
 	return s.at.check(wal, s.at.frames) == nil
 }
 
-// pinTries limits retries after other processes' writes.
 const pinTries = 20
 
 func (s *source) pin(ctx context.Context) (at position, err error) {
@@ -463,7 +458,7 @@ func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
 	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }
 
-// write writes a file to the spool. The file need not be durable: after a power failure the spool starts over.
+// The file need not be durable: after a power failure the spool starts over.
 func (s *source) write(f ltxFile, encode func(io.Writer) error) (ltxFile, error) {
 	path := f.path(s.spool)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -8,8 +8,7 @@ import (
 	"github.com/superfly/ltx"
 )
 
-// chain is the database state after the last LTX file. A transaction number (TXID) counts LTX files; a file may
-// contain many SQLite transactions.
+// A transaction number (TXID) counts LTX files; a file may contain many SQLite transactions.
 type chain struct {
 	run      string // ID; a run's first file contains all pages
 	txid     ltx.TXID
@@ -96,8 +95,7 @@ func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int6
 	return enc.Close()
 }
 
-// missing returns a page that the transactions should have written but did not, or 0. Pages above the smallest size
-// that the database had were added, so each of them must have been written.
+// Pages above the smallest size that the database had were added, so each of them must have been written.
 func (n *next) missing(c changes) uint32 {
 	lock := ltx.LockPgno(n.of.pageSize)
 	for page := min(n.of.size, c.least) + 1; page <= c.size; page++ {

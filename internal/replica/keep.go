@@ -32,7 +32,7 @@ func ParseKeep(text string) (k Keep, err error) {
 
 type period struct {
 	count int
-	of    func(time.Time) int // number of the period that contains a time; it increases
+	of    func(time.Time) int // increases with time
 }
 
 // Until returns the time from which no kept point needs data that was deleted at a given time. It assumes a new point
@@ -77,7 +77,7 @@ type candidate struct {
 	whole  bool
 }
 
-// choose returns the points to keep. A point that lacks a file is chosen only if no point in its period is complete.
+// A point that lacks a file is chosen only if no point in its period is complete.
 func (k Keep) choose(all []candidate) (names []string) {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.number, a.number)) })
 	for _, p := range k.periods() {

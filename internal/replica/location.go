@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// locationName is the spool file that names the claimed target.
 const locationName = "location"
 
 func claimed(spool, location string) (bool, error) {

@@ -15,16 +15,14 @@ import (
 )
 
 const (
-	// mergeEvery and tidyEvery are the intervals for merging small files in the target and deleting unneeded files.
 	mergeEvery = 5 * time.Minute
 	tidyEvery  = 15 * time.Minute
 
-	// fine is the age up to which every restore point is kept. After that, one point per mergeEvery is kept.
+	// Up to this age every restore point is kept, then one per mergeEvery.
 	fine = time.Hour
 )
 
-// maintain sends snapshots, merges files, and deletes unneeded files. It runs concurrently with ship, so that a large
-// snapshot does not delay a restore point.
+// maintain runs concurrently with ship, so that a large snapshot does not delay a restore point.
 func (r *Replica) maintain(ctx context.Context) error {
 	r.maintaining.Lock()
 	defer r.maintaining.Unlock()
@@ -73,7 +71,6 @@ func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 	return r.opts.Fault("sent snapshot")
 }
 
-// ignoreDropped ignores the error for files that the spool dropped.
 func ignoreDropped(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -192,13 +189,13 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 	return points, nil
 }
 
-// retention selects the restore points to keep. Future points, from a wrong clock, are always kept.
+// Future points, from a wrong clock, are always kept.
 type retention struct {
 	now   time.Time
 	keep  time.Duration
-	fine  time.Duration // age up to which all points are kept
-	every time.Duration // interval of older points
-	rule  Keep          // keeps other points at any age
+	fine  time.Duration
+	every time.Duration
+	rule  Keep
 }
 
 func (r *Replica) retention(now time.Time) retention {
@@ -317,10 +314,9 @@ type object struct {
 
 type objects []object
 
-// series contains objects by database and run, e.g. "sync.db/RUN".
 type series map[string]objects
 
-// listWithoutBodies lists the objects except bodies, of which there may be millions.
+// There may be millions of bodies.
 func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
 	for _, prefix := range []string{alsoPrefix, filesAll, pointsPrefix} {
 		some, err := t.List(ctx, prefix)
@@ -364,8 +360,7 @@ func (s series) leadingTo(database string, place Place) (objects, error) {
 	return chosen, err
 }
 
-// cover returns the largest objects that lead to a TXID, starting with all pages. If an object is missing, the error
-// contains its number.
+// The objects start with all pages. If an object is missing, the error contains its number.
 func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	for reached := ltx.TXID(0); reached < to; {
 		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return int(o.from) - int(from) })

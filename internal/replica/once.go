@@ -12,13 +12,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxSeries limits the files of a backup series, because a restore reads all of them.
+// A restore reads all files of a backup series.
 const maxSeries = 500
 
 const listTimeout = 10 * time.Minute
 
-// continueSeries claims the target and decides which databases continue the previous backup's series: those whose
-// stored chain matches the newest point. Later files, left by an interrupted backup, belong to no point.
+// Databases whose stored chain matches the newest point continue the previous backup's series. Later files, left by
+// an interrupted backup, belong to no point.
 func (r *Replica) continueSeries(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	return nil
 }
 
-// cutSeries deletes a series' files after its last point, and reports whether the target is otherwise complete.
+// whole reports whether the target is otherwise complete.
 func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whole bool, err error) {
 	names, err := r.opts.Target.List(ctx, filesPrefix(database, c.run))
 	if err != nil {
@@ -75,8 +75,7 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 	return missing == nil, nil
 }
 
-// captureOnce writes pages that differ from the chain into the spool. The stored chain stays valid until the next
-// point.
+// The stored chain stays valid until the next point.
 func (s *source) captureOnce(ctx context.Context) error {
 	if err := s.clear(chainName); err != nil {
 		return err
@@ -92,8 +91,7 @@ func (s *source) captureOnce(ctx context.Context) error {
 	return errors.Join(s.comparePages(ctx, frozen, asOf, false), frozen.Close())
 }
 
-// closeOnce stores a published backup's chains and empties the spool. If the backup was not published, the next
-// backup continues from the chains stored before.
+// If the backup was not published, the next backup continues from the chains stored before.
 func (r *Replica) closeOnce() (err error) {
 	for _, s := range r.sources {
 		if r.newest().Number > 0 {

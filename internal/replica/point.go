@@ -17,25 +17,22 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Point is a restore point: the databases at one moment.
+// Point is a restore point.
 type Point struct {
-	// Number increases with each point.
 	Number uint64 `json:"number"`
 	// Time is when the databases were read. The point includes writes acknowledged before.
-	Time time.Time `json:"time"`
-	// Files contains the databases by name.
-	Files map[string]Place `json:"files"`
-	// Also contains the objects for other files, by name.
-	Also map[string]string `json:"also,omitempty"`
+	Time  time.Time         `json:"time"`
+	Files map[string]Place  `json:"files"`
+	Also  map[string]string `json:"also,omitempty"`
 
 	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
 }
 
 // BackupSize is a backup's size and duration.
 type BackupSize struct {
-	Databases int64         `json:"databases"` // bytes to restore
-	Sent      int64         `json:"sent"`      // bytes added to the target, compressed and encrypted
-	Took      time.Duration `json:"took"`      // from reading the databases until everything was sent
+	Databases int64         `json:"databases"`
+	Sent      int64         `json:"sent"` // bytes added to the target, compressed and encrypted
+	Took      time.Duration `json:"took"` // from reading the databases until everything was sent
 }
 
 // Duration formats Took.
@@ -55,7 +52,6 @@ type Place struct {
 // MarkerName is the object that names a target's owner.
 const MarkerName = "holdfast-replica.json"
 
-// Other object names in a target.
 const (
 	pointsPrefix = "points/"
 	filesAll     = "files/"
@@ -65,7 +61,7 @@ const (
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
-	// Holder is the writing process. Another process with a copy of the data folder has the same Server.
+	// Another process with a copy of the data folder has the same Server.
 	Holder string `json:"holder"`
 	// Kind is "" for a replica and backupKind for backups.
 	Kind string `json:"kind,omitempty"`
@@ -184,7 +180,7 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 	return k.open(name, r, w)
 }
 
-// claim writes the marker. It fails if the target belongs to another server or contains other objects.
+// claim fails if the target belongs to another server or contains other objects.
 func claim(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	if err == nil && found.Server != mine.Server {
@@ -209,13 +205,12 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	return checkHolder(ctx, t, mine)
 }
 
-// OtherServerFix is advice for a target with another server's data. A restored data folder counts as another server.
+// OtherServerFix is advice for a target with another server's data.
 const OtherServerFix = "set another URL, e.g. with another prefix"
 
 func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
-// checkHolder fails unless this process owns the target. The marker may be missing because the replica was deleted or
-// a disk is not mounted.
+// The marker may be missing because the replica was deleted or a disk is not mounted.
 func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// reconcileEvery is the interval for comparing the target with the database, to find other processes' writes and
-	// to delete bodies. At least restFactor times a reconciliation's duration passes before the next reconciliation.
+	// A reconciliation finds other processes' writes. At least restFactor times its duration passes before the next.
 	reconcileEvery = time.Hour
 	restFactor     = 10
 
@@ -45,8 +44,8 @@ func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
 // clocks.
 type record map[nameHash]uint64
 
-// noted contains the bodies that the last reconciliation was the first to find unreferenced. Points captured after
-// round do not need these bodies. number is the last point that may need them, or 0 until that point exists.
+// Points captured after round do not need these newly unreferenced bodies. number is the last point that may need
+// them, or 0 until that point exists.
 type noted struct {
 	all    []nameHash
 	round  uint64
@@ -89,7 +88,7 @@ func (b *bodies) oweAll() {
 	b.owed.add(debt{isOpen: len(b.services) > 0})
 }
 
-// reconcile uploads every referenced body missing from the target, and deletes bodies that no point needs.
+// reconcile uploads missing bodies, and deletes bodies that no point needs.
 func (b *bodies) reconcile(ctx context.Context) (err error) {
 	b.reconciling.Lock()
 	defer b.reconciling.Unlock()
@@ -114,11 +113,11 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 
 type reconciliation struct {
 	b       *bodies
-	have    []nameHash // bodies in the target, sorted
-	seen    []bool     // parallel to have: whether the body is referenced
+	have    []nameHash // sorted
+	seen    []bool     // parallel to have
 	failed  map[nameHash]failure
 	omitted []string
-	round   uint64 // last capture before the database was read
+	round   uint64
 }
 
 // failure is an unreadable body. It is confirmed if reading fails again after the database was reread.
@@ -164,8 +163,7 @@ type missingBody struct {
 
 var errBatch = errors.New("enough for now")
 
-// missing reads the database and returns bodies missing from the target, except queued bodies. all is false if the
-// batch was full.
+// Queued bodies are not missing. all is false if the batch was full.
 func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, all bool, err error) {
 	r.seen, r.omitted = make([]bool, len(r.have)), nil
 	former := r.failed
@@ -256,7 +254,7 @@ func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, 
 	return source, err
 }
 
-// isUnconfirmed reports whether a failure is unconfirmed: the body may have been deleted or moved.
+// The body may have been deleted or moved.
 func (r *reconciliation) isUnconfirmed() bool {
 	for _, f := range r.failed {
 		if !f.confirmed {
@@ -416,7 +414,7 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 
 const entrySize = len(nameHash{}) + 8
 
-// readRecord reads the stored record. A missing or damaged record counts as empty, so that bodies stay longer.
+// A missing or damaged record counts as empty, so that bodies stay longer.
 func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()

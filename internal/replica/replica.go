@@ -28,21 +28,19 @@ import (
 
 // Options configures a Replica.
 type Options struct {
-	// Server is the random server ID in the data folder.
 	Server string
 
-	// Files contains the databases by file name, e.g. sync.db.
 	Files map[string]*sqlitedb.DB
 
 	// Also contains the paths of small files that a restore needs, such as the secrets file, by name. Each is sent
 	// when it changes; missing files are skipped.
 	Also map[string]string
 
-	// Order lists the databases in capture order. If it is nil, they are sorted.
+	// Order lists the databases in capture order; nil sorts them.
 	Order []string
 
 	// Once makes a backup: Sync makes one restore point and checks all objects it sends. It does not checkpoint, so
-	// any process may replicate or serve the databases. Tidy deletes points that Rule does not keep.
+	// any process may replicate or serve the databases.
 	Once bool
 
 	Target Target
@@ -51,7 +49,7 @@ type Options struct {
 	// its disk may not be mounted.
 	Location string
 
-	// Recipients can decrypt the replica. If there are none, it is not encrypted.
+	// Without recipients, the replica is not encrypted.
 	Recipients []age.Recipient
 
 	// Spool is a folder for unsent files, limited to SpoolBytes per database; the default is 256 MiB. Beyond the
@@ -59,20 +57,17 @@ type Options struct {
 	Spool      string
 	SpoolBytes int64
 
-	// Keep limits the age of restore points. The default is a week. Of points older than an hour, one per five
-	// minutes remains.
+	// Keep limits the age of restore points. The default is a week.
 	Keep time.Duration
 
-	// Rule keeps some older points.
 	Rule Keep
 
-	// Interval is the time between restore points. The default is one second.
+	// The default is one second.
 	Interval time.Duration
 
 	// Timeout limits an upload. The default is 30 seconds; for large objects, a second per 100 KB is added.
 	Timeout time.Duration
 
-	// Bodies contains other files by service.
 	Bodies map[string]Bodies
 
 	Clock clock.Clock
@@ -80,7 +75,7 @@ type Options struct {
 
 	space func(folder string) (free, size float64, err error)
 
-	// Fault, for tests, is called between all steps. Its error ends the step.
+	// Fault, for tests, is called between all steps.
 	Fault func(point string) error
 }
 
@@ -101,27 +96,24 @@ type Replica struct {
 	number             uint64
 	maintaining        sync.Mutex
 	mergedAt, tidiedAt time.Time
-	points             map[string]Point // cache by object name
+	points             map[string]Point
 	bodies             *bodies
 	sent               atomic.Int64
-	isWatching         bool // services report new bodies
+	isWatching         bool
 
 	mu        sync.Mutex
 	status    Status
 	published Point
-	proposed  *proposal // next point, whose databases are in the target
+	proposed  *proposal
 	rounds    uint64
 	also      map[string]alsoState
 }
 
 // Status is a replica's progress.
 type Status struct {
-	// Since is the time before which all acknowledged writes are included in the last restore point. It is zero
-	// before the first point.
-	Since time.Time
-	// WaitingBytes is the size of captured files that are not in the target.
-	WaitingBytes int64
-	// These errors are from the last attempts.
+	// All writes acknowledged before Since are included in the last restore point; zero before the first point.
+	Since                   time.Time
+	WaitingBytes            int64
 	CaptureError, ShipError error
 	Bodies                  BodyStatus
 }
@@ -241,12 +233,10 @@ func (r *Replica) Sync(ctx context.Context) error {
 	}))
 }
 
-// CloseBodies uploads the queued bodies until ctx is done, and then reads no more bodies. Call it before the services
-// close their files.
+// CloseBodies uploads the queued bodies until ctx is done, and then reads no more bodies.
 func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
-// Close captures and ships the remaining writes until ctx is done, and stops. If the target then contains everything,
-// the next start sends only differing pages.
+// Close captures and ships the remaining writes until ctx is done, and stops.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
@@ -317,12 +307,10 @@ func (r *Replica) Status() Status {
 	return s
 }
 
-// ship sends captured files and publishes a restore point if there were any. It waits only briefly for missing
-// bodies, because later captures must not wait for a large body.
+// ship waits only briefly for missing bodies, because later captures must not wait for a large body.
 func (r *Replica) ship(ctx context.Context) error { return r.shipAfter(ctx, r.bodies.wait) }
 
-// shipAfter is like ship, but calls wait to wait for all bodies up to a number. wait returns false if a body is
-// missing.
+// wait waits for all bodies up to a number, and returns false if a body is missing.
 func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint64) (bool, error)) error {
 	r.shipping.Lock()
 	defer r.shipping.Unlock()
@@ -339,12 +327,11 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 // proposal is a point that is published once its bodies are in the target.
 type proposal struct {
 	Point
-	bodies uint64 // the point needs bodies up to this number
+	bodies uint64
 	round  uint64
 }
 
-// send sends captured files and publishes a point. All writes acknowledged before since are in the target; since is
-// zero if the time is unknown.
+// All writes acknowledged before since are in the target; since is zero if the time is unknown.
 func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
 	err = r.prepare(ctx)
 	r.bodies.open(err == nil)
@@ -375,7 +362,7 @@ func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (
 	return p.Time, nil
 }
 
-// sendFiles sends captured files. complete is false if a database was never captured.
+// complete is false if a database was never captured.
 func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
 	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
 	for i, s := range r.sources {
@@ -410,8 +397,7 @@ func (r *Replica) proposedPoint() Point {
 	return r.proposed.Point
 }
 
-// propose returns the next point: p, or the point proposed before if bodies of p are missing. If p is nil, it drops
-// the proposal.
+// The point proposed before stays if bodies of p are missing. If p is nil, there is no proposal.
 func (r *Replica) propose(p *proposal) *proposal {
 	keep := p != nil && !r.bodies.isReady(p.bodies)
 	r.mu.Lock()
@@ -493,7 +479,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// put uploads an object with a timeout that depends on the size. In a backup, it reads the object back to verify it.
+// The timeout depends on the size. In a backup, put reads the object back to verify it.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	if r.opts.Once {
 		size *= 2

@@ -28,13 +28,12 @@ type Restoring struct {
 	Target     Target
 	Identities []age.Identity
 
-	// Into is an existing folder for the databases, which must not exist yet.
 	Into string
 
 	// At selects the newest point at or before a time; zero selects the newest.
 	At time.Time
 
-	// Only lists databases by name; nil means all. Other files are always restored.
+	// Nil means all databases. Other files are always restored.
 	Only []string
 
 	// Progress, if set, is called with the name of each database.
@@ -47,8 +46,7 @@ type Found struct {
 	Until time.Time // the source acknowledged writes at least until then; not before Point.Time
 }
 
-// Look chooses the restore point like Restore, and fails if an object is missing. It reads only names, points, and
-// the newest later changes.
+// Look chooses the restore point like Restore, and fails if an object is missing.
 func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	newest, chosen, err := r.Choose(ctx)
 	if err != nil {
@@ -85,7 +83,7 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	return f, nil
 }
 
-// lastChange returns when the newest changes outside all points were read. It returns zero if there are none.
+// lastChange returns zero if there are no changes outside all points.
 func (r Restoring) lastChange(ctx context.Context, files series, database string, place Place) (at time.Time, err error) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(files)) { // run names begin with their time
@@ -117,11 +115,11 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 type Restored struct {
 	Point  Point
 	Newest Point
-	Files  []string // databases and other files
+	Files  []string
 }
 
-// Restore writes a replica's databases as of a restore point. It checks that no object is missing or damaged, and
-// checks the checksum and structure of each database. If it fails, it leaves no unchecked database.
+// Restore writes a replica's databases as of a restore point, and checks each object, database checksum and
+// structure. If it fails, it leaves no unchecked database.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	k := keys{identities: r.Identities}
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
@@ -251,7 +249,6 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	return durable.Rename(unchecked, into)
 }
 
-// write writes the database contained in the objects to w. It checks each object before using its content.
 func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer) (err error) {
 	folder, err := os.OpenRoot(r.Into)
 	if err != nil {

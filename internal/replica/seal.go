@@ -29,14 +29,14 @@ func (k keys) suffix() string {
 	return ""
 }
 
-// digest begins an object's trailing checksum. It includes the name, so that one object cannot replace another.
+// The checksum includes the name, so that one object cannot replace another.
 func digest(name string) hash.Hash {
 	h := sha256.New()
 	_, _ = io.WriteString(h, strings.TrimSuffix(name, encrypted)+"\n")
 	return h
 }
 
-// seal appends a checksum to the content and, if there are recipients, encrypts it. Always close the result.
+// Always close the result.
 func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 	sum := digest(name)
 	plain := io.MultiReader(io.TeeReader(content, sum), &tail{sum: sum})
@@ -73,7 +73,6 @@ func damagedError(name, reason string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the replica object %s %s", name, reason), cause)
 }
 
-// open copies an object's content to w and checks it.
 func (k keys) open(name string, object io.Reader, w io.Writer) error {
 	if strings.HasSuffix(name, encrypted) {
 		if len(k.identities) == 0 {
@@ -91,7 +90,6 @@ func (k keys) open(name string, object io.Reader, w io.Writer) error {
 	sum := digest(name)
 	in := bufio.NewReaderSize(object, 64<<10)
 	for {
-		// The last bytes are the checksum.
 		peeked, err := in.Peek(in.Size())
 		if err != nil && !errors.Is(err, io.EOF) {
 			return damagedError(name, "cannot be read", err)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// push adds a file to the queue. Beyond the limit it drops the queue; the database is then captured again when the
-// target is available.
+// Beyond the limit push drops the queue; the database is then captured again when the target is available.
 func (s *source) push(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +69,7 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// snapshotLeast is a size of files that a restore reads fast enough. Below it no snapshot is needed.
+	// A restore reads files of this size fast enough without a snapshot.
 	snapshotLeast = 16 << 20
 )
 

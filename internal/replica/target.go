@@ -17,16 +17,15 @@ import (
 // Target stores a replica. Names contain slashes, and segments do not begin with a dot. All methods are safe for
 // concurrent use.
 type Target interface {
-	// Put writes or replaces an object. The object becomes visible only when it is complete.
+	// The object becomes visible only when it is complete.
 	Put(ctx context.Context, name string, body io.Reader) error
 
 	// Get reads an object, or returns errcode.NotFound.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
-	// List returns sorted names with a prefix.
 	List(ctx context.Context, prefix string) ([]string, error)
 
-	// Walk calls fn for names with a prefix, in any order, until fn fails.
+	// Walk's names are in any order.
 	Walk(ctx context.Context, prefix string, fn func(name string) error) error
 
 	// Delete deletes an object if it exists.

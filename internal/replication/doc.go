@@ -1,3 +1,3 @@
-// Package replication maintains a server's replica in a folder or bucket: its SQLite files, secrets file and service
-// files. Package replica does the work; this package knows the data folder and the services.
+// Package replication maintains a server's replica in a folder or bucket. Package replica does the work; this package
+// knows the data folder and the services.
 package replication

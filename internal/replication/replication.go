@@ -22,7 +22,6 @@ import (
 const (
 	spoolFolder = "replica-spool"
 
-	// closeTime limits sending the last changes at shutdown.
 	closeTime = 5 * time.Second
 
 	// Late is the lag that causes a warning.
@@ -48,7 +47,7 @@ type Replication struct {
 	started time.Time
 }
 
-// Open returns nil if no replica is configured or no database is a SQLite file. It does not connect.
+// Open returns nil if no replica is configured or no database is a SQLite file.
 func Open(ctx context.Context, o Options) (*Replication, error) {
 	files, bodies := map[string]*sqlitedb.DB{}, map[string]replica.Bodies{}
 	for _, s := range o.Services {
@@ -135,8 +134,8 @@ type State struct {
 	Problem string
 
 	Unreadable int64    // service files without a good copy, missing from the replica
-	Examples   []string // some, with the reason
-	Omitted    []string // service files outside the replica, a line each
+	Examples   []string // with the reason
+	Omitted    []string // a line each
 }
 
 // State returns the replica's progress, or nil without one.

@@ -37,7 +37,7 @@ func (*folder) close() error { return nil }
 
 type backupFolder struct {
 	path     string
-	at       time.Time // oldest database
+	at       time.Time
 	services []string
 	secrets  bool
 }

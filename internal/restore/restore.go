@@ -20,22 +20,21 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// unfinished is a restore's work folder in a data folder. A server does not start with it.
+// A server does not start with this folder in its data folder.
 const unfinished = ".restoring"
 
 // Request selects the data to restore.
 type Request struct {
-	From     string    // backup folder, folder with backup folders, or repository URL
+	From     string
 	Identity string    // private key file for a repository, or ""
 	At       time.Time // latest moment to restore; zero: no limit
-	Services []string  // names; nil: all
+	Services []string  // nil: all
 	Data     string
 	Clock    clock.Clock
 
 	// Called with each step; may be nil.
 	Progress func(step string)
 
-	// Finish opens the restored databases and restores the services' files.
 	Finish func(ctx context.Context, f *Finishing) error
 }
 
@@ -43,9 +42,8 @@ type Request struct {
 type Finishing struct {
 	Folder   string
 	Services []string
-	Age      time.Duration // since the data was copied
+	Age      time.Duration
 
-	// Open opens a service's file, like service.FileSource.
 	Open func(ctx context.Context, service, name string) (io.ReadCloser, error)
 }
 
@@ -95,7 +93,6 @@ func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 	return r.plan(ctx, s)
 }
 
-// plan requires that the source contains all services.
 func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	p, err := s.plan(ctx, r)
 	if err != nil {
@@ -157,7 +154,7 @@ func (r *Request) fill(ctx context.Context, s source, p *Plan, work string) erro
 	return r.Finish(ctx, &Finishing{Folder: work, Services: p.Services, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
 }
 
-// publish moves the work folder's content to the data folder. No server starts while the work folder exists.
+// No server starts while the work folder exists.
 func publish(work, data string) error {
 	entries, err := os.ReadDir(work)
 	if err != nil {

@@ -55,8 +55,7 @@ func (b *Bucket) Put(ctx context.Context, name string, body io.Reader) error {
 	return b.fail("write", b.write(ctx, name, io.MultiReader(&begin, body)))
 }
 
-// write sends a large object. The object becomes visible when the writer is closed. If the context is canceled
-// before, it never becomes visible.
+// If the context is canceled before the writer is closed, the object never becomes visible.
 func (b *Bucket) write(ctx context.Context, name string, body io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -106,8 +106,7 @@ func Open(ctx context.Context, address string) (t replica.Target, closeIt func()
 	return b, b.Close, nil
 }
 
-// Outside returns an error if a backup or replica would be in the data folder, where it would be lost with the data,
-// or moved away by a restore.
+// Outside returns an error if a backup or replica would be lost with the data folder, or moved away by a restore.
 func Outside(where, data string) error {
 	path := where
 	if u, err := url.Parse(where); err == nil && IsURL(where) {
