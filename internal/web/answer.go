@@ -43,7 +43,7 @@ type File struct {
 	Name   string
 	Type   string
 	Inline bool  // shown by the browser, without scripts
-	Size   int64 // bytes; 0 if unknown
+	Size   int64 // 0 if unknown
 	Write  func(io.Writer) error
 }
 
@@ -127,8 +127,8 @@ const (
 	// and two 4 KiB buffers in net/http.
 	unchargedBytes = 4 << 10
 
-	// firstBytes is the first buffer for a larger body. A full buffer grows by bodyGrowth, so that announcing a large
-	// body without sending it uses little of the budget.
+	// A full buffer grows by bodyGrowth, so that announcing a large body without sending it uses little of the
+	// budget.
 	firstBytes = 64 << 10
 	bodyGrowth = 4
 )

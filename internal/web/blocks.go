@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// FirstBlock is an answer's first block, which is free: most answers are short.
+	// FirstBlock is free: most answers are short.
 	FirstBlock = 4 << 10
 
 	// BlockBytes is the size of all other blocks.
@@ -19,20 +19,19 @@ const (
 	maxBlocks = 16 // before the answer is sent in parts
 )
 
-// Blocks builds an answer from a list, in blocks that are charged before allocation. A short answer is sent as a
-// whole. An answer that is long, or for which there is no memory, is sent while the list is read; an error then
-// closes the connection.
+// Blocks builds an answer from a list, in blocks that are charged before allocation. An answer that is long, or for
+// which there is no memory, is sent while the list is read; an error then closes the connection.
 type Blocks struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	status    int
 	mediaType string
-	full      [][]byte // complete blocks before the current block
+	full      [][]byte
 	charged   int64
 	sending   bool
 }
 
-// NewBlocks returns an answer. Call Room for its first block.
+// NewBlocks returns an answer.
 func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType string) *Blocks {
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
@@ -102,7 +101,7 @@ func (s *Blocks) write(b []byte) error {
 	return nil
 }
 
-// Finish sends the rest, which ends with b. It ignores write errors, because the client may have disconnected.
+// Finish sends the rest, which ends with b.
 func (s *Blocks) Finish(b []byte) {
 	if !s.sending {
 		n := len(b)
@@ -114,7 +113,7 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// slotTries limits waits for a slot in the middle of an answer, where giving up wastes everything so far.
+// Giving up in the middle of an answer wastes everything so far.
 const slotTries = 5
 
 // Read runs fn with the request's slot, which an answer releases while it is sent.
@@ -135,8 +134,7 @@ func (s *Blocks) Read(fn func() error) error {
 	return fn()
 }
 
-// Slices charges memory for one slice, and calls next until it returns false. next reads and writes a slice, and
-// reports whether there are more.
+// Slices charges memory for a slice, and calls next until it returns false.
 func (s *Blocks) Slices(memory int64, next func() (more bool, err error)) error {
 	if err := ChargeMemory(s.w, s.r, memory); err != nil {
 		return err

@@ -1,8 +1,7 @@
 // Package web is the HTTP layer for all services. It knows no service and no protocol: a service's ErrorWriter
 // decides how errors look.
 //
-// A service implements a Handler that returns errors. A Mux adds the common parts: request IDs, one log line and
-// observation per request, panic handling, minimum body rates, and a Gate that rejects requests under overload.
+// A service implements a Handler that returns errors.
 //
 // # Addresses
 //

@@ -8,7 +8,7 @@ import (
 )
 
 type element struct {
-	node  string // from "for": an IP address, "unknown", or an obfuscated name; "" if absent
+	node  string
 	host  string
 	proto string
 }
@@ -23,7 +23,7 @@ func parseForwarded(value string) ([]element, error) {
 		if err != nil {
 			return nil, err
 		}
-		if after != rest { // empty entries are valid
+		if after != rest {
 			elements = append(elements, e)
 		}
 		after = strings.TrimLeft(after, " \t")
@@ -62,7 +62,7 @@ func nextElement(s string) (e element, rest string, err error) {
 	return e, rest, nil
 }
 
-// nextPair cuts name=value from the front of s and lower-cases the name.
+// The name is lower-cased.
 func nextPair(s string) (name, value, rest string, err error) {
 	n := tokenLen(s)
 	if n == 0 || n == len(s) || s[n] != '=' {
@@ -144,7 +144,7 @@ func parseNode(s string) (string, error) {
 	return bare, nil
 }
 
-// obfuscated reports whether s is an obfuscated identifier (RFC 7239, section 6.3).
+// See RFC 7239, section 6.3.
 func obfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false

@@ -10,22 +10,20 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Gate limits concurrent requests and shares its slots among clients (package fairshare). Requests without a slot
-// wait briefly and are then rejected. Rejecting is cheap, so others are answered in time. Gate is safe for concurrent
+// Gate limits concurrent requests and shares its slots among clients (package fairshare). Gate is safe for concurrent
 // use.
 type Gate struct {
 	slots *fairshare.Pool
 	open  atomic.Int64
 }
 
-// NewGate returns a gate with limit slots. As many more requests may wait for a slot, each up to wait. An eighth of
-// the slots is reserved for clients below their fair share.
+// NewGate returns a gate with limit slots. As many more requests may wait for a slot, each up to wait.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
-// Resize changes the limits. Running requests keep their slots.
+// Resize changes the limits.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }
@@ -43,8 +41,8 @@ func Identify(w http.ResponseWriter, client string) {
 }
 
 // AcquireSlot waits for a slot, and for a turn at the service's database (fairshare.Turns). A handler calls it after
-// verifying credentials and reading the body, so that slow clients hold neither. The handler returns its error. Slot
-// and turn are released when the response begins, or by ReleaseSlot.
+// verifying credentials and reading the body, so that slow clients hold neither. Slot and turn are released when the
+// response begins, or by ReleaseSlot.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -91,7 +89,7 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// endTurn ends the turn of a request that waits for its database node, so that requests for other nodes proceed.
+// A request that waits for its database node must not delay requests for other nodes.
 func (r *response) endTurn() {
 	if r.inTurn.CompareAndSwap(true, false) {
 		r.turns.Release(r.turn, r.meter.Stop())
@@ -132,7 +130,7 @@ type GateStats struct {
 	Slots   int
 	Active  int
 	Waiting int
-	Idle    int // requests without a slot
+	Idle    int
 	Clients int
 	Shed    int64
 }

@@ -22,7 +22,7 @@ import (
 // client input.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
-// Answered is an error that the handler wrote into its response. It is logged, and the response is complete.
+// Answered is an error that the handler wrote into its response.
 type Answered struct{ Err error }
 
 func (a *Answered) Error() string { return a.Err.Error() }
@@ -41,15 +41,13 @@ type Service struct {
 	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// Routes lists the routes, from the tables that Serve uses. It is for tests.
 	Routes []Route
 
 	// Reason, if set, returns why a request was refused, for metrics and logs, from a small fixed set; "" for other
-	// errors. It is called once per error.
+	// errors.
 	Reason func(error) string
 
-	// Turns, if set, limits concurrent requests that use the service's database. Here, unlike at the database,
-	// clients share it fairly.
+	// Here, unlike at the database, clients share turns fairly.
 	Turns *fairshare.Turns
 }
 
@@ -72,14 +70,14 @@ type Mount struct {
 	Owns func(path string) bool // path is raw, without the public prefix
 }
 
-// Mux passes a listener's requests to the service that owns the path. It resolves each address once.
+// Mux passes a listener's requests to the service that owns the path.
 type Mux struct {
 	Resolver *Resolver
 	Options  Options
 	Mounts   []Mount // the first owner serves a path
 	Default  Service
 
-	changed atomic.Pointer[Options] // replaces Options once set
+	changed atomic.Pointer[Options]
 }
 
 // Change changes the options for future requests.
@@ -121,7 +119,7 @@ func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at
 	})
 }
 
-// Handler serves all paths with the service. Each request's public address is its own.
+// Handler serves all paths with the service.
 func (service Service) Handler(o Options) http.Handler {
 	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
 }
@@ -130,14 +128,13 @@ func (service Service) Handler(o Options) http.Handler {
 type Options struct {
 	Log *slog.Logger
 
-	// Quiet logs only requests that failed because of the server.
 	Quiet bool
 
 	// ClientAddress logs the client's IP address. If it is set, each request with a Reason is logged even if Quiet
 	// is.
 	ClientAddress bool
 
-	// Gate, if set, limits concurrent requests; see AcquireSlot. Listeners may share it.
+	// See AcquireSlot; may be nil. Listeners may share it.
 	Gate *Gate
 
 	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Bodies and responses that
@@ -151,12 +148,10 @@ type Options struct {
 	// client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
-	// Pace is the minimum rate for sending the body and reading the response.
 	Pace Rate
 }
 
-// statusClientClosed is for requests that failed because the client closed the connection. A 5xx would be a server
-// error.
+// A 5xx would be a server error.
 const statusClientClosed = 499
 
 // handle serves a request. It sets X-Request-Id to the client's ID if that is valid, and otherwise to a new ID. An
@@ -244,14 +239,13 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// clientClosed reports whether the client closed the connection. A slow body also ends the context, but its client is
-// still connected.
+// A slow body also ends the context, but its client is still connected.
 func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
-// method returns m, or the same name for all unknown methods. Otherwise each would create a metric.
+// Each unknown method would create a metric.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -268,10 +262,10 @@ type exchange struct {
 	took              time.Duration
 	left              bool
 	client            string // "" if unknown or not logged
-	reason            string // why the request was refused, otherwise ""
+	reason            string // otherwise ""
 }
 
-// log writes the only line about a request. It omits path, query, header and body, which are secret or private.
+// log omits path, query, header and body, which are secret or private.
 func (service *Service) log(ctx context.Context, o *Options, x exchange, err error) {
 	level := slog.LevelInfo
 	switch {

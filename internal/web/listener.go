@@ -33,14 +33,13 @@ type conn struct {
 	malformed MalformedHandler
 	line      requestLine // reader goroutine only
 	begun     bool        // first byte received; reader goroutine only
-	sent      int64       // bytes; writer goroutine only
-	acked     int64       // bytes acknowledged when a deadline was last missed
+	sent      int64
+	acked     int64 // bytes acknowledged when a deadline was last missed
 }
 
 // Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
 // but clients connect early: browsers in advance, and Go's client when another connection becomes free first. Closing
-// such a connection may lose a request in transit. Over TLS, the first byte of the handshake starts the header
-// timeout for HTTP/1.1.
+// such a connection may lose a request in transit.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if c.malformed != nil && n > 0 {
@@ -95,7 +94,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 // usual 60 KiB takes that long.
 const maxGraces = 3
 
-// earned returns the time for bytes that were acknowledged since the last call.
+// earned counts bytes that were acknowledged since the last call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {

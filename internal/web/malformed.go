@@ -16,8 +16,7 @@ import (
 // Malformed HTTP requests, e.g. for /storage/%zz, never reach a handler: net/http writes a plain-text response and
 // closes the connection. Our connections replace this response by the service's error with the same status. Over TLS,
 // our connections see only encrypted bytes, so net/http's response remains: net/http serves HTTP/2 only on a
-// *tls.Conn, so a wrapper would lose HTTP/2 or need its own handshake with limits, log and shutdown. HTTP/2 itself
-// resets the stream.
+// *tls.Conn, so a wrapper would lose HTTP/2 or need its own handshake with limits, log and shutdown.
 
 // These are the errors for requests that net/http refuses.
 var (
@@ -38,20 +37,17 @@ var refusals = map[int]error{
 
 // MalformedHandler is a handler that also answers malformed requests.
 type MalformedHandler interface {
-	// ServeMalformed answers a malformed request. r contains the peer's address and, if they could be read, method
-	// and target.
+	// r contains the peer's address and, if they could be read, method and target.
 	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 }
 
-// refusedHeader ends net/http's response to a malformed request, after the status text and possibly a reason.
+// After the status text, a reason may precede this.
 const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusedExpectation starts the response to an expectation other than 100-continue. After this response net/http
-// waits for the unsent body.
+// After this response net/http waits for the unsent body.
 const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
 
-// malformedStatus returns the status if p is such a response, or 0. Handlers' responses have more header fields, at
-// least a date.
+// Handlers' responses have more header fields than net/http's, at least a date.
 func malformedStatus(p []byte) int {
 	const version, digits = "HTTP/1.1 ", 3
 	if len(p) < len(version)+digits || string(p[:len(version)]) != version {
@@ -87,7 +83,7 @@ type withStatus struct {
 // WriteHeader implements http.ResponseWriter.
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// lineBytes is how much of the request line is kept, which suffices to find the service.
+// This much of the request line suffices to find the service.
 const lineBytes = 512
 
 type requestLine struct {
@@ -104,8 +100,7 @@ func (l *requestLine) next() {
 	}
 }
 
-// add adds bytes read into a buffer with that size. After a body, net/http reads a single byte to detect a
-// disconnect: it belongs to the next request.
+// After a body, net/http reads a single byte to detect a disconnect: it belongs to the next request.
 func (l *requestLine) add(p []byte, size int) {
 	if l.whole {
 		if size == 1 && len(p) == 1 {
@@ -139,8 +134,8 @@ func startRequest(c net.Conn, state http.ConnState) {
 	}
 }
 
-// answerMalformed writes the service's error. Then it lingers, because closing would discard the response for a peer
-// that is still sending; see pacedBody.linger.
+// answerMalformed lingers, because closing would discard the response for a peer that is still sending; see
+// pacedBody.linger.
 func (c *conn) answerMalformed(status int) error {
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 	r := c.line.request(c.RemoteAddr())

@@ -9,27 +9,26 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Memory limits the bytes in bodies, decoded data and responses. Clients share the budget (package fairshare). It is
-// safe for concurrent use.
+// Memory limits the bytes in bodies, decoded data and responses. It is safe for concurrent use.
 type Memory struct {
 	bytes *fairshare.Pool
 }
 
 // NewMemory returns a budget of limit bytes. A charge that does not fit waits up to wait, and at most waiting charges
-// wait. An eighth of the budget is reserved for clients below their fair share.
+// wait.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
-// Resize changes the limits. Running requests keep their memory.
+// Resize changes the limits.
 func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }
 
 // ChargeMemory charges n more bytes to a request's client before they are allocated. They are released when the
 // request ends, or by ReleaseMemory. ChargeMemory may wait, without the request's slot. The handler should then hold
-// no shared resources and little memory, because two requests that wait for each other's memory both fail. The
-// handler returns the error. If there is no budget, nothing is charged. ChargeMemory is not safe for concurrent use.
+// no shared resources and little memory, because two requests that wait for each other's memory both fail. If there
+// is no budget, nothing is charged. ChargeMemory is not safe for concurrent use.
 func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	if TryChargeMemory(w, n) {
 		return nil
@@ -44,8 +43,7 @@ func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	})
 }
 
-// TryChargeMemory is like ChargeMemory, but returns false instead of waiting. It is for data that can only be
-// measured by allocating it, and that is dropped before a wait.
+// TryChargeMemory is like ChargeMemory, but returns false instead of waiting.
 func TryChargeMemory(w http.ResponseWriter, n int64) bool {
 	r, ok := w.(*response)
 	if !ok || r.memory == nil || n <= 0 {
@@ -71,7 +69,7 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 	r.memory.bytes.Release(r.client, n)
 }
 
-// chargedBody charges bytes beyond the handler's own charges, so that no handler keeps a body for free.
+// No handler keeps a body for free.
 type chargedBody struct {
 	io.ReadCloser
 	response *response
@@ -109,8 +107,6 @@ func StaticBody(w http.ResponseWriter) {
 	}
 }
 
-// hold charges a piece of an uncharged response, which stays in memory until the client has read it. Then call
-// release.
 func (r *response) hold(piece []byte) (release func(), err error) {
 	n := int64(len(piece)) - r.charged
 	if len(piece) <= unchargedBytes || n <= 0 || r.static {
@@ -123,8 +119,7 @@ func (r *response) hold(piece []byte) (release func(), err error) {
 	return func() { ReleaseMemory(r, n) }, nil
 }
 
-// Charge returns a handler that charges need bytes per request, plus its body and response. Use it for handlers that
-// do not belong to a Service.
+// Charge returns a handler that charges need bytes per request, plus its body and response.
 func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}

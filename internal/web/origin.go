@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Origin is the server's public address. Clients sign it, and returned URLs start with it.
+// Origin is the server's public address.
 type Origin struct {
 	Scheme string
 	Host   string // lower case; IPv6 without brackets
@@ -59,9 +59,9 @@ func (o Origin) String() string {
 	return o.Scheme + "://" + host + o.Prefix
 }
 
-// Map interprets a raw path (and query) that arrived with the prefix, or without it because a proxy removed it.
-// public is the target that the client sent, inner the target without the prefix. A target that begins with the
-// prefix counts as complete, so a proxy that removes the prefix must not receive paths like /sync/sync/….
+// Map interprets a raw path (and query) that arrived with the prefix, or without it because a proxy removed it. A
+// target that begins with the prefix counts as complete, so a proxy that removes the prefix must not receive paths
+// like /sync/sync/….
 func (o Origin) Map(target string) (public, inner string) {
 	if o.Prefix == "" {
 		return target, target
@@ -110,7 +110,7 @@ func parsePort(s string) (uint16, bool) {
 	return uint16(n), err == nil
 }
 
-// validName accepts host names and IPv4 literals. Underscores are not standard, but they are in use.
+// Underscores are not standard, but they are in use.
 func validName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

@@ -12,16 +12,16 @@ import (
 // Rate is the minimum rate for sending or reading a body. Without it, a few slow peers could hold connections and
 // their resources forever.
 type Rate struct {
-	// Grace is the total time a peer may stall; 0 means no limit.
+	// 0 means no limit.
 	Grace time.Duration
 	// BytesPerSecond is how many bytes earn back one second of Grace.
 	BytesPerSecond int64
 }
 
-// pace counts only the time spent waiting for the peer, not the handler's own time.
+// The handler's own time does not count.
 type pace struct {
 	rate  Rate
-	left  time.Duration // at most the grace
+	left  time.Duration
 	bytes int64
 }
 
@@ -43,11 +43,11 @@ type pacedBody struct {
 	io.ReadCloser
 	pace    pace
 	conn    *http.ResponseController
-	streams bool // HTTP/2, which cancels an unread body itself
+	streams bool
 	expects bool // the peer waits for 100 Continue
 	begun   bool
 	ended   bool
-	late    bool // the peer stalled too long
+	late    bool
 }
 
 func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
@@ -107,16 +107,14 @@ func (b *pacedBody) finish(answer http.Header) {
 
 func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
 
-// end removes the read deadline at EOF. From then on net/http watches the connection in the background, and a
-// deadline would cancel the request's context.
+// After EOF net/http watches the connection in the background, and a deadline would cancel the request's context.
 func (b *pacedBody) end() {
 	b.ended = true
 	_ = b.conn.SetReadDeadline(time.Time{})
 }
 
-// linger sends the response and discards the rest of the body for a while. Closing a connection with unread bytes
-// resets it, which a sending proxy reports as a server failure. A peer that expects 100 Continue may send without it,
-// as Caddy does; once the response has begun, it gets none.
+// Closing a connection with unread bytes resets it, which a sending proxy reports as a server failure. A peer that
+// expects 100 Continue may send without it, as Caddy does; once the response has begun, it gets none.
 func (b *pacedBody) linger() {
 	if b.ended || b.streams {
 		return
@@ -132,8 +130,7 @@ func (b *pacedBody) linger() {
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http must not read more
 }
 
-// limit sets the deadline of the next read. Connections that do not support deadlines, as in handler tests, are
-// unlimited.
+// Connections that do not support deadlines, as in handler tests, are unlimited.
 func (b *pacedBody) limit(now time.Time) {
 	_ = b.conn.SetReadDeadline(b.pace.deadline(now, 0))
 }

@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged returns how many written bytes the peer has not acknowledged.
 func unacknowledged(c *net.TCPConn) (n int64, ok bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Refusal is an error with its HTTP status and the protocol's code and message. The protocol's error writer sends it.
+// Refusal is an error with its HTTP status and the protocol's code and message.
 type Refusal struct {
 	Status  int
 	Code    string
 	Message string
-	Cause   error // may be nil
+	Cause   error
 }
 
 // Refuse returns a Refusal without a cause.

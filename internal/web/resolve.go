@@ -89,8 +89,7 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	return Address{Origin: o, Target: public, Path: path}
 }
 
-// originForm returns the path and query of a request target. The target is a whole URL if the client takes the server
-// for a proxy.
+// The target is a whole URL if the client takes the server for a proxy.
 func originForm(target string) (string, bool) {
 	if strings.HasPrefix(target, "/") {
 		return target, true
@@ -228,8 +227,7 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	return client, ok
 }
 
-// sender returns the address that sent a request to the first trusted proxy. nodes come from a forwarding header; the
-// nearest node is last.
+// nodes come from a forwarding header; the nearest node is last.
 func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
 	ip = proxy
 	for _, node := range slices.Backward(nodes) {
@@ -244,8 +242,7 @@ func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok b
 	return ip, true
 }
 
-// Network names a request's source: the client's address, or for IPv6 its /64 network, which one client may own. An
-// unknown client counts as its proxy.
+// Network names a request's source: the client's address, or for IPv6 its /64 network, which one client may own.
 func (r *Resolver) Network(req *http.Request) string {
 	ip, _ := r.Client(req)
 	switch {

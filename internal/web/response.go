@@ -10,14 +10,13 @@ import (
 	"holdfast/internal/work"
 )
 
-// response records a handler's response and limits how slowly the client may read it.
 type response struct {
 	http.ResponseWriter
 	status int
 	pace   pace
 	piece  int // bytes of the next write; 0 means startBytes
 	conn   *http.ResponseController
-	body   *pacedBody // the request's, or nil
+	body   *pacedBody
 
 	request  *http.Request
 	resolver *Resolver
@@ -28,16 +27,16 @@ type response struct {
 	meter    work.Meter
 	inTurn   atomic.Bool
 	slot     string // client charged for slot and turn; "" if there is no slot
-	client   string // set by Identify
+	client   string
 	memory   *Memory
 	charged  int64
 	streams  bool
 	static   bool
-	full     error // set if there was no memory for a piece of the response
+	full     error // no memory for a piece of the response
 }
 
-// newResponse returns a response. It removes the server's write deadline, which starts at the request header: over
-// HTTP/2 this deadline would end the exchange during a long upload.
+// The server's write deadline starts at the request header: over HTTP/2 it would end the exchange during a long
+// upload.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
 	if rate.Grace > 0 {
@@ -47,8 +46,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	return r
 }
 
-// wait sets the deadline for writing n bytes. The deadline also covers flushes of net/http's buffer, which holds the
-// header until the body follows or the exchange ends.
+// The deadline also covers flushes of net/http's buffer, which holds the header until the body follows or the
+// exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
@@ -74,8 +73,7 @@ func (r *response) FlushError() error {
 }
 
 // These are the sizes of writes. The deadline is always that for the smallest size: otherwise a client that reads
-// nothing would get as much time as a slow reader. Fast clients get larger pieces, because each piece costs a system
-// call and often wakes the client. The first piece fits into a new connection's buffers.
+// nothing would get as much time as a slow reader.
 const (
 	pieceBytes = 16 << 10
 	startBytes = 64 << 10

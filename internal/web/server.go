@@ -13,10 +13,10 @@ import (
 
 // Limits apply to each connection.
 type Limits struct {
-	Header      time.Duration // time for a request header, from its first byte
+	Header      time.Duration // from its first byte
 	Idle        time.Duration // wait for the first or next request
-	HeaderBytes int           // request line and header, approximately
-	Pace        Rate          // for bodies, in both directions
+	HeaderBytes int           // approximately
+	Pace        Rate
 }
 
 // DefaultLimits returns limits that suit clients on slow mobile networks.
@@ -57,7 +57,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 type shuttingDownKey struct{}
 
 // ShuttingDown returns a context that is done when the request's server stops accepting requests. A waiting handler
-// should then answer immediately. ctx is the request's context.
+// should then answer immediately.
 func ShuttingDown(ctx context.Context) context.Context {
 	if ending, ok := ctx.Value(shuttingDownKey{}).(context.Context); ok {
 		return ending
@@ -67,13 +67,11 @@ func ShuttingDown(ctx context.Context) context.Context {
 
 // Drain configures a server's shutdown.
 type Drain struct {
-	// NotReady, if set, makes the readiness check fail.
 	NotReady func()
 	// Delay is how long requests are still accepted, until load balancers have noticed.
 	Delay time.Duration
-	// Grace limits requests after the listener is closed. Then they are aborted.
+	// Requests are aborted Grace after the listener is closed.
 	Grace time.Duration
-	// Times, if set, replaces Delay and Grace when the shutdown begins.
 	Times func() (delay, grace time.Duration)
 }
 
@@ -157,8 +155,7 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// lastRequests waits until no connection is open, but no longer than a client needs to send requests one after the
-// other. Such a client can then read the answer that closes its connection.
+// A client that sends requests one after the other can then read the answer that closes its connection.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond
 	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {

@@ -19,16 +19,12 @@ import (
 type Handler struct {
 	Version Version
 
-	// Ping, if set, checks the enabled services' databases.
 	Ping func(context.Context) error
 
-	// Quota, if set, returns the quota for /__heartbeat__.
 	Quota func() Quota
 
-	// Pool, if set, returns the state of a database connection pool.
 	Pool func() Pool
 
-	// Root, if set, serves "/".
 	Root web.Handler
 }
 
@@ -41,7 +37,7 @@ type Quota struct {
 
 // Version is the response of /__version__.
 type Version struct {
-	Source  string `json:"source"` // repository URL
+	Source  string `json:"source"`
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Build   string `json:"build"`
@@ -52,7 +48,7 @@ type Pool struct {
 	Active, Idle, Max int
 }
 
-// pingTimeout is the time after which a database counts as unavailable. Monitoring does not wait much longer.
+// Monitoring does not wait much longer.
 const pingTimeout = 5 * time.Second
 
 // Serve is a web.Handler; its web.ErrorWriter is WriteError.
@@ -109,7 +105,7 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Addres
 	return sendValue(w, status, health)
 }
 
-// lbHeartbeat reports whether the server can take a request. It cannot while all database connections are in use.
+// The server cannot take a request while all database connections are in use.
 func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	if d.Pool == nil {
 		return sendValue(w, http.StatusOK, struct{}{})

@@ -15,8 +15,7 @@ import (
 // ContentType is the content type of problem documents.
 const ContentType = "application/problem+json"
 
-// Document is a problem document. Code, RequestID, TraceID and Retriable are extensions; protocols may embed Document
-// and add more.
+// Document is a problem document.
 type Document struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
@@ -31,8 +30,8 @@ type Document struct {
 
 // Field describes a problem with one part of a request.
 type Field struct {
-	Pointer   string `json:"pointer"`             // points to a body member (RFC 6901), otherwise ""
-	Parameter string `json:"parameter,omitempty"` // in the path or query
+	Pointer   string `json:"pointer"` // points to a body member (RFC 6901), otherwise ""
+	Parameter string `json:"parameter,omitempty"`
 	Code      string `json:"code"`
 	Detail    string `json:"detail"`
 }
@@ -64,7 +63,7 @@ var codes = map[errcode.Code]struct {
 	errcode.Quota: {http.StatusInsufficientStorage, "quota"}, errcode.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
 }
 
-// Refusal returns the refusal for an error's code. It returns a web.Refusal unchanged.
+// Refusal returns the refusal for an error's code.
 func Refusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own

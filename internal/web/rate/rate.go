@@ -38,7 +38,7 @@ func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
 // Buckets are safe for concurrent use. A nil *Buckets has no limit.
 type Buckets struct {
 	limit Limit
-	every float64 // tokens per second
+	every float64
 	now   clock.Clock
 
 	mu    sync.Mutex
@@ -66,7 +66,7 @@ type State struct {
 	Retry     time.Duration // until a rejected request may retry; 0 if allowed
 }
 
-// Tighter returns the state that rejects first. If both rejected, it returns the state with the longer Retry.
+// Tighter returns the state that rejects first.
 func (s State) Tighter(t State) State {
 	if s.Limit == 0 || t.Limit > 0 && cmp.Or(cmp.Compare(t.Retry, s.Retry), cmp.Compare(s.Remaining, t.Remaining), cmp.Compare(t.Reset, s.Reset)) > 0 {
 		return t
@@ -108,7 +108,6 @@ func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// until returns how long it takes to gain the tokens, plus a microsecond for rounding.
 func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0
@@ -131,7 +130,7 @@ func (s State) SetHeaders(h http.Header) {
 	}
 }
 
-// seconds converts a duration to seconds, rounded up unless the excess is a rounding error.
+// Seconds are rounded up unless the excess is a rounding error.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(math.Ceil((d - 10*time.Microsecond).Seconds())), 10)
 }

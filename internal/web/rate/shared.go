@@ -19,7 +19,7 @@ import (
 // must leave the same fraction of the reserve free; above its share, all of the reserve.
 type Shared struct {
 	limit   Limit
-	every   float64 // tokens per second
+	every   float64
 	reserve float64
 	now     clock.Clock
 
@@ -55,7 +55,7 @@ type member struct {
 	index int
 }
 
-// Allow takes n tokens for a member if the member may take them, and returns the member's resulting state.
+// Allow takes n tokens for a member if it may take them.
 func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, true)
 }
@@ -90,7 +90,6 @@ func (b *Shared) allow(key, name string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// view is a bucket from a member's perspective, in tokens.
 type view struct {
 	burst, reserve float64
 	free           float64
@@ -114,13 +113,12 @@ func (b *Shared) view(g *group, name string) view {
 
 const tiny = 1e-6
 
-// fits reports whether the member may take n tokens. Without debt, it may take any free tokens.
+// Without debt, a member may take any free tokens.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
 }
 
-// remaining returns how many single tokens the member may take.
 func (v *view) remaining() int {
 	below := (v.free - v.reserve*v.owed/v.share) / (1 + v.reserve/v.share)
 	left := int(max(v.free-v.reserve, below, 0) + tiny)
@@ -130,7 +128,7 @@ func (v *view) remaining() int {
 	return left
 }
 
-// wait returns how many tokens the bucket must gain before the member may take n, if no other member takes any.
+// wait assumes that no other member takes tokens.
 func (v *view) wait(n float64) float64 {
 	paid := v.owed * v.members
 	least := min(v.debt, max(paid, n-v.free))

@@ -21,7 +21,7 @@ import (
 // about to use them fail.
 var Transport = http.DefaultTransport.(*http.Transport).Clone()
 
-// Serve serves a service as the binary does. If o has no log, the server's warnings and errors fail the test.
+// Serve serves a service as the binary does.
 func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
 	return Listen(t, &web.Mux{Resolver: &web.Resolver{}, Options: o, Default: service})
 }
@@ -36,7 +36,7 @@ func Listen(t testing.TB, m *web.Mux) *httptest.Server {
 	return s
 }
 
-// failures fails the test on warnings and errors, which the server logs for a 5xx or panic.
+// The server logs a 5xx or panic as a warning or error.
 type failures struct{ t testing.TB }
 
 func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -53,7 +53,7 @@ func (f failures) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Request returns a request with a raw target. A body gets the content type application/json.
+// Request returns a request with a raw target.
 func Request(t testing.TB, base, method, target string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base, body)
