@@ -69,14 +69,13 @@ func (s *Settings) Check() (problems conf.Problems) {
 
 // Condition is a problem.
 type Condition struct {
-	Name    string        `json:"name"`    // kind, e.g. "disk-full"
-	Subject string        `json:"subject"` // e.g. a service
-	State   service.State `json:"-"`       // Warning or Wrong
+	Name    string        `json:"name"`
+	Subject string        `json:"subject"`
+	State   service.State `json:"-"` // Warning or Wrong
 	Says    string        `json:"says"`
 	Fix     string        `json:"fix,omitempty"`
 }
 
-// key identifies a condition, whose text may change.
 type key struct{ Name, Subject string }
 
 func (c *Condition) key() key { return key{c.Name, c.Subject} }
@@ -93,7 +92,7 @@ type Told struct {
 type Message struct {
 	Told
 
-	Status string    `json:"status"` // Begun, Ended or Test
+	Status string    `json:"status"`
 	At     time.Time `json:"at"`
 	Server string    `json:"server"`
 	Title  string    `json:"title"`
@@ -116,7 +115,6 @@ type Alerts struct {
 
 	Client *http.Client // default: no redirects
 
-	// Conditions returns all current problems.
 	Conditions func(context.Context, Settings) []Condition
 
 	settings atomic.Pointer[Settings]
@@ -142,7 +140,7 @@ const (
 )
 
 // Run sends changes between current problems and sent conditions until ctx ends. Conditions begin when found twice in
-// a row and end when missing twice, which filters blips. Failed alerts are retried each time.
+// a row and end when missing twice, which filters blips.
 func (a *Alerts) Run(ctx context.Context) {
 	a.mu.Lock()
 	a.known = a.read()
@@ -295,7 +293,7 @@ func (a *Alerts) post(ctx context.Context, m Message) error {
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := cmp.Or(a.Client, noRedirects).Do(r)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("the webhook does not answer: %w", wrapped.Err) // without the URL
+		return fmt.Errorf("the webhook does not answer: %w", wrapped.Err)
 	}
 	if err != nil {
 		return err

@@ -42,14 +42,14 @@ type ACMEOptions struct {
 	Domain    string
 	Data      string
 	Directory string
-	RootFile  string // CA's root certificates in PEM; "": the system's
+	RootFile  string
 	Email     string // account; may be ""
 
 	// Listeners that answer the CA: with TLS, and without, serving Handler. Without the latter, only TLS-ALPN-01 is
 	// used.
 	Listen, HTTPListen string
 
-	renewEvery time.Duration // renewal check interval; default 10 minutes
+	renewEvery time.Duration
 }
 
 // ACME is a Source that obtains and renews a certificate with ACME, stored in the data folder.
@@ -66,7 +66,7 @@ type ACME struct {
 	warned  error
 }
 
-// OpenACME prepares to obtain a certificate. Only Run contacts the CA.
+// OpenACME prepares to obtain a certificate.
 func OpenACME(o ACMEOptions) (*ACME, error) {
 	a := &ACME{ACMEOptions: o, store: newStorage(filepath.Join(o.Data, Folder))}
 	issuer, err := a.template()
@@ -122,7 +122,7 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// TLS implements Source. Until then, clients get an untrusted certificate with the reason in its name.
+// TLS implements Source.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)
@@ -138,7 +138,7 @@ func (a *ACME) TLS() *tls.Config {
 // Handler answers HTTP-01 challenges and passes other requests on.
 func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPChallengeHandler(next) }
 
-// Reload implements Source. The CA is contacted when a certificate is due.
+// Reload implements Source.
 func (*ACME) Reload() error { return nil }
 
 // State implements Source.
@@ -180,8 +180,6 @@ func (a *ACME) Run(ctx context.Context) {
 	}
 }
 
-// begin loads the stored certificate, or obtains a certificate if it is missing or expiring. certmagic retries, and
-// renews later.
 func (a *ACME) begin(ctx context.Context) error {
 	_, err := readStored(ctx, a.store, a.Directory, a.Domain)
 	_, isFile := errors.AsType[*fs.PathError](err)

@@ -11,23 +11,19 @@ import (
 
 // Source provides the listeners' certificate and replaces it before it expires.
 type Source interface {
-	// TLS configures an HTTPS listener. Each handshake uses the newest certificate.
 	TLS() *tls.Config
 
-	// Run replaces the certificate until ctx is done.
 	Run(ctx context.Context)
 
-	// Reload looks for a new certificate, and fails if it is unusable.
 	Reload() error
 
-	// State describes the certificate in use.
 	State() State
 }
 
 // State describes a certificate.
 type State struct {
 	Until   time.Time // expiry; zero without a certificate
-	Problem string    // replacement failure, or ""
+	Problem string
 }
 
 // Options configures every Source.

@@ -1,3 +1,3 @@
 // Package certificates provides the listeners' certificate, from two files that are reread when they change, or from
-// a certificate authority with ACME (RFC 8555). A new certificate needs no restart.
+// a certificate authority with ACME (RFC 8555).
 package certificates

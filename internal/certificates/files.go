@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// lookEvery is the interval of reading the files, which are small and in the page cache. Comparing content also
-// notices a changed link, as with certbot.
+// The files are small and in the page cache. Comparing content also notices a changed link, as with certbot.
 const lookEvery = 5 * time.Second
 
 // Files is a Source that reads a certificate chain and private key from files.
@@ -90,8 +89,8 @@ func (f *Files) Run(ctx context.Context) {
 	}
 }
 
-// look uses a new, valid certificate. While only the first file is replaced they do not match, so a bad pair is
-// reported only if it is unchanged the next time.
+// look reports a bad pair only if it is unchanged the next time: while only the first file is replaced, the files do
+// not match.
 func (f *Files) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

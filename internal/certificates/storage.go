@@ -19,12 +19,11 @@ import (
 	"holdfast/internal/durable"
 )
 
-// storage implements certmagic.Storage with durable files that only the server's user may read. If the disk is full
-// or read-only, values stay in memory, so the server can use an unsaved certificate. One process uses the folder, so
-// locks are in memory.
+// If the disk is full or read-only, values stay in memory, so the server can use an unsaved certificate. One process
+// uses the folder, so locks are in memory.
 type storage struct {
 	folder string
-	put    func(name string, value []byte) error // durable
+	put    func(name string, value []byte) error
 
 	mu      sync.Mutex
 	unsaved map[string][]byte
@@ -36,7 +35,6 @@ func newStorage(folder string) *storage {
 	return &storage{folder: folder, put: put, unsaved: map[string][]byte{}, locks: map[string]chan struct{}{}}
 }
 
-// Keys contain slashes and configured parts.
 func (s *storage) file(key string) (string, error) {
 	local := filepath.FromSlash(key)
 	if !filepath.IsLocal(local) {
@@ -78,7 +76,6 @@ func put(name string, value []byte) error {
 	return durable.Replace(name, durable.Bytes(value))
 }
 
-// save retries failed writes, and returns why something is still unsaved.
 func (s *storage) save() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

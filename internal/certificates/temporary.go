@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// temporaryName is the name in the temporary certificate. Clients print it.
+// Clients print this name.
 const temporaryName = "Holdfast has no certificate yet: see its log"
 
 func temporary() (*tls.Certificate, error) {

@@ -15,10 +15,9 @@ import (
 	"holdfast/internal/clock"
 )
 
-// adminToken is the operator of a change without a session.
 const adminToken = "admin token"
 
-// most limits the changes in memory. The file may have fewer, if they are long.
+// The file may have fewer entries, if they are long.
 const most = 5000
 
 // Log logs and records operators' changes.
@@ -78,7 +77,7 @@ func (l *Log) Add(ctx context.Context, c *service.Change) {
 	l.save(&e)
 }
 
-// attributes returns log attributes. A value does not replace an attribute with the same name.
+// A value does not replace an attribute with the same name.
 func attributes(e *Entry, err error) []any {
 	all := []any{"who", e.Who, "service", e.Service, "page", e.Page, "action", e.Action}
 	for _, one := range e.What {

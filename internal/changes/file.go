@@ -43,7 +43,7 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:maxValue], "") + "…"
 }
 
-// save appends an entry to the file. A failure is harmless and logged once. It requires the lock.
+// save requires the lock. A failure is harmless and logged once.
 func (l *Log) save(e *Entry) {
 	if l.File == "" {
 		return
@@ -103,7 +103,7 @@ func (l *Log) prepare(more int64) error {
 	return nil
 }
 
-// load reads the files once, the previous file first. It requires the lock.
+// load requires the lock.
 func (l *Log) load() {
 	if l.read || l.File == "" {
 		return

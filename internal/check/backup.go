@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Backup reads a backup's databases and secrets file, and reports damage. progress is called with each database's
-// name.
+// Backup reads a backup's databases and secrets file, and reports damage.
 func Backup(ctx context.Context, dir string, progress func(string)) (found []service.Finding, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -61,13 +61,13 @@ const (
 type Server struct {
 	Data      string
 	PublicURL string
-	Listen    string // main listener
+	Listen    string
 	TLSCert   string
 	TLSKey    string
 
 	Domain        string // ACME domain, or ""
 	ACMEDirectory string
-	HTTPListen    string // listener without TLS, with a domain
+	HTTPListen    string
 
 	Certificates certificates.Source // nil in another process or without TLS
 
@@ -76,13 +76,13 @@ type Server struct {
 
 	Backup backup.Settings
 
-	Master     string // "" if unset
+	Master     string
 	OldMasters []string
 	AdminToken string
 
 	Services  []service.Service
 	Listeners []service.Listener
-	Secrets   []secrets.Secret // generated if missing
+	Secrets   []secrets.Secret
 
 	// Returns an error if a service's database must not be written.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
@@ -100,10 +100,9 @@ type Options struct {
 	Deep  bool
 	Start bool // only check for reasons not to start: no addresses, database servers or other machines
 
-	// Progress, if set, is called with each long step.
 	Progress func(what string)
 
-	// Open opens a service without changing anything. If the secrets file is unusable, any secrets will do.
+	// Open opens a service without changing anything.
 	Open func(ctx context.Context, name string, noSecrets bool) (*Opened, error)
 }
 
@@ -112,11 +111,11 @@ type check struct {
 	Options
 
 	secretsBroken bool // the file is unusable, so secrets are not compared
-	secretsLost   bool // data was written with a lost secret
+	secretsLost   bool
 	usesFolder    bool
 	folders       []folder
 
-	held    *sqlitedb.InUseError // SQLite database of a running server
+	held    *sqlitedb.InUseError
 	running bool
 
 	distributed []distributed
@@ -124,7 +123,7 @@ type check struct {
 
 type folder struct{ what, dir string }
 
-// Run checks everything in a server's configuration: files, addresses, databases, other servers. It changes nothing.
+// Run checks everything in a server's configuration: files, addresses, databases, other servers.
 func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 	c := &check{Server: s, Options: o}
 	found := c.secrets()
@@ -350,8 +349,7 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
 }
 
-// bound compares a service's secrets with the hashes in its databases. lost means that data was written with a secret
-// that no longer exists.
+// lost means that data was written with a secret that no longer exists.
 func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {

@@ -1,3 +1,3 @@
 // Package check finds problems with a server's configuration, files, secrets, databases, addresses and backups. It
-// changes nothing and knows no service: each adds its own findings.
+// changes nothing and knows no service.
 package check

@@ -18,7 +18,6 @@ import (
 
 const chooseFolder = "choose another folder with --data"
 
-// The folder may not exist yet.
 func (c *check) keptIn(what, path string) {
 	dir := filepath.Dir(path)
 	if dir == filepath.Clean(c.Data) {

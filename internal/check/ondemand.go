@@ -16,7 +16,7 @@ type OnDemand struct {
 	mu    sync.Mutex
 	at    time.Time
 	found []service.Finding
-	done  chan struct{} // closed by the next check
+	done  chan struct{}
 }
 
 // NewOnDemand returns an OnDemand without findings.

@@ -46,7 +46,6 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 	return 0, false
 }
 
-// String returns S3's name, e.g. CRC64NVME.
 func (a Algorithm) String() string { return algorithms[a].name }
 
 // Header returns the checksum's HTTP header name.
@@ -76,7 +75,7 @@ func (a Algorithm) New() hash.Hash {
 // Checksum is a comparable checksum with its algorithm.
 type Checksum struct {
 	Algorithm Algorithm
-	sum       string // Size bytes
+	sum       string
 }
 
 // Parse parses a base64 checksum, as in S3's headers.

@@ -236,7 +236,6 @@ func (c *command) listBackups() *cobra.Command {
 	return cmd
 }
 
-// age is rounded to seconds below a minute, and to minutes above.
 func age(d time.Duration) time.Duration {
 	if d < time.Minute {
 		return d.Round(time.Second)

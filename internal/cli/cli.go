@@ -1,4 +1,4 @@
-// Package cli is the command line: the commands of the server and of its services.
+// Package cli is the command line.
 package cli
 
 import (
@@ -43,8 +43,8 @@ func Main(env Env) int {
 	return Run(ctx, env)
 }
 
-// untilSignal returns a context that ends with the first signal. The second signal kills the process: the signals are
-// restored before the context ends, so that a visible shutdown can always be cut short.
+// The second signal kills the process: the signals are restored before the context ends, so that a visible shutdown
+// can always be cut short.
 func untilSignal() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -110,8 +110,8 @@ type command struct {
 	env      Env
 	services []service.Service
 	operated *overview.Operated
-	file     string // --config
-	data     string // --data
+	file     string
+	data     string
 	flags    []conf.Flag
 }
 
@@ -148,7 +148,6 @@ func (c *command) root() *cobra.Command {
 	return root
 }
 
-// Command groups in the help.
 const (
 	serverGroup  = "server"
 	serviceGroup = "service"
@@ -187,7 +186,6 @@ func (c *command) addCommands(root *cobra.Command) {
 	}
 }
 
-// fromEnvironment sets flags from environment variables, unless given.
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
@@ -196,7 +194,6 @@ func (c *command) fromEnvironment(cmd *cobra.Command) {
 	}
 }
 
-// merge combines subcommands of equally named commands.
 func merge(parent *cobra.Command, commands []*cobra.Command) {
 	for _, cmd := range commands {
 		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
@@ -258,13 +255,11 @@ func notices(report conf.Report) (all []string) {
 	return all
 }
 
-// with runs fn on the open services, even while a server runs on the same data. With leave it does not migrate SQLite
-// databases.
+// With leave, with does not migrate SQLite databases.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	return c.withOnly(ctx, "", leave, fn)
 }
 
-// withOnly is with for a service, or for all if name is "".
 func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {

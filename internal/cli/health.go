@@ -38,7 +38,6 @@ func (c *command) health() *cobra.Command {
 	}
 }
 
-// askReady asks a running server's admin listener whether it is ready. If not, the error says why.
 func askReady(ctx context.Context, server *app.Server) error {
 	if server.AdminListen == "" {
 		return errors.New("server.admin_listen is empty: the server has no listener to ask")

@@ -19,7 +19,7 @@ import (
 )
 
 type importFlags struct {
-	urls                    map[string]*string // source URLs by flag
+	urls                    map[string]*string
 	dryRun, verify, stopped bool
 	list                    string
 }
@@ -174,7 +174,7 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 			}
 			return nil
 		case <-ctx.Done():
-			fmt.Fprintln(c.env.Stderr) // ends the question's line
+			fmt.Fprintln(c.env.Stderr)
 			return ctx.Err()
 		case <-tick.C:
 			if err := pass(ctx); err != nil {

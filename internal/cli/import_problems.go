@@ -16,8 +16,7 @@ import (
 
 const printedRows = 5
 
-// problems prints the first skipped and questionable rows; the file list, if set, gets all rows if there are more. It
-// returns the kinds that need action.
+// The file list, if set, gets all rows if there are more than printed. actions are the kinds that need action.
 func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {
@@ -58,7 +57,7 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 type problemKind struct {
 	service.Problem
 	n    int64
-	rows []string // first rows
+	rows []string
 }
 
 type problemKinds []*problemKind
@@ -74,12 +73,11 @@ func (all *problemKinds) add(found service.Problem) {
 	}
 }
 
-// isLong reports whether some rows are not printed.
 func (all problemKinds) isLong() bool {
 	return slices.ContainsFunc(all, func(k *problemKind) bool { return k.n > printedRows })
 }
 
-// texts separates mere notes from kinds that need action. where says how to get the unprinted rows.
+// where says how to get the unprinted rows.
 func (all problemKinds) texts(where string) (notes, actions string) {
 	var noted, needed strings.Builder
 	for _, k := range all {

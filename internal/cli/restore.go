@@ -178,7 +178,6 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	})
 }
 
-// finishRestore opens restored databases, restores the services' files, and makes the databases ready for use.
 func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost int, err error) {
 	if len(f.Services) == 0 {
 		return 0, nil

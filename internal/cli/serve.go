@@ -62,7 +62,6 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// reload rereads the configuration as at startup, on SIGHUP, until ctx ends.
 func (c *command) reload(ctx context.Context) app.Reload {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)

@@ -68,8 +68,7 @@ func printVersion(cmd *cobra.Command, version string) {
 	}
 }
 
-// completeCommands calls completeGroup for cmd and its subcommands, and formats default durations as 1h instead of
-// pflag's 1h0m0s.
+// completeCommands formats default durations as 1h instead of pflag's 1h0m0s.
 func completeCommands(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeCommands(sub)
@@ -191,7 +190,7 @@ const (
 	oneOfFlags     = "cobra_annotation_one_required"
 )
 
-// checkFlags checks required flags and flag combinations. Cobra's own errors do not name flags as typed.
+// checkFlags exists because Cobra's own errors do not name flags as typed.
 func checkFlags(cmd *cobra.Command) error {
 	var missing []string
 	groups := map[string][][]string{}
@@ -237,7 +236,6 @@ func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	return given, missing
 }
 
-// flagNames formats flags as typed: "--a, --b and --c".
 func flagNames(names []string, conjunction string) string {
 	typed := make([]string, len(names))
 	for i, name := range names {

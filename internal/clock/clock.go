@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock returns the current time. Outside tests it is System.
+// Clock returns the current time.
 type Clock func() time.Time
 
 // System reads the machine's clock.
@@ -21,7 +21,7 @@ type Manual struct {
 // NewManual returns a clock that shows t.
 func NewManual(t time.Time) *Manual { return &Manual{now: t} }
 
-// Now returns the time that the clock shows. It is a Clock.
+// Now returns the time that the clock shows.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

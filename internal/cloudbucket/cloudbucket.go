@@ -1,5 +1,4 @@
-// Package cloudbucket opens buckets at cloud providers: s3://, gs://, azblob://, and mem:// for tests. It wraps
-// gocloud.dev/blob, which documents the URL parameters, such as prefix.
+// Package cloudbucket opens buckets at cloud providers: s3://, gs://, azblob://, and mem:// for tests.
 package cloudbucket
 
 import (
@@ -16,7 +15,7 @@ import (
 const Small = 1 << 20
 
 const (
-	// partSize and parts limit an upload's memory. S3 accepts no smaller parts, and 10,000 parts are 50 GB.
+	// S3 accepts no smaller parts, and 10,000 parts are 50 GB.
 	partSize = 5 << 20
 	parts    = 2
 )

@@ -78,8 +78,8 @@ type disk interface {
 }
 
 type folder interface {
-	create(name string, mode fs.FileMode) (file, error) // fails if it exists
-	link(from, to string) error                         // fails if to exists
+	create(name string, mode fs.FileMode) (file, error)
+	link(from, to string) error
 	rename(from, to string) error
 	remove(name string) error
 	sync() error
@@ -176,7 +176,7 @@ func makeFolder(on disk, path string) error {
 		return err
 	}
 	if exists {
-		opened, err := on.open(path) // fails if it is not a folder
+		opened, err := on.open(path)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 // Package errcode assigns codes to errors that cross a service's boundaries.
 //
-// A store or service returns a Code, a message for the client, and a cause for the log. The protocol's error writer
-// maps the code to a status and body. Nothing compares error texts.
+// Nothing compares error texts.
 package errcode
 
 import (
@@ -14,15 +13,15 @@ type Code uint8
 
 // The codes.
 const (
-	Internal Code = iota // bug or unexpected server state
+	Internal Code = iota
 	NotFound
-	Conflict     // a concurrent change won; retry
-	Precondition // the caller's precondition does not hold
-	Invalid      // bad request; do not retry
-	TooLarge     // size or count limit exceeded
+	Conflict // a concurrent change won; retry
+	Precondition
+	Invalid
+	TooLarge
 	Quota
 	Denied
-	Unavailable // database or peer down; retry later
+	Unavailable
 )
 
 var names = [...]string{
@@ -71,7 +70,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 // ErrorCode implements Coder.
 func (e *Error) ErrorCode() Code { return e.Code }
 
-// Coder is an error with a code: *Error, or a service's own type with more data.
+// Coder is an error with a code.
 type Coder interface {
 	error
 	ErrorCode() Code

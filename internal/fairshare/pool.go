@@ -61,15 +61,14 @@ type client struct {
 	queue  []*waiter
 }
 
-// start returns the virtual time at which the client's next units begin. Clients that recently got many units start
-// later (start-time fair queueing).
+// Clients that recently got many units start later (start-time fair queueing).
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 type waiter struct {
 	n       int64 // units requested, then granted
 	some    bool  // accepts fewer units if the client has none
 	arrived uint64
-	done    chan bool // receives the result; buffered
+	done    chan bool
 	timer   *time.Timer
 }
 
@@ -85,8 +84,8 @@ func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }
 
-// Acquire takes n units, which the caller must release, and waits as the pool allows. It returns ErrFull, also if n
-// is above the capacity, or the cause of ctx.
+// Acquire takes n units, which the caller must release. It returns ErrFull, also if n is above the capacity, or the
+// cause of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	_, err := p.acquire(ctx, name, n, false)
 	return err
@@ -232,8 +231,7 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Dura
 	return 0, w, p.options.Wait
 }
 
-// Resize changes the arguments of New. Units above a smaller capacity stay until released. Waiters that could never
-// get their units are refused. Current waits keep their duration.
+// Resize changes the arguments of New. Waiters that could never get their units are refused.
 func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,7 +275,7 @@ func (p *Pool) leave(name string, w *waiter) (granted bool) {
 		if i := slices.Index(c.queue, w); i >= 0 {
 			p.dequeue(c, i)
 			p.refused++
-			p.grant() // it may have blocked others
+			p.grant()
 			return false
 		}
 	}
@@ -321,7 +319,7 @@ func (p *Pool) grant() {
 	}
 }
 
-// mayTake reports whether a client may take n units now. A client above its share waits behind the waiters.
+// A client above its share waits behind the waiters.
 func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
@@ -331,14 +329,13 @@ func (p *Pool) fits(c *client, n int64) bool {
 	return free >= p.options.Reserve || free >= 0 && p.withinShare(c, n)
 }
 
-// withinShare reports whether n more units stay within the client's share. A client without units may take any
-// number.
+// A client without units may take any number.
 func (p *Pool) withinShare(c *client, n int64) bool {
 	share := min(p.options.Capacity/int64(len(p.clients)), p.options.Capacity-p.options.Reserve)
 	return c.used == 0 || c.used+n <= share
 }
 
-// client returns or creates a client's state. Call forget or take afterwards.
+// Call forget or take afterwards.
 func (p *Pool) client(name string) *client {
 	c := p.clients[name]
 	if c != nil {
@@ -395,9 +392,9 @@ func (p *Pool) refuse(w *waiter) {
 type Stats struct {
 	Capacity int64
 	Used     int64
-	Clients  int // clients that use the pool or wait for it
+	Clients  int
 	Waiting  int
-	Refused  int64 // total number of refused calls of Acquire
+	Refused  int64
 }
 
 // Stats returns the pool's state.

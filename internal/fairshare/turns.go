@@ -14,8 +14,8 @@ import (
 // requests and not those of others. Turns is safe for concurrent use.
 type Turns struct {
 	pool *Pool
-	unit time.Duration // work per unit
-	most int64         // units per request
+	unit time.Duration
+	most int64
 
 	mu    sync.Mutex
 	costs *simplelru.LRU[costKey, *cost]
@@ -31,12 +31,10 @@ type costKey struct {
 }
 
 const (
-	// workInFlight is the expected work per processor for requests with a turn. It is how long another client's
-	// request waits.
+	// Another client's request waits this long per processor.
 	workInFlight = 40 * time.Millisecond
 
-	// inFlight is the number of expensive requests with a turn per processor: one request works, and the other is
-	// ready when it ends.
+	// One request works, and the other is ready when it ends.
 	inFlight = 2
 
 	maxCosts = 1 << 14
@@ -46,13 +44,12 @@ const (
 type Patience struct {
 	Wait time.Duration
 
-	// Hung, if set, reports without blocking whether the database does not answer. A request then waits only
-	// HungWait.
+	// Hung, if set, reports without blocking whether the database does not answer.
 	Hung     func() bool
 	HungWait time.Duration
 }
 
-// NewTurns returns turns for a database that serves capacity requests concurrently. Any number of requests may wait.
+// NewTurns returns turns for a database that serves capacity requests concurrently.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -91,7 +88,7 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 	return turn, err
 }
 
-// Release ends a turn. worked is how long the request worked.
+// Release ends a turn.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()
@@ -110,8 +107,6 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 // Stats returns the state in units.
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
-// expect returns the client's cost for a kind, and the units of its next request.
-//
 // Until a client's first request ends, that request takes the usual units and the following requests take the
 // maximum: otherwise a new client with many concurrent requests would be cheap.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {

@@ -1,4 +1,4 @@
-// Package ident generates random identifiers and secrets: request IDs, batch IDs, keys.
+// Package ident generates random identifiers and secrets.
 package ident
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// New returns 32 lower-case hex digits: 128 random bits.
+// New returns 32 lower-case hex digits.
 func New() string { return Hex(16) }
 
 // Hex returns n random bytes as 2n lower-case hex digits. It cannot fail: crypto/rand ends the process if the system

@@ -21,14 +21,14 @@ import (
 type Import struct {
 	Parts []*Part
 
-	// Stopped returns nil once the operator says that the other server is stopped, and may call pass meanwhile. asked
-	// counts previous calls: above 0, the other server wrote since.
+	// Stopped returns nil once the other server is stopped, and may call pass meanwhile. asked counts previous calls:
+	// above 0, the other server wrote since.
 	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
 
 	Progress   func(what string, done, total int64)
 	Report     func(line string)
-	BeforeStep func(point string) error // for tests
-	Clock      clock.Clock              // for tests; nil: clock.System
+	BeforeStep func(point string) error
+	Clock      clock.Clock
 }
 
 // Part is a service with its source.
@@ -210,7 +210,6 @@ func (m *Import) finish(ctx context.Context) (different []string, err error) {
 // largestOwner is the largest user ID in Mozilla's protocol. Larger IDs were written by hand.
 const largestOwner = 9_999_999_999
 
-// greatestOwner returns the other parts' greatest owner, if numbers in this part are owners.
 func (m *Import) greatestOwner(p *Part) (n int64) {
 	for _, other := range m.Parts {
 		if p.Service.Import.Owners == "" || other.Service.Name != p.Service.Import.Of {

@@ -1,3 +1,2 @@
-// Package listen knows a server's addresses: how clients reach them, why the system refuses an address, and which
-// local Holdfast server uses it.
+// Package listen knows a server's addresses.
 package listen

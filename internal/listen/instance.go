@@ -31,7 +31,7 @@ const (
 
 // Instance identifies a server on this machine.
 type Instance struct {
-	keys [][]byte // per accepted master secret
+	keys [][]byte
 	Data string
 }
 
@@ -94,7 +94,6 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// ServeMalformed implements web.MalformedHandler.
 func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
 	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status)
 }

@@ -1,2 +1,2 @@
-// Package obs provides logs, metrics and traces. There are no globals: observers are passed to the observed code.
+// Package obs provides logs, metrics and traces. There are no globals.
 package obs

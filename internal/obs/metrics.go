@@ -189,7 +189,6 @@ type asked struct {
 	read Reading
 }
 
-// Describe implements prometheus.Collector.
 func (a *asked) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
 
 func (a *asked) Collect(ch chan<- prometheus.Metric) {

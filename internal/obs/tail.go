@@ -22,7 +22,7 @@ const (
 
 // Tail is a log output that keeps its newest lines in memory.
 type Tail struct {
-	Skip func(line []byte) bool // reports whether a line is not kept; may be nil
+	Skip func(line []byte) bool // may be nil
 
 	to io.Writer
 
@@ -68,7 +68,7 @@ type Line struct {
 	Level      slog.Level
 	Service    string // "" means the server itself
 	Message    string
-	Attributes string // other attributes, as name=value
+	Attributes string
 }
 
 // Lines returns the lines in memory, newest first, and their size in bytes.
@@ -88,7 +88,6 @@ func (t *Tail) Lines() (all []Line, size int) {
 	return all, size
 }
 
-// parseLine parses a line in text or json format, even if it is truncated.
 func parseLine(text string) (l Line) {
 	each := eachText
 	if strings.HasPrefix(text, "{") {

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceContext returns the W3C headers traceparent and tracestate for work that a request causes. They are the
-// headers of the request's span or, if there is no span, the client's headers. Both are "" if there is no valid
-// traceparent. state is also "" if it is invalid or longer than the 512 characters that everybody must accept.
+// TraceContext returns the W3C headers traceparent and tracestate for work that a request causes. Both are "" if
+// there is no valid traceparent. state is also "" if it is invalid or longer than the 512 characters that everybody
+// must accept.
 func TraceContext(r *http.Request) (parent, state string) {
 	out := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(traceOf(r), out)

@@ -48,7 +48,7 @@ func (t Traffic) Since(before Traffic) Traffic {
 }
 
 // Quantile returns the duration in seconds that a fraction of the requests, e.g. .99, did not exceed. It is the upper
-// bound of a bucket, at most 60. It is 0 if there were no requests.
+// bound of a bucket, at most 60.
 func (t Traffic) Quantile(part float64) float64 {
 	left := part * float64(t.Requests)
 	for i, n := range t.buckets {

@@ -3,8 +3,7 @@
 // less than the server does.
 //
 // Two extensions: x-lines is the schema of each line in a JSON Lines body, and x-codes lists the possible error.code
-// values. Two response components cover undescribed requests: MethodNotAllowed and Preflight. Unknown paths return
-// NotFound.
+// values.
 package openapitest
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Document is an OpenAPI document. It is safe for concurrent use.
+// Document is an OpenAPI document.
 type Document struct {
 	root     map[string]any
 	compiler *jsonschema.Compiler
@@ -33,7 +32,7 @@ type Document struct {
 // Route is a document's operation.
 type Route struct {
 	Method string
-	Path   string // with {parameters}
+	Path   string
 	ID     string
 }
 
@@ -128,7 +127,6 @@ var methods = []string{
 	http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodHead, http.MethodPatch, http.MethodTrace,
 }
 
-// place is an object with its pointer. Without members it does not exist.
 type place struct {
 	pointer string
 	members map[string]any

@@ -21,7 +21,7 @@ import (
 // Exchange is a request with its response.
 type Exchange struct {
 	Method string
-	Target string // raw path and query
+	Target string
 	Header http.Header
 	Body   []byte
 
@@ -30,12 +30,11 @@ type Exchange struct {
 	AnswerBody   []byte
 }
 
-// Transport validates a client's exchanges. It reads a response before the client does, except JSON Lines, which are
-// checked only if the client reads them to the end.
+// Transport validates a client's exchanges.
 type Transport struct {
 	Document *Document
 	Next     http.RoundTripper
-	Report   func(error) // called for each invalid exchange
+	Report   func(error)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -145,7 +144,6 @@ func (d *Document) Check(x *Exchange) error {
 
 func clip(b []byte) []byte { return b[:min(len(b), 2000)] }
 
-// Of several matches, the fewest parameters win.
 func (d *Document) find(path string) (item place, params map[string]string) {
 	paths := place{"", d.root}.child("paths")
 	for _, template := range paths.names() {
@@ -157,7 +155,6 @@ func (d *Document) find(path string) (item place, params map[string]string) {
 	return item, params
 }
 
-// With rest, the last parameter takes everything that follows.
 func match(template, path string, rest bool) (map[string]string, bool) {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	if rest {
@@ -223,7 +220,6 @@ func (d *Document) answer(x *Exchange, response place) error {
 	return errors.Join(errs...)
 }
 
-// codes validates error.code, or a problem's code (RFC 9457), against x-codes.
 func codes(response place, body []byte) error {
 	allowed, ok := response.members["x-codes"].([]any)
 	if !ok {
@@ -322,7 +318,6 @@ func (d *Document) parameters(x *Exchange, item, op place, path map[string]strin
 	return errors.Join(errs...)
 }
 
-// parameter validates a header or parameter, as a number or boolean if the schema expects one.
 func (d *Document) parameter(p place, text string) error {
 	schema := d.there(p, "schema")
 	var v any = text

@@ -1,7 +1,7 @@
 // Package optional represents values that may be absent.
 package optional
 
-// Of is a T that may be absent. The zero Of is absent.
+// Of is a T that may be absent.
 type Of[T any] struct {
 	Value T
 	Set   bool

@@ -1,5 +1,4 @@
-// Package readonly makes services read-only in their databases, for all servers that use them: by the setting
-// server.read_only, by an operator, or for a copy, whose holder is named here.
+// Package readonly makes services read-only in their databases, for all servers that use them.
 package readonly
 
 import (
@@ -42,7 +41,7 @@ func End(service, holder string) string {
 // Switch makes services read-only or writable.
 type Switch struct {
 	Services []*service.Running
-	Setting  atomic.Bool // server.read_only
+	Setting  atomic.Bool
 	Log      *slog.Logger
 
 	mu      sync.Mutex // serializes Settle
@@ -54,8 +53,8 @@ type settled struct {
 	warned string
 }
 
-// Settle applies the setting and returns the services' errors. Other holders stay, with a warning each. Call it at
-// the start and after changes to the setting until it succeeds.
+// Settle applies the setting and returns the services' errors. Call it at the start and after changes to the setting
+// until it succeeds.
 func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,3 +1,3 @@
-// Package secrets stores generated secrets in the data folder (file.go), and keeps a server from serving data written
-// with other secrets (guard.go).
+// Package secrets stores generated secrets in the data folder, and keeps a server from serving data written with
+// other secrets.
 package secrets

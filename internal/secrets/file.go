@@ -22,7 +22,7 @@ const File = "secrets.toml"
 // Path returns a secrets file's absolute path.
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
-// MinLength is recommended for chosen secrets: shorter secrets can be guessed.
+// MinLength is recommended for chosen secrets.
 const MinLength = 32
 
 // Server settings that can be generated.
@@ -44,8 +44,8 @@ type Absent int
 // Choices of Absent.
 const (
 	MustExist Absent = iota // the file must exist; other missing secrets are generated without saving
-	MakeUp                  // generate for this process
-	Create                  // generate and save
+	MakeUp                  // for this process
+	Create
 )
 
 // Completed describes the secrets set by Complete.
@@ -132,7 +132,7 @@ func noFile(data string) error {
 	return fmt.Errorf("%s does not exist: start the server once, or set the secrets in the configuration", path)
 }
 
-// Read reads the secrets file. The error is fs.ErrNotExist or a *FileError.
+// Read returns fs.ErrNotExist or a *FileError.
 func Read(path string) (values map[string]string, err error) {
 	text, err := os.ReadFile(path)
 	switch {

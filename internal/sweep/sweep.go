@@ -1,7 +1,7 @@
 // Package sweep runs periodic jobs in small steps, such as deleting expired rows.
 //
-// Processes that share a database share a job's rounds. The job's service ensures that steps are short, so that other
-// callers need not wait long, and safe to run in several processes at once, because a round may exceed the interval.
+// The job's service ensures that steps are short, so that other callers need not wait long, and safe to run in
+// several processes at once, because a round may exceed the interval.
 package sweep
 
 import (
@@ -48,12 +48,12 @@ type Rounds interface {
 	AbortRound(ctx context.Context, job string) error
 }
 
-// Options configure a process's jobs. Only Clock is required.
+// Options configure a process's jobs.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Gets the rows and error of every round in this process; may be nil.
+	// Called after every round in this process; may be nil.
 	Observe func(job string, rows int, err error)
 
 	// Called instead if another process began the round and did not fail so far; may be nil.
@@ -201,7 +201,7 @@ func runSteps(ctx context.Context, j Job, now clock.Clock, progress func(rows in
 	}
 }
 
-// step turns a panic into an error, so that a bad row does not stop the server.
+// A bad row must not stop the server.
 func (j Job) step(ctx context.Context, now time.Time) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

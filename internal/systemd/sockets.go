@@ -9,10 +9,10 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// Sockets are a .socket unit's listeners, opened by systemd. Connections wait in them during a restart.
+// Sockets are a .socket unit's listeners, opened by systemd.
 type Sockets []net.Listener
 
-// passed returns the sockets from sd_listen_fds(3).
+// See sd_listen_fds(3).
 func passed() (Sockets, error) {
 	all, err := activation.Listeners()
 	if err != nil {
