@@ -60,7 +60,7 @@ type Credential struct {
 // ConfiguredKey is an access key from the config file.
 type ConfiguredKey struct {
 	ID      string
-	Account string // account name
+	Account string
 	Secret  string
 }
 

@@ -47,7 +47,7 @@ type PublicAccessBlock struct {
 	BlockACLs      bool `json:"block_acls,omitempty"`
 	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
 	BlockPolicy    bool `json:"block_policy,omitempty"`
-	RestrictPolicy bool `json:"restrict_policy,omitempty"` // limit public policies to the owner
+	RestrictPolicy bool `json:"restrict_policy,omitempty"`
 }
 
 // IsOpen reports whether PublicRead is in effect.

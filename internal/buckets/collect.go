@@ -9,7 +9,6 @@ import (
 // Overlapping claims are harmless, because removing bodies is idempotent.
 const claimTime = 10 * time.Minute
 
-// releaseTime limits cleanup on shutdown.
 const releaseTime = 5 * time.Second
 
 // Collect removes at most limit objects that were deleted at or before a time. Objects that fail are retried after

@@ -39,7 +39,7 @@ type DamageState string
 // Damage states.
 const (
 	Damaged DamageState = "damaged"
-	Lost    DamageState = "lost" // no good copy was found
+	Lost    DamageState = "lost"
 )
 
 // NewDamage returns the damage record of a copy.

@@ -35,7 +35,7 @@ type Claim struct {
 	Expires Moment
 	Limit   int
 
-	Objects bool // also read Garbage.Object
+	Objects bool
 }
 
 // Waiting counts remaining garbage.

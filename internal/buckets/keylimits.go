@@ -27,8 +27,8 @@ var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage,
 
 // KeyLimits restricts an access key. The zero value is unlimited.
 type KeyLimits struct {
-	Buckets  []string       `json:"buckets,omitempty"`  // names, or prefixes ending in *
-	Prefix   string         `json:"prefix,omitempty"`   // prefix of object names
+	Buckets  []string       `json:"buckets,omitempty"` // names, or prefixes ending in *
+	Prefix   string         `json:"prefix,omitempty"`
 	Rights   []Right        `json:"rights,omitempty"`   // empty for all
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
 }

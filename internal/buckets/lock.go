@@ -117,7 +117,6 @@ func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 type BucketLock struct {
 	Enabled bool `json:"-"` // permanent, and versioning cannot be suspended
 
-	// default retention of new objects
 	Mode  LockMode `json:"mode,omitempty"`
 	Days  int      `json:"days,omitempty"`
 	Years int      `json:"years,omitempty"`

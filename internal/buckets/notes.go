@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// notes caches bucket settings for writes.
 type notes struct {
 	mu   sync.Mutex
 	note map[ownedName]note

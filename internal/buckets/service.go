@@ -354,7 +354,6 @@ func (c *counter) CRC64NVME() (sum uint64, ok bool) {
 	return s.CRC64NVME()
 }
 
-// replay returns the bytes already read, and then the rest.
 type replay struct {
 	*counter
 	head []byte

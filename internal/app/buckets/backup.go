@@ -21,7 +21,6 @@ import (
 // holdTime is how long garbage collection is delayed after a backup crashed.
 const holdTime = 5 * time.Minute
 
-// nodesFolder is the backup folder for configured nodes.
 const nodesFolder = Name + ".nodes"
 
 func (s *Buckets) files() *service.Files {

@@ -37,7 +37,7 @@ type nodes struct {
 	clock   clock.Clock
 	log     *slog.Logger
 	folder  string
-	create  bool   // nodes may be initialized
+	create  bool
 	process string // part of the names of temporary files; see processes
 
 	mu      sync.Mutex

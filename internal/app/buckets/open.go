@@ -261,7 +261,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 		return err
 	}
 	key, err := s.createAccount(ctx, firstAccount)
-	if errors.Is(err, buckets.ErrAccountExists) { // created concurrently
+	if errors.Is(err, buckets.ErrAccountExists) {
 		return nil
 	}
 	if err == nil {

@@ -107,7 +107,6 @@ func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no policy", in.Bucket)}, err
 }
 
-// S3 clients can combine the flags freely.
 var publicBlocks = map[string]buckets.PublicAccessBlock{
 	"all":      {Configured: true, BlockACLs: true, IgnoreACLs: true, BlockPolicy: true, RestrictPolicy: true},
 	"acls":     {Configured: true, BlockACLs: true, IgnoreACLs: true},

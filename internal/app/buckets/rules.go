@@ -67,7 +67,6 @@ func (in setRuleInput) Check() error {
 
 type ruleProblem struct{ input, reason string }
 
-// ruleInputs maps members of S3 rules to inputs and clearer reasons.
 var ruleInputs = map[string]ruleProblem{
 	"ID":                      {"rule", ""},
 	"Rule":                    {"expire-days", "expected at least one of expire-days, noncurrent-days and abort-days"},

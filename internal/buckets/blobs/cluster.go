@@ -80,8 +80,8 @@ type Problem string
 const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // too short or too long
-	Corrupt   Problem = "corrupt"   // wrong checksum
-	Lost      Problem = "lost"      // no node has a good copy of some chunk
+	Corrupt   Problem = "corrupt"
+	Lost      Problem = "lost" // no node has a good copy of some chunk
 	// Unframed is a good copy written before chunk checksums existed. Every read must verify the whole copy.
 	Unframed Problem = "unframed"
 )

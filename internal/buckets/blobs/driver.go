@@ -58,7 +58,7 @@ type Info struct {
 type Space struct {
 	Total    int64
 	Free     int64
-	ReadOnly bool // known to reject writes
+	ReadOnly bool
 }
 
 // Unlimited is for nodes that do not report their space.

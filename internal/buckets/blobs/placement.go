@@ -23,7 +23,7 @@ type placement struct {
 	used    map[*member]bool
 	have    map[*member]bool
 	spread  map[string]int
-	failure error // last failure
+	failure error
 	stalled bool
 }
 

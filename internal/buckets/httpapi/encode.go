@@ -29,7 +29,6 @@ type entryJSON struct {
 	*metadataJSON // nil if not requested
 }
 
-// metadataJSON is listed on request, and for garbage.
 type metadataJSON struct {
 	Creator    buckets.AccountID `json:"creator,omitempty"`
 	Headers    map[string]string `json:"headers"`

@@ -111,7 +111,6 @@ func asRefusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusServiceUnavailable, codeUnavailable, message)
 }
 
-// ofBody returns the response to a body that contradicts its headers.
 func ofBody(e *sigv4.Error) *web.Refusal {
 	switch e.Kind {
 	case sigv4.InvalidMD5, sigv4.DigestMismatch:
@@ -147,7 +146,7 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	body, err := json.Marshal(map[string]problem{"error": {e.Code, e.Message, retryable, h.Get("X-Request-Id")}})
 	if err != nil {
-		body = []byte(`{}`) // impossible: all fields are text
+		body = []byte(`{}`)
 	}
 	web.SendJSONLine(w, e.Status, body)
 }

@@ -21,7 +21,6 @@ func (x *exchange) getMetadata() error {
 	return x.answer(http.StatusOK, x.ofObject(&o))
 }
 
-// readUpdate reads a JSON body without holding the slot.
 func (x *exchange) readUpdate() ([]byte, error) {
 	web.ReleaseSlot(x.out)
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))

@@ -105,7 +105,7 @@ type action struct {
 	needs      policy.Action
 	versioned  policy.Action // replaces needs if a version is requested
 	params     []string
-	conditions bool // accepts conditional headers
+	conditions bool
 	body       bool
 }
 

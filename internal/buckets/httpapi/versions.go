@@ -92,7 +92,7 @@ func (x *exchange) writeVersionID(id buckets.VersionID) {
 }
 
 type versionEntryJSON struct {
-	Type     string            `json:"type"` // version or delete_marker
+	Type     string            `json:"type"`
 	Name     string            `json:"name"`
 	Version  buckets.VersionID `json:"version"`
 	Current  bool              `json:"current"`

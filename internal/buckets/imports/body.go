@@ -40,7 +40,7 @@ type body struct {
 
 	md5        hash.Hash
 	hasMD5Tag  bool
-	layouts    []*partSums // possible part layouts of the entity tag
+	layouts    []*partSums
 	isKnown    bool
 	sum        hash.Hash
 	algorithm  checksum.Algorithm

@@ -14,9 +14,9 @@ import (
 type Plan struct {
 	Take   []Listed           // oldest first
 	Delete []*buckets.Version // imported, unchanged here and deleted at the source
-	Same   []Pair             // on both sides
-	Absent int                // cannot be added, because they are older than a version here; they were deleted here or rejected by an earlier import
-	Keep   bool               // changed here by a client later than at the source, so add nothing
+	Same   []Pair
+	Absent int  // cannot be added, because they are older than a version here; they were deleted here or rejected by an earlier import
+	Keep   bool // changed here by a client later than at the source, so add nothing
 }
 
 // Pair is a version on both sides.

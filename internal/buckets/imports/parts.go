@@ -74,7 +74,6 @@ func isCount(size, first int64, n int) bool {
 	return first > 0 && (size+first-1)/first == int64(n)
 }
 
-// layouts returns possible part layouts, and whether the source reported the layout.
 func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all []*partSums, isKnown bool) {
 	n := partsOf(from.ETag)
 	if n == 1 {

@@ -73,10 +73,10 @@ type Problem string
 
 // Problems.
 const (
-	Unreferenced Problem = "unreferenced" // no row references the file
-	Missing      Problem = "missing"      // a row names a missing copy
-	Corrupt      Problem = "corrupt"      // wrong length or checksum, or unreadable
-	FewCopies    Problem = "few-copies"   // a row names too few nodes
+	Unreferenced Problem = "unreferenced"
+	Missing      Problem = "missing"    // a row names a missing copy
+	Corrupt      Problem = "corrupt"    // wrong length or checksum, or unreadable
+	FewCopies    Problem = "few-copies" // a row names too few nodes
 	WrongUsage   Problem = "wrong-usage"
 	BadNode      Problem = "bad-node"
 )
@@ -99,12 +99,12 @@ type Finding struct {
 	Modified time.Time         `json:"modified,omitzero"`
 	Detail   string            `json:"detail,omitempty"`
 	Repaired bool              `json:"repaired"`
-	Lost     bool              `json:"lost,omitempty"` // no good copy is left
+	Lost     bool              `json:"lost,omitempty"`
 }
 
 // AuditOptions configure an audit.
 type AuditOptions struct {
-	Verify bool // check the checksum of every copy
+	Verify bool
 	Repair bool
 	Node   string        // audit only this node, and no usage counters
 	Level  int           // expected copies per body; 0 for the number in its row

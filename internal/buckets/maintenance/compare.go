@@ -55,7 +55,6 @@ func keys[V any](m map[string]V) iter.Seq[string] {
 	}
 }
 
-// comparison merges the files on a node and the expected bodies by path.
 type comparison struct {
 	*audit
 	node  string
@@ -72,7 +71,7 @@ type item struct {
 	body   *body
 	offset int64 // in the list of bodies, after this item
 	found  *Finding
-	young  bool // too young to be a finding
+	young  bool
 	failed error
 }
 

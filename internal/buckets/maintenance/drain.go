@@ -32,7 +32,7 @@ type DrainOptions struct {
 type Drained struct {
 	Moved   int64
 	Dropped int64 // redundant copies, and copies of garbage
-	Stray   int64 // files that could not be removed
+	Stray   int64
 	Failed  int64
 	NoSpace int64 // failures because no other node has space
 	Reasons []string

@@ -12,7 +12,6 @@ const (
 	framingTried = 10_000
 )
 
-// framing adds frames to old bodies after a client has read them.
 type framing struct {
 	mu    sync.Mutex
 	queue chan buckets.Reference        // nil in commands, which leave this to servers

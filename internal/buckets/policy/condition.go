@@ -24,7 +24,6 @@ type operator struct {
 	set      setOperator
 }
 
-// setOperator combines multiple request values.
 type setOperator uint8
 
 const (

@@ -30,11 +30,11 @@ type Policy struct {
 type statement struct {
 	allow      bool
 	everybody  bool
-	accounts   []string // account names and IDs
+	accounts   []string
 	ids        []buckets.AccountID
 	actions    map[Action]bool
 	resources  []glob // without "arn:aws:s3:::"
-	notThese   bool   // the statement has NotResource
+	notThese   bool
 	conditions []condition
 }
 

@@ -115,7 +115,6 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 	}
 }
 
-// deleters limits the concurrency of DeleteAll in a versioned bucket.
 const deleters = 8
 
 // DeleteAll implements buckets.Store.

@@ -154,7 +154,6 @@ type moved struct {
 	now      buckets.Moment
 }
 
-// setImported sets when a new object or delete marker was written and when the previous version was superseded.
 func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	if _, err := tx.Exec(st, string(m.owner), string(m.bucket), m.name, at(m.imported)); err != nil {
 		return err

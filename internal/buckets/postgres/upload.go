@@ -169,7 +169,6 @@ func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int
 	return page, false, nil
 }
 
-// The smallest and greatest UUID.
 const (
 	nilUUID = "00000000-0000-0000-0000-000000000000"
 	maxUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"

@@ -11,7 +11,6 @@ type need struct {
 	late    bool // the operation calls allow itself when it knows the keys and tags
 }
 
-// actionsOf maps query parameters and methods to the actions that they need.
 var actionsOf = map[bool]map[string]map[string]need{
 	false: {
 		"": {

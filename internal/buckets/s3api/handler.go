@@ -69,7 +69,7 @@ type request struct {
 	lock          *buckets.Lock     // lock in the body; nil if it is in the headers
 	originDecided bool
 
-	parameter string // selects the operation, e.g. acl
+	parameter string
 }
 
 type found struct {

@@ -247,7 +247,6 @@ func (x *request) writeChecksum(c buckets.Checksum) {
 	x.out.Header().Set("X-Amz-Checksum-Type", checksumType(c))
 }
 
-// overrides maps query parameters of a signed GET to the response headers that they set.
 var overrides = map[string]string{
 	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition",
 	"response-content-encoding": "Content-Encoding", "response-content-language": "Content-Language",

@@ -149,8 +149,8 @@ func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) 
 }
 
 type compared struct {
-	same     bool // unchanged since the object was read
-	hasFiles bool // the body is not inline
+	same     bool
+	hasFiles bool
 	length   int64
 }
 

@@ -96,7 +96,6 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
-// sumColumns are the checksums of bodies on storage nodes.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
 
 func sums(r *sqlite.Stmt, i int, b *buckets.Body) {

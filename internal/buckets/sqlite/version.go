@@ -336,7 +336,6 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
-// place identifies a bucket whose versions are read.
 type place struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketID

@@ -20,7 +20,7 @@ const (
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
-	Read      error // from reading
+	Read      error
 	Absent    error // error of a write if there is no object; a refused overwrite returns ErrPrecondition
 }
 

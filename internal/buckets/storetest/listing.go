@@ -180,7 +180,6 @@ func listLargeGroup(t *testing.T, u *user) {
 	equal(t, "objects", len(u.listed(buckets.Query{Limit: buckets.MaxPage})), 3000)
 }
 
-// listOneSnapshot checks that a page never shows half a change.
 func listOneSnapshot(t *testing.T, u *user) {
 	u.put("a")
 	done := make(chan struct{})

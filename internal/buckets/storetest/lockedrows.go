@@ -201,8 +201,8 @@ var readers = []string{
 type attack struct {
 	*user
 	locked []buckets.Version
-	bodies []buckets.ObjectID // on storage nodes
-	upload buckets.UploadID   // now a locked version
+	bodies []buckets.ObjectID
+	upload buckets.UploadID
 }
 
 func (a *attack) each(fn func(v buckets.Version)) {

@@ -20,7 +20,7 @@ type versionMachine struct {
 	parts   map[buckets.ObjectID]buckets.ObjectID // body by object, for single-part uploads
 	buried  map[buckets.ObjectID]bool             // these bodies, once they are garbage
 	lock    buckets.BucketLock
-	began   buckets.Moment // database time
+	began   buckets.Moment
 }
 
 func randomVersions(t *testing.T, u *user) {

@@ -154,7 +154,6 @@ func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path strin
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case gcerrors.Code(err) == gcerrors.NotFound && path != "":
-		// The bucket itself may be missing.
 		if err := d.checkMarker(ctx, bucket); err != nil {
 			return err
 		}

@@ -54,7 +54,6 @@ func (f *folders) create(folder string) (*temporary, error) {
 // attempts limits retries if another process removes the new folder because it is still empty.
 const attempts = 10
 
-// in opens or creates a folder and calls add to create a file in it.
 func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os.Root, err error) {
 	f.removing.RLock()
 	defer f.removing.RUnlock()
