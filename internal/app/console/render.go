@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -245,6 +246,10 @@ func (p *page) meter(share, most float64, isSum bool, label string) {
 	high := most * .9
 	if isSum {
 		high = most
+	}
+	// Otherwise each byte on a disk would change the page, and browsers would get it again.
+	if step := math.Floor(most / 1000); step > 1 && share < most {
+		share = min(math.Round(share/step)*step, most)
 	}
 	p.element("meter", decimal(share), "min", "0", "max", decimal(most), "high", decimal(high), "value", decimal(share), "aria-label", label)
 }
