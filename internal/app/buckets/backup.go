@@ -34,9 +34,10 @@ func (s *Buckets) files() *service.Files {
 // where returns the URLs of all nodes that are not removed.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.nodes.service.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return s.urls(known), err
+}
+
+func (s *Buckets) urls(known []buckets.Node) map[string]string {
 	all, configured := map[string]string{}, s.nodes.configured()
 	for _, n := range known {
 		if n.State == buckets.NodeRemoved {
@@ -47,7 +48,7 @@ func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 			all[n.ID] = url
 		}
 	}
-	return all, nil
+	return all
 }
 
 func isFile(url string) bool { return strings.HasPrefix(url, "file:") }

@@ -32,10 +32,11 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		}
 		defer func() { _ = s.nodes.close() }() // nothing was written
 	}
-	urls, err := s.where(ctx)
+	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
+	urls := s.urls(known)
 	const what = "buckets nodes"
 	limited, cancel := context.WithTimeout(ctx, inspectTime)
 	defer cancel()
@@ -54,15 +55,11 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		}
 	}
 	configured := s.nodes.configured()
-	removed, err := s.removed(ctx)
-	if err != nil {
-		return nil, err
-	}
 	for _, id := range slices.Sorted(maps.Keys(configured)) {
-		if _, known := urls[id]; known {
+		if _, used := urls[id]; used {
 			continue
 		}
-		if removed[id] {
+		if slices.ContainsFunc(known, func(n buckets.Node) bool { return n.ID == id }) { // removed
 			if len(s.cfg.Nodes) > 0 { // otherwise it is the default node, which nobody configured
 				found = append(found, service.Finding{
 					State: service.Warning, What: what, Says: id + ", " + configured[id] + ", was removed and is not used, but buckets.nodes still has it", Fix: errConfigured.Error(),
@@ -95,15 +92,6 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	}
 	keys, err := s.inspectKeys(ctx)
 	return append(append(append(found, damages...), f), keys), err
-}
-
-func (s *Buckets) removed(ctx context.Context) (map[string]bool, error) {
-	known, err := s.nodes.service.Nodes(ctx)
-	all := map[string]bool{}
-	for _, n := range known {
-		all[n.ID] = n.State == buckets.NodeRemoved
-	}
-	return all, err
 }
 
 func copiesOf(n int) string {

@@ -43,7 +43,7 @@ return {s[1], s[2] or '', s[3] or '', s[4] or '', attributes, version}`
 
 var (
 	scriptSession = rueidis.NewLuaScript(textSession)
-	sumSession    = sha1.Sum([]byte(textSession)) //nolint:gosec // likewise
+	sumSession    = hexSum(textSession)
 
 	scriptPutAttributes = rueidis.NewLuaScript(`
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'attributesVersion')
@@ -73,6 +73,11 @@ return 1`)
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 )
+
+func hexSum(script string) string {
+	sum := sha1.Sum([]byte(script)) //nolint:gosec // likewise
+	return hex.EncodeToString(sum[:])
+}
 
 // Values of scriptSession's fourth argument that are not versions. Without it, the script reads no attributes.
 const (
@@ -124,7 +129,7 @@ func (h *Hot) withAttributes(ctx context.Context, id guest.ID, cmd command) (s g
 		short := slices.Clone(cmd.args)
 		short[3] = onlyVersion
 		results := c.DoMulti(ctx,
-			c.B().Evalsha().Sha1(hex.EncodeToString(sumSession[:])).Numkeys(int64(len(cmd.keys))).Key(cmd.keys...).Arg(short...).Build(),
+			c.B().Evalsha().Sha1(sumSession).Numkeys(int64(len(cmd.keys))).Key(cmd.keys...).Arg(short...).Build(),
 			c.B().Hmget().Key(cmd.keys[0]).Field("attributesVersion", "attributes").Build())
 		if refusal, is := rueidis.IsRedisErr(results[0].Error()); is && refusal.IsNoScript() {
 			return nil

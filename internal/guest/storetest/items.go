@@ -26,12 +26,6 @@ func itemChecks() []check {
 // shop is a profile whose items have text IDs and quantities.
 var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Payload: json.RawMessage(`{}`)}
 
-func (u *user) shopMutation() guest.Mutation {
-	m := u.mutation()
-	m.Profile = shop
-	return m
-}
-
 var profiles = []*guest.Profile{nil, shop}
 
 func (u *user) in(p *guest.Profile) *user {
@@ -69,18 +63,17 @@ func shopItem(item string, quantity int) guest.Wish {
 	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: item, Quantity: quantity, Source: "list"}
 }
 
-func (u *user) addItem(w guest.Wish) guest.AddedWish {
-	u.t.Helper()
-	o, err := u.addWish(u.shopMutation(), w)
-	r, err := first(u, o, err)
-	suite.Must(u.t, "AddWish", err)
-	return r
-}
-
 // itemList: items with text IDs work like others. IDs are case-sensitive.
 func itemList(_ *testing.T, u *user) {
-	a, b, c := u.addItem(shopItem("sku-4711", 2)).Wish, u.addItem(shopItem("SKU-4711", 1)).Wish, u.addItem(shopItem(property(1), 3)).Wish
-	suite.Equal(u.t, "again", u.addItem(shopItem("sku-4711", 5)), guest.AddedWish{Outcome: guest.WishKept, Wish: a})
+	u = u.in(shop)
+	add := func(item string, quantity int) guest.AddedWish {
+		u.t.Helper()
+		r, err := u.tryAdd(shopItem(item, quantity))
+		suite.Must(u.t, "AddWish", err)
+		return r
+	}
+	a, b, c := add("sku-4711", 2).Wish, add("SKU-4711", 1).Wish, add(property(1), 3).Wish
+	suite.Equal(u.t, "again", add("sku-4711", 5), guest.AddedWish{Outcome: guest.WishKept, Wish: a})
 	all := u.wishes(2)
 	suite.Equal(u.t, "entries", len(all), 3)
 	for _, w := range all {
@@ -88,21 +81,22 @@ func itemList(_ *testing.T, u *user) {
 		suite.Equal(u.t, w.Item, w, want)
 	}
 	remove := func(item string) bool {
-		o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.shopMutation(), Item: item, Event: newEvent()})
+		o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Item: item, Event: newEvent()})
 		suite.Must(u.t, "RemoveWish", err)
 		return o.Result.Removed
 	}
 	suite.Equal(u.t, "removed", []bool{remove("sku-4711"), remove("sku-4711"), remove("sku")}, []bool{true, false, false})
-	again := u.addItem(shopItem("sku-4711", 7)).Wish
+	again := add("sku-4711", 7).Wish
 	suite.Equal(u.t, "revived", []any{again.ID, again.Item, again.Quantity}, []any{a.ID, "sku-4711", 7})
 }
 
 // itemQuantity: changing a quantity publishes an event; changing a note does not.
 func itemQuantity(_ *testing.T, u *user) {
-	u.addItem(shopItem("sku-4711", 2))
+	u = u.in(shop)
+	u.add(shopItem("sku-4711", 2))
 	change := func(c guest.ChangeWish) guest.Wish {
 		u.t.Helper()
-		c.Mutation, c.Item, c.Event = u.shopMutation(), "sku-4711", newEvent()
+		c.Mutation, c.Item, c.Event = u.mutation(), "sku-4711", newEvent()
 		o, err := u.h.Store.ChangeWish(u.t.Context(), c)
 		suite.Must(u.t, "ChangeWish", err)
 		suite.Equal(u.t, "stored", u.wishes(10), []guest.Wish{o.Result.Wish})

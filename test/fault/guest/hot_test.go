@@ -340,19 +340,25 @@ func TestGuestF7(t *testing.T) {
 		}
 		o.end(t, g.redis)
 		start := time.Now()
-		for {
-			status, _, _ := v.send(0, http.MethodPatch, "/session/preferences", `{"locale":"de"}`, "")
-			if took := time.Since(start); status == http.StatusOK {
-				if soak && took > 5*time.Second+busy {
-					t.Errorf("%s: Redis was used again after %s", o.name, took)
-				}
-				break
-			} else if took > binary.Bound {
-				t.Fatalf("%s: Redis is not used again", o.name)
-			}
-			time.Sleep(20 * time.Millisecond)
+		if status, _ := v.sendUntil(http.MethodPatch, "/session/preferences", `{"locale":"de"}`, "", http.StatusOK); status != http.StatusOK {
+			t.Fatalf("%s: Redis is not used again: %d", o.name, status)
+		}
+		if took := time.Since(start); soak && took > 5*time.Second+busy {
+			t.Errorf("%s: Redis was used again after %s", o.name, took)
 		}
 		v.step(random, "after "+o.name)
+	}
+}
+
+// sendUntil sends a request until it has one of the statuses, at most for binary.Bound.
+func (v *visitor) sendUntil(method, path, body, key string, statuses ...int) (status int, text string) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for start := time.Now(); ; <-tick.C {
+		status, _, text = v.send(0, method, path, body, key)
+		if slices.Contains(statuses, status) || time.Since(start) > binary.Bound {
+			return status, text
+		}
 	}
 }
 
@@ -366,9 +372,8 @@ func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 		start := time.Now()
 		status, _, text := v.send(0, method, path, body, key)
 		took = append(took, time.Since(start))
-		for !outage && status == http.StatusServiceUnavailable && time.Since(start) < binary.Bound { // Redis was slow on a busy machine
-			time.Sleep(20 * time.Millisecond)
-			status, _, text = v.send(0, method, path, body, key)
+		if !outage && status == http.StatusServiceUnavailable { // Redis was slow on a busy machine
+			status, text = v.sendUntil(method, path, body, key, statuses...)
 		}
 		if !slices.Contains(statuses, status) && (!outage || status != http.StatusServiceUnavailable || key != "" || method == http.MethodGet) {
 			v.t.Errorf("%s: %s %s: %d %s", what, method, path, status, text)
