@@ -40,7 +40,7 @@ func (m *MemoryTokens) Save(_ context.Context, token string) error {
 
 const bearer = "Bearer "
 
-// setToken asks the server for a token if there is none yet.
+// setToken sends the stored token. Without a stored token, it asks the server for a new token.
 func setToken(ctx context.Context, store TokenStore, req *http.Request) error {
 	token, err := store.Load(ctx)
 	switch {

@@ -207,7 +207,7 @@ func (l *Lister) IsComplete() bool { return l.page.More }
 // Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
-// Successor returns the smallest string above all strings with the prefix, or false if there is none. The string is
+// Successor returns the smallest string above all strings with the prefix, or false if no string is above them. The string is
 // valid UTF-8, as PostgreSQL requires.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {

@@ -96,8 +96,8 @@ type Versions interface {
 	// versioning is not enabled.
 	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
-	// Version reads a version, or the current version if id is empty. It returns ErrNoVersion or ErrNoObject if there
-	// is none. A delete marker is not an error.
+	// Version reads a version, or the current version if id is empty. It returns ErrNoVersion or ErrNoObject if the
+	// version or object does not exist. A delete marker is not an error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
 	// ListVersions reads a page from one snapshot, by name, newest first.

@@ -77,8 +77,7 @@ func (p *PageEnd) Takes(n int64) bool {
 	return true
 }
 
-// Successor returns the smallest string, by bytes, that is greater than all strings with the prefix, or false if
-// there is none.
+// Successor returns the smallest string, by bytes, that is greater than all strings with the prefix, or false if no such string exists.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

@@ -22,7 +22,7 @@ func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill computes a put's value from the locked row, which is nil if there is none, and its value. It returns
+// Fill computes a put's value from the locked row, which is nil if the record does not exist, and its value. It returns
 // *MismatchError or the error of Revise.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {

@@ -96,7 +96,7 @@ type DryFailure struct {
 
 // SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
-	Active        SchemaVersion // compared version; 0 if there is none
+	Active        SchemaVersion // compared version; 0 without an active version
 	Compatibility Compatibility
 	DryRun        DryRun
 }
@@ -233,7 +233,7 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is like CheckSchema, but for a registered version. It returns ErrNoSchema if there is none.
+// CheckVersion is like CheckSchema, but for a registered version. It returns ErrNoSchema if the version is not registered.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {

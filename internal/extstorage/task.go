@@ -27,7 +27,7 @@ type Task struct {
 	Precondition Precondition
 
 	Value     canonjson.Value // value to put, or the patch
-	Metadata  canonjson.Value // of a put; "" if there is none
+	Metadata  canonjson.Value // of a put; may be ""
 	TTL       Optional[int64] // of a put, in seconds; if unset, it never expires
 	Schema    Optional[SchemaVersion]
 	Increment canonjson.Increment

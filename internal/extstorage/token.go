@@ -12,7 +12,7 @@ import (
 
 // Token describes a request's token.
 type Token struct {
-	ID      string    // the jti, for revocation; "" if there is none
+	ID      string    // the jti, for revocation; may be ""
 	Service bool      // true for services, which act for all installs of the tenant
 	Issued  time.Time // zero if unknown
 	Ends    time.Time // expiration; zero means never

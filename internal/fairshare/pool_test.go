@@ -200,7 +200,7 @@ func (m *poolModel) take(rt *rapid.T) {
 	}
 }
 
-// holder returns a client that holds units, or "" if there is none.
+// holder returns a client that holds units, or "" if no client holds units.
 func (m *poolModel) holder(rt *rapid.T) string {
 	if len(m.held) == 0 {
 		return ""

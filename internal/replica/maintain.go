@@ -210,7 +210,7 @@ type current struct {
 	runs map[string]string
 	also map[string]bool
 
-	proposed Point // may be published at any time; zero if there is none
+	proposed Point // may be published at any time; zero if no point is proposed
 }
 
 func (c current) equals(o current) bool {

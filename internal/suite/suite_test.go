@@ -107,7 +107,7 @@ func TestComparisons(t *testing.T) {
 	lost := func(err error) bool { return errors.Is(err, refused) }
 	for name, c := range map[string]struct {
 		run  func(t TB)
-		want string // in the failure; "" if there is none
+		want string // in the failure; "" if the suite passes
 	}{
 		"equal":               {func(t TB) { Equal(t, "x", []int{1}, []int{1}) }, ""},
 		"equal, empty":        {func(t TB) { Equal(t, "x", []int{}, nil) }, ""},

@@ -100,7 +100,7 @@ type Nodes interface {
 	// EnsureFirstNode adds a node only once in the lifetime of the tables, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode changes the node with a URL and returns it, or errcode.NotFound if there is none.
+	// SetNode changes the node with a URL and returns it, or errcode.NotFound if no node has this URL.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 

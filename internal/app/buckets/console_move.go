@@ -169,7 +169,7 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 type summed struct {
 	io.Reader
 	md5       hash.Hash
-	checksum  hash.Hash // nil if there is none
+	checksum  hash.Hash // nil without a checksum to compare
 	algorithm checksum.Algorithm
 }
 

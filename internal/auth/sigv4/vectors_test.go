@@ -210,7 +210,7 @@ func TestExampleOfForm(t *testing.T) {
 	}
 }
 
-// kindOf returns the kind of an error, or 0 if there is none. Other errors than *Error fail the test.
+// kindOf returns the kind of an error, or 0 without an error. Other errors than *Error fail the test.
 func kindOf(t testing.TB, err error) sigv4.Kind {
 	t.Helper()
 	if err == nil {

@@ -78,7 +78,7 @@ func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "tokenlib.Keyring(%d secrets)", len(k.secrets))
 }
 
-// Mint returns a token and its Hawk key. It adds a random salt if there is none, and truncates Expires to seconds. It
+// Mint returns a token and its Hawk key. It adds a random salt if c has no salt, and truncates Expires to seconds. It
 // returns ErrMalformed for claims that Open would reject.
 func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	if c.Salt == "" {

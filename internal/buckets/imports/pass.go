@@ -17,7 +17,7 @@ type task struct {
 	here   *buckets.Object // nil if missing
 
 	plan    Plan            // for TakeVersions
-	current *buckets.Object // for TakeVersions; nil if there is none or it is a delete marker
+	current *buckets.Object // for TakeVersions; nil if missing or a delete marker
 }
 
 func (i *imports) pass(ctx context.Context, p *pair) error {

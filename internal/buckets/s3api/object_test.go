@@ -323,7 +323,7 @@ func (s *server) nothing(key string) {
 	}
 }
 
-// raw sends bytes over a connection and returns the answer, or nil if there is none.
+// raw sends bytes over a connection and returns the answer, or nil without an answer.
 func (s *server) raw(request string) *http.Response {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

@@ -166,7 +166,7 @@ func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) 
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces a secret's hash if it is still old; "" means that there is none yet. It returns false if
+// SetSecretHash replaces a secret's hash if it is still old; "" means that no hash is stored yet. It returns false if
 // another process replaced it first.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)

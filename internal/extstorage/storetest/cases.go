@@ -26,7 +26,7 @@ type DecideCase struct {
 	Item   ext.Item
 	Change ext.ChangeOp // "" if there is no change
 	Delta  ext.Delta
-	Row    *Row // the record afterwards; nil if there is none
+	Row    *Row // the record afterwards; nil if it does not exist
 }
 
 // Row is a case's stored record.

@@ -23,7 +23,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Migrations returns a backend's migrations. nil means that there are none.
+// Migrations returns a backend's migrations. nil means no migrations.
 type Migrations func() (migrate.Set, error)
 
 // SQLite opens a file, by default a new one.
