@@ -95,8 +95,8 @@ func TestRun(t *testing.T) {
 			"disk": {
 				`Sync, 200 B \| sqlite \| 400`, `Sync, 500 B \| sqlite \| 400`, `Sync, 1,000 B \| sqlite \| 400`, `Sync, 10,000 B \| sqlite \| 100`,
 				`extension, 200 B \| sqlite \| 400`, `extension, 1,000 B \| sqlite \| 400`,
-				`extension, text of 64 KiB \| sqlite \| 10`, `extension, digits of 64 KiB \| sqlite \| 10`,
-				`object of 1,000 B \| sqlite \| 400`, `object of 10,000 B \| sqlite \| 40`, `object on a storage node \| sqlite \| 40`,
+				`extension, 64 KiB text \| sqlite \| 10`, `extension, 64 KiB digits \| sqlite \| 10`,
+				`1,000 B object \| sqlite \| 400`, `10,000 B object \| sqlite \| 40`, `object on a storage node \| sqlite \| 40`,
 			},
 			"rows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
 		},
@@ -105,12 +105,12 @@ func TestRun(t *testing.T) {
 		"copy":    {"copy": {`syncstorage, sqlite → sqlite \| 1,000`, `extstorage, sqlite → sqlite \| 1,000`}},
 		"extension storage": {
 			"ext": {
-				`ext put 500 B \| sqlite \| 1`, `ext put 500 B, schema of 1 KB \| sqlite \| 1`, `ext get 500 B \| sqlite \| 1`,
-				`ext list of 100, values \| sqlite \| 1`, `ext list of 100, keys \| sqlite \| 1`,
-				`ext bulk put of 20 × 500 B \| sqlite \| 1`, `ext batch of 10 \| sqlite \| 1`, `ext increment \| sqlite \| 1`,
-				`ext put 500 B \| sqlite \| 2`, `ext put 500 B, schema of 1 KB \| sqlite \| 2`, `ext get 500 B \| sqlite \| 2`,
-				`ext list of 100, values \| sqlite \| 2`, `ext list of 100, keys \| sqlite \| 2`,
-				`ext bulk put of 20 × 500 B \| sqlite \| 2`, `ext batch of 10 \| sqlite \| 2`, `ext increment \| sqlite \| 2`,
+				`ext put 500 B \| sqlite \| 1`, `ext put 500 B, 1 KB schema \| sqlite \| 1`, `ext get 500 B \| sqlite \| 1`,
+				`ext list 100, values \| sqlite \| 1`, `ext list 100, keys \| sqlite \| 1`,
+				`ext bulk put 20 × 500 B \| sqlite \| 1`, `ext batch, 10 operations \| sqlite \| 1`, `ext increment \| sqlite \| 1`,
+				`ext put 500 B \| sqlite \| 2`, `ext put 500 B, 1 KB schema \| sqlite \| 2`, `ext get 500 B \| sqlite \| 2`,
+				`ext list 100, values \| sqlite \| 2`, `ext list 100, keys \| sqlite \| 2`,
+				`ext bulk put 20 × 500 B \| sqlite \| 2`, `ext batch, 10 operations \| sqlite \| 2`, `ext increment \| sqlite \| 2`,
 			},
 			"outbox": {`of puts of 20 records at once, 2 connections \| sqlite`, `1,000 that wait, of 1,000 installs \| sqlite`},
 			"exthot": {
@@ -124,11 +124,11 @@ func TestRun(t *testing.T) {
 				`s3 PUT 4 KiB \| sqlite \| 1`, `s3 PUT 4 KiB \| sqlite \| 2`, `s3 GET 4 KiB \| sqlite \| 1`, `s3 GET 4 KiB \| sqlite \| 2`,
 				`s3 PUT 1 MiB \| sqlite \| 1`, `s3 PUT 1 MiB \| sqlite \| 2`, `s3 GET 1 MiB \| sqlite \| 1`, `s3 GET 1 MiB \| sqlite \| 2`,
 				`s3 PUT 64 MiB \| sqlite \| 1`, `s3 PUT 64 MiB \| sqlite \| 2`, `s3 GET 64 MiB \| sqlite \| 1`, `s3 GET 64 MiB \| sqlite \| 2`,
-				`s3 list, page of 1,000 \| sqlite \| 1`, `s3 list, page of 1,000 \| sqlite \| 2`,
+				`s3 list, 1,000 keys \| sqlite \| 1`, `s3 list, 1,000 keys \| sqlite \| 2`,
 				`s3 list, 100 groups \| sqlite \| 1`, `s3 list, 100 groups \| sqlite \| 2`,
 				`s3 DELETE 4 KiB \| sqlite \| 1`, `s3 DELETE 4 KiB \| sqlite \| 2`,
 				`s3 mixed, 64 KiB \| sqlite \| 1`, `s3 mixed, 64 KiB \| sqlite \| 2`, `s3 mixed, 1 MiB \| sqlite \| 1`, `s3 mixed, 1 MiB \| sqlite \| 2`,
-				`bare file of 4 KiB, synced and renamed \| – \| 1`, `bare file of 4 KiB, synced and renamed \| – \| 2`,
+				`bare 4 KiB file, synced and renamed \| – \| 1`, `bare 4 KiB file, synced and renamed \| – \| 2`,
 			},
 			"bucketsmemory": {`stores an object of 16 MiB \| sqlite`, `returns an object of 16 MiB \| sqlite`},
 			"bucketskeys": {

@@ -79,7 +79,7 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 			}
 			all = append(all, rate)
 		}
-		fmt.Fprintf(t.out, "| bare file of 4 KiB, synced and renamed | – | %d | | %.0f | | | | | | | |\n", n, median(all, func(f float64) float64 { return f }))
+		fmt.Fprintf(t.out, "| bare 4 KiB file, synced and renamed | – | %d | | %.0f | | | | | | | |\n", n, median(all, func(f float64) float64 { return f }))
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 const memoryGoal = 64 << 20
 
 func bucketsMemoryHead(_ *options, out io.Writer) {
-	fmt.Fprint(out, "| what the server does | engine | memory when idle | most memory | above idle | goal | took |\n|---|---|--:|--:|--:|---|--:|\n")
+	fmt.Fprint(out, "| operation | engine | memory when idle | peak memory | above idle | goal | time |\n|---|---|--:|--:|--:|---|--:|\n")
 }
 
 func (w *bucketsLoad) memoryRow(out io.Writer, s *server, what string, do func() error) error {
@@ -96,7 +96,7 @@ func (w *bucketsLoad) memoryRow(out io.Writer, s *server, what string, do func()
 		return err
 	}
 	above := m.most - m.before
-	fmt.Fprintf(out, "| %s an object of %s MiB | %s | %s | %s | %s | %s | %.1f s |\n", what, thousands(int(w.size.huge>>20)), s.engine.name,
+	fmt.Fprintf(out, "| %s a %s MiB object | %s | %s | %s | %s | %s | %.1f s |\n", what, thousands(int(w.size.huge>>20)), s.engine.name,
 		mb(m.before), mb(m.most), mb(above), verdict(above <= memoryGoal, mb(memoryGoal)), m.took.Seconds())
 	return nil
 }
@@ -160,7 +160,7 @@ func (r *repeatedly) Read(p []byte) (int, error) {
 func bucketsKeysHead(o *options, out io.Writer) {
 	window, runs := o.brief()
 	fmt.Fprintf(out, "%v windows, median of %d, 1 connection. The ratio compares pages/s with the smallest bucket.\n\n", window, runs)
-	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
+	fmt.Fprintln(out, "| keys in the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
 }
 
 // Parameters: bucket name, key count.

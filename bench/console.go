@@ -22,7 +22,7 @@ func consoleHead(o *options, out io.Writer) {
 	n := thousands(o.size.consoleRows)
 	fmt.Fprintf(out, "With %s Firefox Sync accounts with one record each, %s allowed accounts, %s installs with one record each, %s objects in one bucket. Each page %d times.\n\n",
 		n, n, n, n, consoleTimes(o))
-	fmt.Fprint(out, "| page of the console | engine | median | slowest | goal | bytes |\n|---|---|--:|--:|--:|--:|\n")
+	fmt.Fprint(out, "| console page | engine | median | slowest | goal | bytes |\n|---|---|--:|--:|--:|--:|\n")
 }
 
 func consoleTimes(o *options) int { return 4 * o.runs }
@@ -44,11 +44,11 @@ var consolePages = []struct{ name, path string }{
 	{"tenant", "extstorage/tenants/show?tenant=" + consoleTenant},
 	{"install", "extstorage/installs/show?tenant=" + consoleTenant + "&install=" + consoleInstall},
 	{"records", "extstorage/records?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=" + extPutNamespace},
-	{"accounts of buckets", "buckets/accounts"},
-	{"account of buckets", "buckets/accounts/show?account=main"},
+	{"bucket accounts", "buckets/accounts"},
+	{"bucket account", "buckets/accounts/show?account=main"},
 	{"objects", "buckets/objects?account=main&bucket=" + consoleBucket},
-	{"objects of a folder", "buckets/objects?account=main&bucket=" + consoleBucket + "&prefix=50%2F"},
-	{"objects of a folder, next", "buckets/objects?account=main&bucket=" + consoleBucket + "&prefix=50%2F"},
+	{"objects in a folder", "buckets/objects?account=main&bucket=" + consoleBucket + "&prefix=50%2F"},
+	{"objects in a folder, next", "buckets/objects?account=main&bucket=" + consoleBucket + "&prefix=50%2F"},
 	{"object", "buckets/object?account=main&bucket=" + consoleBucket + "&object=00%2F000000000000"},
 }
 

@@ -20,8 +20,8 @@ import (
 
 func diskHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Each record is written once through the server. Then the write-ahead log is written to the tables (checkpoint). "+
-		"Bytes are those of tables, indexes and TOAST, divided by the number of records.\n\n")
-	fmt.Fprintln(out, "| record | engine | records | bytes per record | of which the change feed |")
+		"The table counts tables, indexes and TOAST.\n\n")
+	fmt.Fprintln(out, "| record | engine | records | bytes per record | in the change feed |")
 	fmt.Fprintln(out, "|---|---|--:|--:|--:|")
 }
 
@@ -63,10 +63,10 @@ func diskWorks() []diskWork {
 		{of: "load", name: "Sync, 10,000 B", share: 10, batch: 100, content: text(10_000)},
 		{of: "ext", name: "extension, 200 B", share: 1, batch: 20, content: value(200)},
 		{of: "ext", name: "extension, 1,000 B", share: 1, batch: 20, content: value(1000)},
-		{of: "ext", name: "extension, text of 64 KiB", share: 40, batch: 1, content: func(i int) string { return `"` + randomText(i, largest-2) + `"` }},
-		{of: "ext", name: "extension, digits of 64 KiB", share: 40, batch: 1, content: func(i int) string { return randomDigits(i, largest) }},
-		{of: "buckets", name: "object of 1,000 B", share: 1, batch: 1, content: text(1000)},
-		{of: "buckets", name: "object of 10,000 B", share: 10, batch: 1, content: text(10_000)},
+		{of: "ext", name: "extension, 64 KiB text", share: 40, batch: 1, content: func(i int) string { return `"` + randomText(i, largest-2) + `"` }},
+		{of: "ext", name: "extension, 64 KiB digits", share: 40, batch: 1, content: func(i int) string { return randomDigits(i, largest) }},
+		{of: "buckets", name: "1,000 B object", share: 1, batch: 1, content: text(1000)},
+		{of: "buckets", name: "10,000 B object", share: 10, batch: 1, content: text(10_000)},
 		{of: "buckets", name: "object on a storage node", share: 10, batch: 1, content: text(17_000)},
 	}
 }

@@ -14,7 +14,7 @@ var outboxGoal = map[string]float64{"postgres": 5000}
 func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "%v windows, median of %d. Events go from the database to the audit's file, which is synced for each batch. "+
 		"Server CPU includes the writes, if any.\n\n", o.window, o.runs)
-	fmt.Fprintln(out, "| events | engine | events/s | goal | p99 of a write | server CPU µs/event | engine CPU µs/event |")
+	fmt.Fprintln(out, "| events | engine | events/s | goal | write p99 | server CPU µs/event | engine CPU µs/event |")
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
@@ -24,8 +24,8 @@ func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out 
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		callers := o.size.rowsCallers
 		written, behind := outboxRow{engine: e.name}, outboxRow{engine: e.name, goal: outboxGoal[e.name]}
-		written.what = fmt.Sprintf("of puts of %d records at once, %d connections", extBulk, callers)
-		behind.what = thousands(o.size.events) + " that wait, of 1,000 installs"
+		written.what = fmt.Sprintf("puts of %d records, %d connections", extBulk, callers)
+		behind.what = thousands(o.size.events) + " waiting events from 1,000 installs"
 		installs, err := s.newOwners(w, callers)
 		if err != nil {
 			return err

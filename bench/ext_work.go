@@ -11,12 +11,12 @@ import (
 
 const (
 	workExtPut       = "ext put 500 B"
-	workExtPutSchema = "ext put 500 B, schema of 1 KB"
+	workExtPutSchema = "ext put 500 B, 1 KB schema"
 	workExtGet       = "ext get 500 B"
-	workExtList      = "ext list of 100, values"
-	workExtKeys      = "ext list of 100, keys"
-	workExtBulk      = "ext bulk put of 20 × 500 B"
-	workExtBatch     = "ext batch of 10"
+	workExtList      = "ext list 100, values"
+	workExtKeys      = "ext list 100, keys"
+	workExtBulk      = "ext bulk put 20 × 500 B"
+	workExtBatch     = "ext batch, 10 operations"
 	workExtIncrement = "ext increment"
 )
 

@@ -40,8 +40,8 @@ type guestHot struct {
 
 func guestHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "%d requests per second in %v windows, median of %d, on %d connections. Request times include the wait for a connection. "+
-		"Warm-up requests before a window, a quarter of it, do not count. Each session sends one request per second. "+
-		"Rate limits are on, and not reached. Goals are limits of the 99th percentile (p99).\n\n", guestRate, o.window, o.runs, guestCallers)
+		"Warm-up requests before each window, for a quarter of its length, do not count. Each session sends one request per second. "+
+		"Rate limits are on, and not reached. Goals limit the 99th percentile (p99).\n\n", guestRate, o.window, o.runs, guestCallers)
 	fmt.Fprintln(out, "| work | engine | hot state | per second | p50 | p99 | goal | server CPU µs/op |")
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|---|--:|")
 }
@@ -328,7 +328,7 @@ func (g *guestBench) measureBare(ctx context.Context) error {
 	if middle(ratios) < guestRatioGoal {
 		goal = "**missed** " + goal
 	}
-	fmt.Fprintf(g.out, "| read sessions as fast as possible: %.2f of a bare handler with the same commands of Redis, %.0f/s | %s | %s | %.0f | – | – | %s | – |\n",
+	fmt.Fprintf(g.out, "| read sessions as fast as possible: %.2f of a bare handler with the same Redis commands, %.0f/s | %s | %s | %.0f | – | – | %s | – |\n",
 		middle(ratios), middle(bare), g.s.engine.name, g.hot.name, middle(ours), goal)
 	return nil
 }

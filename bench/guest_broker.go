@@ -219,6 +219,6 @@ func (b *guestBroker) rows(g *guestBench, all []guestSample) {
 	if rate < guestRelayGoal {
 		goal = "**missed** " + goal
 	}
-	fmt.Fprintf(g.out, "| publish %s events that wait (NATS) | %s | %s | %s | – | – | %s | %d |\n", thousands(g.o.size.events), g.s.engine.name, g.hot.name, thousands(int(rate)), goal,
+	fmt.Fprintf(g.out, "| publish %s waiting events (NATS) | %s | %s | %s | – | – | %s | %d |\n", thousands(g.o.size.events), g.s.engine.name, g.hot.name, thousands(int(rate)), goal,
 		median(all, func(s guestSample) time.Duration { return s.cpu }).Microseconds())
 }

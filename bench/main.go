@@ -139,29 +139,29 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
 	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows.\n"+
-		"Prints the ratios of throughput, CPU of server and engine, and memory for the works of the parts load and ext.\n"+
-		"Each binary has a server and an engine of its own. A ratio of 0.60 in a CPU column means -binary needs 60 % of the CPU per operation.\n"+
+		"Prints ratios of throughput, server and engine CPU, and memory for the works in the parts load and ext.\n"+
+		"Each binary runs its own server and engine. A ratio of 0.60 in a CPU column means -binary needs 60 % of the CPU per operation.\n"+
 		"Example: bench -binary bin/holdfast -against /tmp/holdfast-before -parts load -engines sqlite -connections 16,64 -works POST -runs 9")
-	f.StringVar(&o.peer, "peer", "", "compare the operations of Sync with those of a running server, such as http://127.0.0.1:8001, in alternating windows.\n"+
-		"The peer is filled with records of users from number 1 on.")
-	f.StringVar(&o.peerSecret, "peer-secret", "", "master secret of the peer, which signs its tokens")
-	f.StringVar(&pids, "peer-pids", "", "PIDs of the peer on this machine, such as 123,456, to measure its CPU and memory")
-	f.StringVar(&o.pocketBase, "pocketbase", "", "compare the operations of extension storage with this PocketBase binary")
-	f.StringVar(&o.minIO, "minio", "", "compare the operations of buckets with this MinIO binary")
-	f.StringVar(&o.versityGW, "versitygw", "", "compare the operations of buckets with this versitygw binary")
+	f.StringVar(&o.peer, "peer", "", "compare Sync with a running server, e.g. http://127.0.0.1:8001, in alternating windows.\n"+
+		"The comparison writes records for users 1, 2, 3 … to the peer.")
+	f.StringVar(&o.peerSecret, "peer-secret", "", "the peer's master secret, which signs its tokens")
+	f.StringVar(&pids, "peer-pids", "", "the peer's PIDs on this machine, e.g. 123,456, to measure its CPU and memory")
+	f.StringVar(&o.pocketBase, "pocketbase", "", "compare extension storage with this PocketBase binary")
+	f.StringVar(&o.minIO, "minio", "", "compare buckets with this MinIO binary")
+	f.StringVar(&o.versityGW, "versitygw", "", "compare buckets with this versitygw binary")
 	f.StringVar(&works, "works", "", "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
-	f.StringVar(&o.out, "out", "", "document whose parts are replaced; empty: none")
-	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "parts to measure, of "+strings.Join(partNames(true), ", "))
-	f.DurationVar(&o.window, "window", 5*time.Second, "duration of one measurement")
-	f.IntVar(&o.runs, "runs", 5, "measurements of each side; the median counts")
-	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
+	f.StringVar(&o.out, "out", "", "document whose tables are replaced; empty: print only")
+	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "parts to measure: "+strings.Join(partNames(true), ", "))
+	f.DurationVar(&o.window, "window", 5*time.Second, "duration of a measurement")
+	f.IntVar(&o.runs, "runs", 5, "measurements per side; the median counts")
+	f.StringVar(&connections, "connections", "1,16,64", "connection counts for the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
-	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, ascending")
-	f.IntVar(&o.copyWrites, "copy-writes", 500, "writes per second during a copy of the part copy")
-	f.IntVar(&o.copySync, "copy-sync", 100_000, "records of Sync of the part copy")
-	f.IntVar(&o.copyExt, "copy-ext", 100_000, "records of extension storage of the part copy")
+	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "row counts for the parts rows and extrows, ascending")
+	f.IntVar(&o.copyWrites, "copy-writes", 500, "writes per second during each copy in the part copy")
+	f.IntVar(&o.copySync, "copy-sync", 100_000, "Sync records in the part copy")
+	f.IntVar(&o.copyExt, "copy-ext", 100_000, "extension storage records in the part copy")
 	f.StringVar(&o.citus, "citus", "", "database with the Citus extension, for the part copy, which replaces databases bench_… on all nodes")
-	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal, each number of rows and each row of the budgets; empty: none")
+	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal, row count and budgets row; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -219,7 +219,7 @@ func syncNeighbours(of service) neighbours {
 	return neighbours{service: of, title: "sync", works: ops[0], attacks: []attack{
 		flood(workList, named(ops, workList)),
 		flood(workPost, named(ops, workPost)),
-		hold("POST of 2 MB, half of it sent", 400, http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
+		hold("2 MB POST, half sent", 400, http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
 	}}
 }
 
@@ -228,7 +228,7 @@ func extNeighbours(of service) neighbours {
 	return neighbours{service: of, title: "extension storage", works: ops[0], attacks: []attack{
 		flood(workExtList, named(ops, workExtList)),
 		flood(workExtBulk, named(ops, workExtBulk)),
-		hold("batch of 400 kB, half of it sent", 400, http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
+		hold("400 kB batch, half sent", 400, http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
 	}}
 }
 

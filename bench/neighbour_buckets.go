@@ -64,7 +64,7 @@ func bucketsNeighbours(of service) neighbours {
 	if e, ok := of.(*entry); ok {
 		of = e.service
 	}
-	lists := flood("s3 list of 1,000 long keys", func(ctx context.Context, c *caller, _ int) error {
+	lists := flood("s3 list, 1,000 long keys", func(ctx context.Context, c *caller, _ int) error {
 		return c.exchange(ctx, http.MethodGet, s3Attacked+"?list-type=2", nil, "", io.Discard)
 	})
 	lists.callers = s3Listers

@@ -57,7 +57,7 @@ func guestNeighbours(e *engine) neighbours {
 		})
 	}
 	return neighbours{service: neighbourGuest{e}, title: "guest", works: works, attacks: []attack{
-		post("guest search of 50 hotels", "/search", guestSearch),
-		post("guest map of a search", "/search/map", guestSearch),
+		post("guest search, 50 hotels", "/search", guestSearch),
+		post("guest search map", "/search/map", guestSearch),
 	}}
 }

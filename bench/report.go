@@ -77,7 +77,7 @@ func machine(ctx context.Context, o *options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%d cores (%s), %d GB of memory, %d fdatasync/s of 8 kB; %s, %s, SQLite %s",
+	text := fmt.Sprintf("%d cores (%s), %d GB memory, %d fdatasync/s (8 kB); %s, %s, SQLite %s",
 		runtime.NumCPU(), model, (kb+512<<10)>>20, syncs, strings.ToUpper(runtime.GOOS[:1])+runtime.GOOS[1:], strings.Replace(runtime.Version(), "go", "Go ", 1), lite)
 	if !slices.Contains(o.engines, "postgres") {
 		return text + ".", nil

@@ -37,7 +37,7 @@ type line struct {
 
 func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
 	fmt.Fprintf(out, "%v windows, median of %d, %d connections, %d B records.\n\n", window, o.runs, o.size.rowsCallers, bytes)
-	fmt.Fprintln(out, "| rows of the server | of an owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
+	fmt.Fprintln(out, "| total rows | rows per owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
 }
 
 func spread(first, n, most int) (numbers []int) {

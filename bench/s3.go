@@ -24,7 +24,7 @@ const (
 	workGetMiddle  = "s3 GET 1 MiB"
 	workPutLarge   = "s3 PUT 64 MiB"
 	workGetLarge   = "s3 GET 64 MiB"
-	workListPage   = "s3 list, page of 1,000"
+	workListPage   = "s3 list, 1,000 keys"
 	workListGroups = "s3 list, 100 groups"
 	workDelete     = "s3 DELETE 4 KiB"
 

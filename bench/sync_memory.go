@@ -15,7 +15,7 @@ import (
 )
 
 func memoryHead(_ *options, out io.Writer) {
-	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took | 503s |\n|---|---|--:|--:|--:|--:|\n")
+	fmt.Fprintf(out, "| operation | engine | memory when idle | peak memory | time | 503s |\n|---|---|--:|--:|--:|--:|\n")
 }
 
 func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
@@ -128,7 +128,7 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	defer hangUpAll()
 	upload := posts(n.batch, 500)
 	open := make([]string, n.uploads)
-	also := fmt.Sprintf(" × 500 B by each of %d clients, while %d read %d MB each", n.uploads, n.downloads, n.download*recordBytes/1_000_000)
+	also := fmt.Sprintf(" × 500 B by each of %d clients while %d others read %d MB each", n.uploads, n.downloads, n.download*recordBytes/1_000_000)
 	err = memoryRow(out, s, "appends "+thousands(n.batch)+also, func() (int64, error) {
 		return whileReading(ctx, all[n.uploads:], n.download, n.uploads, times(len(upload)), func(ctx context.Context, c, i int) error {
 			return all[c].stage(ctx, &open[c], upload[i])
