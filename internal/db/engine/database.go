@@ -88,7 +88,6 @@ func (d *Database) pool() any {
 	return d.conn
 }
 
-// Rows returns access to table rows. Only Spanner needs owners.
 func (d *Database) Rows(owners rows.Owners) rows.Database {
 	switch c := d.pool().(type) {
 	case *sqlitedb.DB:
@@ -101,21 +100,16 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 	return nil
 }
 
-// Traits returns the engine's traits.
 func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 
-// Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
-// Disk returns the SQLite file system's free space and size in bytes.
 func (d *Database) Disk() (free, size float64, err error) {
 	return durable.Space(filepath.Dir(d.Target.Path))
 }
 
-// File returns the SQLite file; nil for a database server.
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
-// Migrate applies pending migrations.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
@@ -126,19 +120,16 @@ func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, er
 	return applied, err
 }
 
-// Pending returns the pending migrations.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
-// Unmigrated reports whether the service still lacks tables.
 func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
 	own := d.sets[len(d.sets)-1]
 	pending, err := d.conn.Pending(ctx, own)
 	return len(pending) == len(own.Migrations), err
 }
 
-// Relations counts the tables of a PostgreSQL database.
 func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {
@@ -160,19 +151,17 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
-// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data, or nil if there is no
-// table of them.
+// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data; nil without such a table.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces a secret's hash if it is still old; "" means that no hash is stored yet. It returns false if
-// another process replaced it first.
+// SetSecretHash replaces a secret's hash if it is still old ("" if none is stored). It returns false if another
+// process replaced it first.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// BeginRound implements sweep.Rounds.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil
@@ -180,7 +169,6 @@ func (d *Database) BeginRound(ctx context.Context, job string, every time.Durati
 	return d.rounds.BeginRound(ctx, job, every)
 }
 
-// AbortRound implements sweep.Rounds.
 func (d *Database) AbortRound(ctx context.Context, job string) error {
 	if d.rounds == nil {
 		return nil
@@ -188,13 +176,11 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 	return d.rounds.AbortRound(ctx, job)
 }
 
-// Connections counts the active, idle and maximum connections.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
 // turns suits a SQLite file: its writer commits waiting writes as a group, and few reads run at once.
 const turns = 32
 
-// Turns limits concurrent callers.
 func (d *Database) Turns() int {
 	_, _, most := d.conn.Connections()
 	if d.Embedded() {
@@ -203,10 +189,8 @@ func (d *Database) Turns() int {
 	return most
 }
 
-// Waits returns how often, and how long in total, callers waited for a connection.
 func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
 
-// Queued counts waiting SQLite writes; 0 on database servers.
 func (d *Database) Queued() int {
 	if d.file == nil {
 		return 0
@@ -217,7 +201,7 @@ func (d *Database) Queued() int {
 // connMemory estimates a server connection's buffers and statement descriptions.
 const connMemory = 256 << 10
 
-// Memory returns the connections' maximum memory in bytes, in the Go heap and outside (SQLite).
+// Memory returns the connections' maximum memory in the Go heap and outside (SQLite).
 func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()
@@ -226,7 +210,6 @@ func (d *Database) Memory() (heap, outside int64) {
 	return int64(most) * connMemory, 0
 }
 
-// Backup copies a SQLite file in use to path.
 func (d *Database) Backup(ctx context.Context, path string) error {
 	if err := d.file.Backup(ctx, path); err != nil || d.AfterBackup == nil {
 		return err
@@ -262,7 +245,6 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 	return nil, "not read: the engine verifies its data itself", nil
 }
 
-// Distribution describes a service's tables on Citus; nil without Citus.
 func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {
@@ -279,12 +261,10 @@ func (d *Database) Remedy(err error) string {
 	return sqlitedb.Remedy(err, d.Where)
 }
 
-// Advice is Remedy with a fallback for other errors.
 func (d *Database) Advice(err error) string {
 	return cmp.Or(d.Remedy(err), d.advice, "start the database, or correct "+d.Service+".database_url")
 }
 
-// Ready wraps ping and names the database in errors.
 func (d *Database) Ready(ping func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := ping(ctx); err != nil {
@@ -294,5 +274,4 @@ func (d *Database) Ready(ping func(context.Context) error) func(context.Context)
 	}
 }
 
-// Close closes the database.
 func (d *Database) Close() error { return d.conn.Close() }

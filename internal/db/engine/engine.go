@@ -23,7 +23,6 @@ const (
 	Redis    Kind = "redis" // not for a database_url
 )
 
-// Title returns the engine's display name.
 func (k Kind) Title() string {
 	switch k {
 	case SQLite:
@@ -52,7 +51,6 @@ type Traits struct {
 	NoImport string
 }
 
-// Traits returns the engine's traits.
 func (k Kind) Traits() Traits {
 	switch k {
 	case Postgres:

@@ -32,7 +32,6 @@ type Backends[S any] struct {
 	Postgres Backend[*pgdb.DB, S]
 	Spanner  Backend[*spannerdb.DB, S]
 
-	// SpannerOptions, if set, completes the Spanner client options.
 	SpannerOptions func(*spannerdb.Options)
 }
 
@@ -95,7 +94,6 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 	return nil
 }
 
-// File returns a service's default SQLite file.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, FileName(service)) }
 
 const fileSuffix = ".db"
@@ -240,7 +238,6 @@ func (e *FileError) Error() string { return e.Path + ": " + e.err.Error() }
 
 func (e *FileError) Unwrap() error { return e.err }
 
-// Remedy returns a fix for the error.
 func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
 // ServerError means that a database client was not created.
@@ -253,7 +250,6 @@ func (e *ServerError) Error() string { return e.err.Error() }
 
 func (e *ServerError) Unwrap() error { return e.err }
 
-// Remedy returns a fix for the error.
 func (e *ServerError) Remedy() string { return e.advice }
 
 // MissingError means that a SQLite file is missing and must not be created.

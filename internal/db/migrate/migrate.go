@@ -24,7 +24,7 @@ import (
 
 // Migration is an embedded SQL file.
 type Migration struct {
-	Version  int // 1, 2, 3 … without a gap
+	Version  int // without gaps
 	Name     string
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
@@ -101,8 +101,8 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	return set, nil
 }
 
-// Pending returns the migrations missing from the ledger. Newer rows are fine unless they removed something this
-// binary needs. A row that matches neither its migration nor a former text is an error.
+// Pending accepts rows newer than this binary's migrations unless they removed something it needs. A row that matches
+// neither its migration nor a former text is an error.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {

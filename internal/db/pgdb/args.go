@@ -58,10 +58,8 @@ func (a *Args) uint64(v uint64) {
 	a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, v) })
 }
 
-// Bigint adds a bigint.
 func (a *Args) Bigint(param string, v int64) { a.BigintOrNull(param, v, true) }
 
-// BigintOrNull adds a bigint, or NULL unless set.
 func (a *Args) BigintOrNull(param string, v int64, set bool) {
 	switch {
 	case !a.begin(param, "bigint"):
@@ -72,14 +70,12 @@ func (a *Args) BigintOrNull(param string, v int64, set bool) {
 	}
 }
 
-// Integer adds an integer.
 func (a *Args) Integer(param string, v int32) {
 	if a.begin(param, "integer") {
 		a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) })
 	}
 }
 
-// Boolean adds a boolean.
 func (a *Args) Boolean(param string, v bool) {
 	if !a.begin(param, "boolean") {
 		return
@@ -92,7 +88,6 @@ func (a *Args) Boolean(param string, v bool) {
 	})
 }
 
-// Text adds a text.
 func (a *Args) Text(param, v string) {
 	if a.begin(param, "text") {
 		a.add(func(b []byte) []byte { return append(b, v...) })
@@ -102,7 +97,6 @@ func (a *Args) Text(param, v string) {
 // Bytea adds a bytea without copying it; nil is empty, not NULL.
 func (a *Args) Bytea(param string, v []byte) { a.BytesOrNull(param, v, true) }
 
-// BytesOrNull adds a bytea without copying it, or NULL unless set.
 func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	if !a.begin(param, "bytea") {
 		return
@@ -123,7 +117,6 @@ func (a *Args) UUID(param, id string) {
 	}
 }
 
-// UUIDOrNull adds a uuid; "" is NULL.
 func (a *Args) UUIDOrNull(param, id string) {
 	switch {
 	case id != "":
@@ -153,7 +146,6 @@ func appendID(b []byte, id string) []byte {
 	return append(b, "not a UUID"...)
 }
 
-// JSONB adds a jsonb; nil is NULL.
 func (a *Args) JSONB(param string, v []byte) {
 	switch {
 	case !a.begin(param, "jsonb"):
@@ -170,15 +162,12 @@ const timestampEpoch = 946_684_800_000_000
 // Timestamp adds a timestamp in UTC.
 func (a *Args) Timestamp(param string, v time.Time) { a.TimestampOrNull(param, v, true) }
 
-// TimestampOrNull adds a timestamp in UTC, or NULL unless set.
 func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamp", v, set)
 }
 
-// Timestamptz adds a timestamptz.
 func (a *Args) Timestamptz(param string, v time.Time) { a.TimestamptzOrNull(param, v, true) }
 
-// TimestamptzOrNull adds a timestamptz, or NULL unless set.
 func (a *Args) TimestamptzOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamptz", v, set)
 }
@@ -207,7 +196,6 @@ func (a *Args) Bigints(param string, n int, element func(i int) (int64, bool)) {
 	})
 }
 
-// Integers adds an integer[].
 func (a *Args) Integers(param string, n int, element func(i int) int32) {
 	if !a.begin(param, "integer[]") {
 		return
@@ -217,7 +205,6 @@ func (a *Args) Integers(param string, n int, element func(i int) int32) {
 	})
 }
 
-// Texts adds a text[].
 func (a *Args) Texts(param string, n int, element func(i int) string) {
 	if !a.begin(param, "text[]") {
 		return
@@ -250,7 +237,6 @@ func (a *Args) UUIDsOrNull(param string, all []string) {
 	}
 }
 
-// Byteas adds a bytea[]. element returns false for NULL.
 func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	if !a.begin(param, "bytea[]") {
 		return

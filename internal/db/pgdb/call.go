@@ -89,13 +89,11 @@ type Row struct {
 	err    error
 }
 
-// IsNull reports whether column i is NULL.
 func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
 
 // Raw returns a text or bytea without copying it.
 func (r *Row) Raw(i int) []byte { return r.values[i] }
 
-// Bigint returns a bigint.
 func (r *Row) Bigint(i int) int64 {
 	v := r.values[i]
 	if v == nil || !r.has(i, 8) {
@@ -112,7 +110,6 @@ func (r *Row) Micros(i int) int64 {
 	return r.Bigint(i) + timestampEpoch
 }
 
-// UUID returns a UUID.
 func (r *Row) UUID(i int) string {
 	v := r.values[i]
 	if v == nil || !r.has(i, 16) {

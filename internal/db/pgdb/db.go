@@ -120,7 +120,6 @@ func (db *DB) Patient(timeout time.Duration) *DB {
 	return &patient
 }
 
-// Where names the hosts and ports, or socket, without the password.
 func (db *DB) Where() string { return db.where }
 
 func describe(c *pgx.ConnConfig) string {
@@ -146,19 +145,16 @@ func describe(c *pgx.ConnConfig) string {
 	return where
 }
 
-// Close closes each connection when its caller is done.
 func (db *DB) Close() {
 	db.end()
 	db.pool.Close()
 }
 
-// Connections counts the active, idle and maximum connections.
 func (db *DB) Connections() (active, idle, most int) {
 	s := db.pool.Stat()
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
-// Pooler detects a pooler such as PgBouncer, and whether statements are prepared.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -175,7 +171,7 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
 }
 
-// Waits counts callers that waited for a connection, and their total wait, without those that gave up.
+// Waits does not count callers that gave up.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
@@ -186,7 +182,6 @@ type session struct {
 	place place
 }
 
-// run calls fn with a session on a node, or on any node if on is nil.
 func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
 	err := db.retry(ctx, on, fn)

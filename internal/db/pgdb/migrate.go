@@ -229,7 +229,6 @@ func splitCitus(sql string) (plain, distribute string) {
 	return sql, ""
 }
 
-// Pending returns the pending migrations.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var (
 		ledger []migrate.Applied
@@ -248,7 +247,6 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return set.Pending(ledger)
 }
 
-// IsCitus detects the Citus extension.
 func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 	_, err = db.QueryRow(ctx, hasCitus, nil, &citus)
 	return citus, err
@@ -266,7 +264,6 @@ var relations = Statement{Name: "migrate.relations", SQL: `
 			AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
 		EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 
-// Relations counts tables, views and sequences.
 func (db *DB) Relations(ctx context.Context) (r Relations, err error) {
 	_, err = db.QueryRow(ctx, relations, nil, &r.Tables, &r.Citus)
 	return r, err

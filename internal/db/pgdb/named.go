@@ -34,7 +34,6 @@ func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	return n
 }
 
-// Args returns arguments in parameter order.
 func (n *Named[A]) Args(of A) []any {
 	args := n.args(of)
 	if len(args) != len(n.params) {
@@ -69,7 +68,6 @@ func NewCall[A any](s Statement, write func(A, *Args)) Call[A] {
 	return Call[A]{Statement: s, write: write, params: a.params}
 }
 
-// Args encodes the arguments.
 func (c *Call[A]) Args(of A) *Args {
 	a := newArgs(c.params)
 	c.write(of, a)

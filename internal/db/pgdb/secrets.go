@@ -24,7 +24,6 @@ var (
 		WHERE service = $1::text AND setting = $2::text AND hashed = $4::text`}
 )
 
-// SecretHashes returns a service's hashes by setting.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	var setting, hash string
 	err = db.ForEach(ctx, readSecretHashes, []any{service}, func() { hashes = map[string]string{} }, func() error {
@@ -37,7 +36,6 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash if it is still old.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	var n int64
 	if old == "" {

@@ -28,7 +28,6 @@ type Statement struct {
 // on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
-// QueryRow scans the row, if any, into dest.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		found, err = one(ctx, c, s, args, dest)
@@ -37,7 +36,6 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 	return found, err
 }
 
-// Exec runs a statement and returns the number of changed rows.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -210,7 +208,6 @@ func (tx *Tx) ready(s *Statement, on *node) error {
 	return tx.enter(s, on)
 }
 
-// QueryRow is like DB.QueryRow, but in the transaction.
 func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err error) {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return false, err
@@ -218,7 +215,6 @@ func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err er
 	return one(tx.ctx, tx.tx, s, args, dest)
 }
 
-// Exec is like DB.Exec, but in the transaction.
 func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return 0, err
@@ -226,7 +222,6 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	return exec(tx.ctx, tx.tx, s, args)
 }
 
-// Call is like DB.Call, but in the transaction.
 func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 	if err := tx.ready(&s, tx.db.nodeOfCall(&s, a)); err != nil {
 		return nil, err
@@ -234,7 +229,6 @@ func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
 }
 
-// ForEach is like DB.ForEach, but in the transaction.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err

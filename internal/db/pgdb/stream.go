@@ -71,7 +71,6 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 	return r, nil
 }
 
-// Next advances to the next row.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false
@@ -88,10 +87,8 @@ func (r *Rows) Next() bool {
 // Scan reads the row. A *pgtype.DriverBytes is valid until Next.
 func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 
-// Err returns the error that ended Next.
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
-// Close returns the connection.
 func (r *Rows) Close() {
 	if r.closed {
 		return

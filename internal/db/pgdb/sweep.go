@@ -21,7 +21,6 @@ func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (
 	return n > 0, err
 }
 
-// AbortRound lets any process begin the next round immediately.
 func (db *DB) AbortRound(ctx context.Context, job string) error {
 	_, err := db.Exec(ctx, abortRound, job)
 	return err

@@ -26,7 +26,6 @@ type Server struct {
 // first.
 const inspectTimeout = 5 * time.Second
 
-// Servers queries each server in use.
 func (db *DB) Servers(ctx context.Context) (all []Server, err error) {
 	err = db.run(ctx, "info", inspectTimeout, func(ctx context.Context, c rueidis.Client) error {
 		nodes := c.Nodes()

@@ -31,7 +31,6 @@ type Options struct {
 	// Probe, if set, checks a new connection before use.
 	Probe func(ctx context.Context, c rueidis.Client) error
 
-	// Observe, if set, gets every operation's name, duration and error.
 	Observe func(name string, d time.Duration, err error)
 }
 
@@ -108,10 +107,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Where returns the addresses for messages.
 func (db *DB) Where() string { return db.where }
 
-// Close closes the connection.
 func (db *DB) Close() {
 	db.stop()
 	<-db.done
@@ -124,7 +121,7 @@ func (db *DB) Close() {
 	}
 }
 
-// State reports whether there is a connection, and how many were abandoned.
+// State also returns how many connections were abandoned.
 func (db *DB) State() (up bool, opened int64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -174,7 +171,6 @@ func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rue
 	return db.run(ctx, name, db.opts.Timeout, fn)
 }
 
-// RunWithin is like Run, but with a shorter timeout.
 func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, min(timeout, db.opts.Timeout), fn)
 }

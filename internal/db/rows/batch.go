@@ -69,10 +69,8 @@ func (b *Batch) Add(p Packed) {
 	b.bytes += len(p)
 }
 
-// Len counts the rows.
 func (b *Batch) Len() int { return b.rows }
 
-// Bytes returns the rows' total size.
 func (b *Batch) Bytes() int { return b.bytes }
 
 // Reader reads the rows in insertion order. They share the batch's memory.

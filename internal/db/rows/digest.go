@@ -16,7 +16,6 @@ type Digest struct {
 	Hi, Lo uint64
 }
 
-// Add adds a row.
 func (d *Digest) Add(p Packed) {
 	sum := sha256.Sum256(p)
 	var carry uint64
@@ -27,7 +26,6 @@ func (d *Digest) Add(p Packed) {
 
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
 
-// Clone returns a copy that shares no memory with r.
 func (r Row) Clone() Row {
 	c := slices.Clone(r)
 	for i, v := range c {
@@ -71,7 +69,6 @@ func (t *Table) ParseKey(text string) (Row, error) {
 	return key, nil
 }
 
-// Compare orders owners and keys by integers or text bytes.
 func (r Row) Compare(o Row) int {
 	return slices.CompareFunc(r, o, func(a, b any) int {
 		if n, ok := a.(int64); ok {

@@ -21,18 +21,14 @@ const (
 
 const sizeOfNumber = 8
 
-// AppendNull appends NULL.
 func (p Packed) AppendNull() Packed { return append(p, ofNull) }
 
-// AppendInteger appends an integer.
 func (p Packed) AppendInteger(n int64) Packed {
 	return binary.BigEndian.AppendUint64(append(p, ofInteger), uint64(n))
 }
 
-// AppendText appends a text.
 func (p Packed) AppendText(text []byte) Packed { return append(p.length(ofText, len(text)), text...) }
 
-// AppendBytes appends bytes.
 func (p Packed) AppendBytes(b []byte) Packed { return append(p.length(ofBytes, len(b)), b...) }
 
 // AppendSpace appends n bytes (text or bytes), which the caller writes into space.
@@ -46,7 +42,6 @@ func (p Packed) AppendSpace(isText bool, n int) (all Packed, space []byte) {
 	return all, all[len(p):]
 }
 
-// AppendTextBy appends the text written by appendTo.
 func (p Packed) AppendTextBy(appendTo func([]byte) ([]byte, error)) (Packed, error) {
 	p = p.length(ofText, 0)
 	all, err := appendTo(p)
@@ -61,7 +56,6 @@ func (p Packed) length(kind byte, n int) Packed {
 	return binary.BigEndian.AppendUint64(append(p, kind), uint64(n))
 }
 
-// Append appends a Row value.
 func (p Packed) Append(v any) Packed {
 	switch v := v.(type) {
 	case nil:
@@ -77,7 +71,6 @@ func (p Packed) Append(v any) Packed {
 	}
 }
 
-// Pack appends a row's values.
 func (r Row) Pack(p Packed) Packed {
 	for _, v := range r {
 		p = p.Append(v)
@@ -92,16 +85,12 @@ type Value struct {
 	Data    []byte
 }
 
-// IsNull reports whether the value is NULL.
 func (v Value) IsNull() bool { return v.kind == ofNull }
 
-// IsInteger reports whether the value is an integer.
 func (v Value) IsInteger() bool { return v.kind == ofInteger }
 
-// IsText reports whether the value is a text.
 func (v Value) IsText() bool { return v.kind == ofText }
 
-// Cut returns the first value and the rest.
 func (p Packed) Cut() (v Value, rest Packed) {
 	v.kind, p = p[0], p[1:]
 	if v.kind == ofNull {
@@ -117,7 +106,6 @@ func (p Packed) Cut() (v Value, rest Packed) {
 	return v, p[n:]
 }
 
-// First returns n values.
 func (p Packed) First(n int) Packed {
 	rest := p
 	for range n {
@@ -126,7 +114,7 @@ func (p Packed) First(n int) Packed {
 	return p[:len(p)-len(rest)]
 }
 
-// Row unpacks the values into memory of its own.
+// Row copies the values.
 func (p Packed) Row() Row {
 	r := Row{}
 	for len(p) > 0 {

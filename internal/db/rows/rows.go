@@ -110,13 +110,10 @@ type Table struct {
 	Spanner *Spanner
 }
 
-// Names returns the column names, separated by commas.
 func (t *Table) Names() string { return names(t.Columns) }
 
-// NumberName returns the column that the database assigns.
 func (t *Table) NumberName() string { return cmp.Or(t.Number, t.Columns[0].Name) }
 
-// KeyNames returns the key column names, separated by commas.
 func (t *Table) KeyNames() string { return names(t.Columns[:t.Key]) }
 
 func names(columns []Column) string {
@@ -197,7 +194,7 @@ type View interface {
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
-	// Count counts rows. Unless most is 0, it stops at most rows.
+	// Count stops at most rows unless most is 0.
 	Count(t *Table, most int64) (int64, error)
 	// Total returns a row count or column sum. Spanner returns errors.ErrUnsupported for sums.
 	Total(t Total) (int64, error)
@@ -210,7 +207,6 @@ type View interface {
 	Logged(service string) (int64, error)
 	// Duplicates returns up to limit entries (on Citus, per node) that have a newer entry with the same key.
 	Duplicates(service string, limit int) (entries []int64, err error)
-	// State returns the text stored by SetState, or "".
 	State(service string) (string, error)
 }
 
@@ -240,7 +236,6 @@ type Update interface {
 	Delete(t *Table, owner int, span Span) error
 	// Insert inserts rows with new keys. It returns the reader's error unchanged.
 	Insert(t *Table, all Reader) error
-	// Put inserts or updates rows.
 	Put(t *Table, all *Batch) error
 	Remove(t *Table, keys []Row) error
 	Recount(t *Table, owner int, span Span) error
@@ -337,7 +332,6 @@ func (t *Table) Where(owner int, span Span, parameter func(i int, c Column) stri
 	return sql, args
 }
 
-// WhereKey returns a key's condition.
 func (t *Table) WhereKey(parameter func(i int, c Column) string) string {
 	all := make([]string, t.Key)
 	for i, c := range t.Columns[:t.Key] {
@@ -362,7 +356,6 @@ func (t *Table) OnConflict() string {
 	return "ON CONFLICT (" + t.KeyNames() + ") DO UPDATE SET " + strings.Join(all, ", ")
 }
 
-// Parameters returns parameters for all columns.
 func (t *Table) Parameters(parameter func(i int, c Column) string) string {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

@@ -139,7 +139,6 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 	return c, nil
 }
 
-// close closes the connection, which ends the transaction: nothing was written.
 func (c mysqlConn) close() { _ = c.Conn.Close() }
 
 func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (err error) {

@@ -55,7 +55,6 @@ type Snapshot struct {
 	db   *DB
 }
 
-// Snapshot calls fn with a snapshot on a new connection.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 	// Canceling ends a query with unread rows.
 	ctx, cancel := context.WithCancel(ctx)

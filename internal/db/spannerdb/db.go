@@ -38,10 +38,9 @@ type Options struct {
 	// x-goog-spanner-route-to-leader).
 	RouteToLeader bool
 
-	// Observe, if set, gets the name, duration (including the wait for a slot) and error of every read and write.
+	// Observe, if set, is called for every read and write. The duration includes the wait for a slot.
 	Observe func(name string, d time.Duration, err error)
 
-	// Mutations, if set, gets every commit's predicted and counted mutations.
 	Mutations func(name string, predicted, counted int)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
@@ -88,7 +87,6 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Advice returns a fix for an unusable database.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"
@@ -136,13 +134,10 @@ func (o *Options) client() []option.ClientOption {
 	}, o.Client...)
 }
 
-// Close closes the client.
 func (db *DB) Close() { db.client.Load().Close() }
 
-// Connections returns the number of open transactions and their maximum; none are idle.
 func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
 
-// Waits counts callers that waited for a slot, and their total wait.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }

@@ -39,7 +39,6 @@ const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
 var readLedger = Statement{"migrate.ledger", `
 	SELECT version, name, checksum FROM schema_migrations WHERE service = @service ORDER BY version`}
 
-// Pending returns the pending migrations.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var ledger []migrate.Applied
 	err := db.ForEach(ctx, readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
@@ -63,10 +62,10 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 	return a, err
 }
 
-// Migrate applies and returns the pending migrations. On an emulator it first creates the instance and database.
+// Migrate first creates the instance and database on an emulator.
 //
-// Spanner's schema changes are not transactional: an interrupted migration is applied again, so its statements must
-// be idempotent (IF NOT EXISTS). Processes may migrate concurrently.
+// Spanner's schema changes are not transactional: an interrupted migration is applied again, so its statements must be
+// idempotent (IF NOT EXISTS). Processes may migrate concurrently.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
 	defer cancel()

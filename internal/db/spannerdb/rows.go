@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows accesses the service's tables, with owner numbers as on other engines.
 func (db *DB) Rows(owners rows.Owners) rows.Database { return tables{db, owners} }
 
 type tables struct {

@@ -25,7 +25,6 @@ var (
 	readSecretHash   = Statement{"secrets.read_one", `SELECT setting, hashed FROM secret_hashes WHERE service = @service AND setting = @setting`}
 )
 
-// SecretHashes returns a service's hashes by setting.
 func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]string, error) {
 	hashes := map[string]string{}
 	err := db.ForEach(ctx, readSecretHashes, Params{"service": service}, func(r *spanner.Row) error {
@@ -40,7 +39,6 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash if it is still old.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	err = db.Write(ctx, "secrets.set", func(tx *Tx) error {
 		var have, name string

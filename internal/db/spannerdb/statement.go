@@ -24,7 +24,6 @@ type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
-// ForEach calls fn for every row of a current snapshot.
 func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
@@ -150,10 +149,8 @@ func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return tx.tx.Query(tx.ctx, s.with(p)).Do(fn)
 }
 
-// Predict adds to the commit's predicted mutations.
 func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 
-// Predicted returns the commit's predicted mutations.
 func (tx *Tx) Predicted() int { return tx.predicted }
 
 // Buffer adds mutations, sent with the commit in a single message. The transaction's own statements do not see them.
@@ -166,7 +163,6 @@ type Change struct {
 	Rows   int // number of rows that must change; -1 means any number
 }
 
-// Exec runs writing statements in order, in a single message.
 func (tx *Tx) Exec(changes ...Change) error {
 	statements := make([]spanner.Statement, len(changes))
 	for i, c := range changes {

@@ -78,7 +78,7 @@ func (r *Rows) next() (*spanner.Row, error) {
 	return row, err
 }
 
-// Next returns the next row, or nil at the end.
+// Next returns nil at the end.
 func (r *Rows) Next() (*spanner.Row, error) {
 	if r.ahead {
 		r.ahead = false
@@ -88,7 +88,6 @@ func (r *Rows) Next() (*spanner.Row, error) {
 	return row, classify(err)
 }
 
-// Beside runs another query on the same snapshot.
 func (r *Rows) Beside(s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return r.db.observe(s.Name, start, r.beside(s, p, fn))
@@ -110,7 +109,6 @@ func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return r.db.client.Load().Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
 }
 
-// Close discards the remaining rows.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -29,10 +29,9 @@ type Options struct {
 	// SmallCache limits the writer's page cache to an eighth, for commands that change each page once.
 	SmallCache bool
 
-	// Observe, if set, gets the name, duration (including the wait for the group) and error of every read and write.
+	// Observe, if set, is called for every read and write. The duration includes the wait for the group.
 	Observe func(step string, d time.Duration, err error)
 
-	// ObserveGroup, if set, is called for every group of writes.
 	ObserveGroup func(Group)
 
 	// Fault, for tests, is called wherever a write can fail: "begin", "step NAME" after a write's statements, and

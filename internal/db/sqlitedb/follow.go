@@ -71,13 +71,10 @@ func (f *Follower) closeConns() (err error) {
 	return classify(err)
 }
 
-// Path returns the file's path.
 func (db *DB) Path() string { return db.opts.Path }
 
-// Path returns the WAL's path.
 func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 
-// Name returns the database's file name.
 func (f *Follower) Name() string { return filepath.Base(f.db.opts.Path) }
 
 // Hold begins a new read transaction before it ends the previous one.
@@ -102,7 +99,6 @@ func begin(c *sqlite.Conn) error {
 	return classify(err)
 }
 
-// Release ends the read transaction.
 func (f *Follower) Release() error {
 	if f.held.AutocommitEnabled() {
 		return nil
@@ -113,7 +109,6 @@ func (f *Follower) Release() error {
 // logTries limits retries while a commit changes the WAL's index, which takes microseconds.
 const logTries = 1000
 
-// Log counts the WAL frames.
 func (f *Follower) Log() (l Log, err error) {
 	for range logTries {
 		var counted bool
@@ -141,12 +136,10 @@ func (f *Follower) checkpoint(pragma string) (l Log, counted bool, err error) {
 	return l, counted, classify(err)
 }
 
-// Pages calls fn for every page; see Frozen.Pages.
 func (f *Follower) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	return (&Frozen{f.held}).Pages(ctx, fn)
 }
 
-// Size returns the file's size; see Frozen.Size.
 func (f *Follower) Size() (pages, bytes uint32, err error) { return (&Frozen{f.held}).Size() }
 
 // Paused runs fn while the writer pauses. Other processes can still write.

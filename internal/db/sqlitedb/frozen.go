@@ -23,7 +23,6 @@ func (db *DB) Freeze() (*Frozen, error) {
 	return &Frozen{conn}, nil
 }
 
-// Close ends the read transaction.
 func (f *Frozen) Close() error { return classify(f.conn.Close()) }
 
 // Pages calls fn for every page. fn must not keep data.
@@ -40,7 +39,6 @@ func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) 
 	})
 }
 
-// Size returns the number of pages, and their size in bytes.
 func (f *Frozen) Size() (pages, bytes uint32, err error) {
 	if pages, err = f.number(`PRAGMA page_count`); err != nil {
 		return 0, 0, err

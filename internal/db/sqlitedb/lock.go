@@ -19,7 +19,6 @@ import (
 // drops SQLite's locks. Release keeps the lock file; otherwise two servers could lock two files with the same name.
 type Lock struct{ f *os.File }
 
-// Locks reports whether the lock protects the SQLite file at path.
 func (l *Lock) Locks(path string) bool { return l.f.Name() == lockFile(path) }
 
 const lockSuffix = ".lock"
@@ -78,7 +77,6 @@ func InUse(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }
 
 // tryLock locks the file name. It fails if the file was removed or replaced before it was locked, because such a lock

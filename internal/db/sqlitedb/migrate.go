@@ -21,7 +21,6 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 	PRIMARY KEY (service, version)
 ) WITHOUT ROWID`
 
-// Migrate applies and returns the pending migrations in a transaction.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var pending []migrate.Migration
 	err := db.WriteAlone(ctx, "migrate", func(conn *sqlite.Conn) error {
@@ -57,7 +56,6 @@ func apply(conn *sqlite.Conn, service string, m migrate.Migration) error {
 		&sqlitex.ExecOptions{Args: []any{service, m.Version, m.Name, m.Checksum, time.Now().UTC().Format(time.RFC3339)}})
 }
 
-// Pending returns the pending migrations.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) (pending []migrate.Migration, err error) {
 	err = db.Read(ctx, "pending migrations", func(conn *sqlite.Conn) error {
 		ledger, err := readLedger(conn, set.Service)

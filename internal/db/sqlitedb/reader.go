@@ -101,7 +101,6 @@ func (s *Snapshot) Release() {
 	s.Stream()
 }
 
-// Connections counts the active, idle and maximum connections.
 func (db *DB) Connections() (active, idle, most int) {
 	r := &db.readers
 	r.mu.Lock()
@@ -109,12 +108,10 @@ func (db *DB) Connections() (active, idle, most int) {
 	return len(r.free), len(r.idle), cap(r.free)
 }
 
-// Waits counts reads that waited for a connection, and their total wait.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.readers.waits.Load(), time.Duration(db.readers.waited.Load())
 }
 
-// Queued counts the waiting writes, at most 256.
 func (db *DB) Queued() int { return len(db.queue) }
 
 // readers hands out the most recently used read-only connection first, so that few stay open under low load.

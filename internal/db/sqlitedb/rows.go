@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows accesses the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db} }
 
 type tables struct{ db *DB }

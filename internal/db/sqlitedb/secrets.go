@@ -18,7 +18,6 @@ func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
 
-// SecretHashes returns a service's hashes by setting.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	err = db.Read(ctx, "secrets.read", func(c *sqlite.Conn) error {
 		_, found, err := QueryRow(c, `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'secret_hashes'`,
@@ -35,7 +34,6 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash if it is still old.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	err = db.Write(ctx, "secrets.set", func(c *sqlite.Conn) error {
