@@ -33,7 +33,6 @@ type KeyTerms struct {
 	Limits  KeyLimits
 }
 
-// Equal reports whether the terms are the same.
 func (t *KeyTerms) Equal(o *KeyTerms) bool {
 	return t.Name == o.Name && t.Expires == o.Expires && t.Limits.Text() == o.Limits.Text()
 }
@@ -41,7 +40,6 @@ func (t *KeyTerms) Equal(o *KeyTerms) bool {
 // MaxKeyName is the maximum length of a key name in bytes.
 const MaxKeyName = 100
 
-// Check validates the terms.
 func (t *KeyTerms) Check() error {
 	if len(t.Name) > MaxKeyName || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unicode.IsControl) {
 		return errcode.Newf(errcode.Invalid, "the key name is not valid: expected at most %d bytes of text", MaxKeyName)

@@ -50,7 +50,6 @@ type PublicAccessBlock struct {
 	RestrictPolicy bool `json:"restrict_policy,omitempty"`
 }
 
-// IsOpen reports whether PublicRead is in effect.
 func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessBlock.IgnoreACLs }
 
 // Policy is a bucket policy validated by package policy.
@@ -61,7 +60,6 @@ type Policy struct {
 	Accounts map[string]AccountID `json:"accounts,omitempty"`
 }
 
-// IsZero reports whether there is no policy.
 func (p Policy) IsZero() bool { return p.Document == "" }
 
 // SettingsChange changes bucket settings. Nil fields change nothing.
@@ -82,7 +80,6 @@ type SettingsChange struct {
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
 }
 
-// Apply returns the changed settings.
 func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	if c.PublicRead != nil {
 		s.PublicRead = *c.PublicRead
@@ -137,7 +134,6 @@ type BucketLister struct {
 // NewBucketLister returns a BucketLister.
 func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
 
-// Add adds a row. It returns true if the page is full.
 func (l *BucketLister) Add(b Bucket) (done bool) {
 	switch {
 	case !strings.HasPrefix(b.Name, l.q.Prefix):
@@ -151,10 +147,8 @@ func (l *BucketLister) Add(b Bucket) (done bool) {
 	return false
 }
 
-// Page returns the page.
 func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
 
-// Memory estimates the size in bytes.
 func (b *Bucket) Memory() int {
 	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory() + b.Settings.Notifications.memory()
 	for name, id := range b.Settings.Policy.Accounts {

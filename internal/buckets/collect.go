@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Overlapping claims are harmless, because removing bodies is idempotent.
+// claimTime is the lifetime of a claim. Overlapping claims are harmless, because removing bodies is idempotent.
 const claimTime = 10 * time.Minute
 
 const releaseTime = 5 * time.Second
@@ -55,7 +55,6 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	return n, errors.Join(failed...)
 }
 
-// Waiting explains why garbage remains.
 func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting, err error) {
 	if w, err = s.store.Waiting(ctx, At(before), At(now)); err == nil && w.Rows > 0 {
 		w.Held, err = s.store.Held(ctx, At(now))
@@ -63,7 +62,6 @@ func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting
 	return w, err
 }
 
-// Backlog measures the garbage.
 func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	if b.Rows, b.Bytes, b.Oldest, err = s.store.Backlog(ctx); err == nil {
 		b.Held, err = s.store.Held(ctx, s.now())
@@ -71,7 +69,6 @@ func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
-// AbortUploads aborts at most limit uploads that began before a time.
 func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.store.AbortOld(ctx, At(before), s.now(), limit)
 }
@@ -96,7 +93,6 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	return Batch{claim.ID, claim.Expires, garbage}, nil
 }
 
-// ReadBatch reads the remaining garbage of an unexpired batch.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
 	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
@@ -137,7 +133,6 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	}
 }
 
-// CollectBuckets removes at most limit empty deleted buckets.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {

@@ -105,13 +105,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // KeepsFiles reports whether bodies are stored in the data folder.
 func (c *Config) KeepsFiles() bool { return len(c.Nodes) == 0 }
 
-// Check reports all invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
@@ -183,7 +181,6 @@ func (c *Config) checkDestinations(wrong func(key, what string)) {
 	}
 }
 
-// EventDestinations returns the destinations by name.
 func (c *Config) EventDestinations() (all []Destination) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d := c.Destinations[name]
@@ -215,7 +212,6 @@ func (c *Config) checkAccounts(wrong func(key, what string)) {
 
 func isAccessKey(s string) bool { return len(s) >= 3 && isNodeName(s) }
 
-// ConfiguredKeys returns the access keys from the config file.
 func (c *Config) ConfiguredKeys() (all []ConfiguredKey) {
 	for name, a := range c.Accounts {
 		for _, k := range a.Keys {

@@ -27,7 +27,6 @@ type CORSError struct {
 
 func (e *CORSError) Error() string { return e.Member + " " + e.Reason }
 
-// Check returns the first error.
 func (r *CORSRule) Check() *CORSError {
 	const wildcards = "must not have more than one *"
 	switch {

@@ -24,7 +24,6 @@ type ChecksumError struct {
 
 func (e *ChecksumError) Error() string { return "the object does not have the expected " + e.Algorithm }
 
-// ErrorCode implements errcode.Coder.
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // check returns ErrObjectSize or *ChecksumError if the object differs. An object without a checksum matches any.

@@ -62,7 +62,6 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// TestCompositeChecksum: the checksum of checksums has the number of parts.
 func TestCompositeChecksum(t *testing.T) {
 	t.Parallel()
 	sum := buckets.Checksum{Algorithm: "SHA256", Value: checksum.Sum(checksum.SHA256, []byte("hello")).String()}

@@ -124,7 +124,6 @@ func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
 	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
 }
 
-// UploadPrefixes returns prefixes covering all uploads that the rules may abort.
 func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
 
 func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {

@@ -20,7 +20,6 @@ func moment(t *testing.T, text string) Moment {
 	return At(at)
 }
 
-// TestAfterDays: days are rounded up to the midnight UTC that follows.
 func TestAfterDays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -28,7 +27,7 @@ func TestAfterDays(t *testing.T) {
 		days  int
 		want  string
 	}{
-		{"2014-01-15T10:30:00Z", 3, "2014-01-19T00:00:00Z"}, // the example of the S3 user guide
+		{"2014-01-15T10:30:00Z", 3, "2014-01-19T00:00:00Z"}, // the example in the S3 user guide
 		{"2014-01-15T23:59:59Z", 1, "2014-01-17T00:00:00Z"},
 		{"2014-01-15T00:00:00Z", 1, "2014-01-17T00:00:00Z"},
 		{"2014-01-15T23:30:00-02:00", 1, "2014-01-18T00:00:00Z"},
@@ -45,13 +44,12 @@ func TestAfterDays(t *testing.T) {
 	}
 }
 
-// withPrefix is a rule in the older form.
 func withPrefix(id, prefix string, days int) LifecycleRule {
 	return LifecycleRule{ID: id, Prefix: &prefix, Expiration: &Expiration{Days: days}}
 }
 
-// TestExpiryExamples has the examples of the S3 user guide, "Examples of S3 Lifecycle configurations" and "Lifecycle
-// configuration conflicts", as far as they concern expiration.
+// TestExpiryExamples checks the expiration examples from the S3 user guide, "Examples of S3 Lifecycle configurations"
+// and "Lifecycle configuration conflicts".
 func TestExpiryExamples(t *testing.T) {
 	t.Parallel()
 	written := moment(t, "2014-01-15T10:30:00Z")
@@ -64,7 +62,7 @@ func TestExpiryExamples(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules  []LifecycleRule
 		object Object
-		want   string // ID of the rule, and the day
+		want   string // rule ID and day
 	}{
 		"prefix":                 {[]LifecycleRule{filtered("a", LifecycleFilter{Prefix: new("tax/")}, 3650)}, Object{Name: "tax/doc1.txt"}, "a 2024-01-14"},
 		"another prefix":         {[]LifecycleRule{filtered("a", LifecycleFilter{Prefix: new("tax/")}, 3650)}, Object{Name: "taxes/doc1.txt"}, ""},
@@ -109,7 +107,6 @@ func TestExpiryExamples(t *testing.T) {
 	}
 }
 
-// lifecycles are random rules whose conditions meet and miss each other.
 var lifecycles = rapid.Custom(func(t *rapid.T) (l Lifecycle) {
 	prefix := rapid.SampledFrom([]string{"", "a", "aa", "ab", "b", "\U0010ffff"})
 	for i := range rapid.IntRange(1, 6).Draw(t, "rules") {
@@ -143,7 +140,6 @@ var lifecycles = rapid.Custom(func(t *rapid.T) (l Lifecycle) {
 	return l
 })
 
-// judged are objects that the rules of lifecycles meet and miss.
 var judged = rapid.Custom(func(t *rapid.T) Object {
 	o := Object{
 		Name: rapid.SampledFrom([]string{"a", "aa", "aab", "ab", "b", "c", "\U0010ffffx"}).Draw(t, "name"), Body: Body{Length: rapid.Int64Range(0, 6).Draw(t, "size")},
@@ -155,7 +151,7 @@ var judged = rapid.Custom(func(t *rapid.T) Object {
 	return o
 })
 
-// naiveExpired is what S3 documents: an object has expired if any rule says so.
+// naiveExpired follows the S3 documentation: an object expires if any rule says so.
 func naiveExpired(l *Lifecycle, o *Object, now time.Time) bool {
 	for _, r := range l.Rules {
 		var prefix string
@@ -186,8 +182,7 @@ func naiveExpired(l *Lifecycle, o *Object, now time.Time) bool {
 	return false
 }
 
-// TestExpiryRandom compares the rules with a naive evaluation: an object has expired if the naive one says so, and its
-// name has one of the prefixes that are read.
+// TestExpiryRandom compares Expiry and ObjectPrefixes with a naive evaluation.
 func TestExpiryRandom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -48,7 +48,6 @@ type Waiting struct {
 	Held    Moment // when the backup hold expires; set by Service.Waiting
 }
 
-// Due returns the number of rows that can be removed.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 
 // Backlog measures the remaining garbage.

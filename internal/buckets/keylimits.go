@@ -36,12 +36,10 @@ type KeyLimits struct {
 // MaxKeyLimits is the maximum size in JSON.
 const MaxKeyLimits = 4096
 
-// IsZero reports whether there are no limits.
 func (l *KeyLimits) IsZero() bool {
 	return len(l.Buckets) == 0 && l.Prefix == "" && len(l.Rights) == 0 && len(l.Networks) == 0
 }
 
-// Check validates the limits.
 func (l *KeyLimits) Check() error {
 	for _, b := range l.Buckets {
 		name, isPrefix := strings.CutSuffix(b, "*")
@@ -103,7 +101,6 @@ func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
 	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
-// AllowBucket reports whether the key may use the bucket.
 func (l *KeyLimits) AllowBucket(bucket string) bool {
 	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
 		prefix, isPrefix := strings.CutSuffix(b, "*")

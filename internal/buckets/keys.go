@@ -63,7 +63,6 @@ func (k *Keyring) New(account AccountID, terms KeyTerms) (key Key, secret string
 	return key, secret
 }
 
-// Create creates and stores an access key.
 func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms) (id, secret string, err error) {
 	if err := terms.Check(); err != nil {
 		return "", "", err
@@ -143,7 +142,6 @@ func noKey(err error) error {
 	return err
 }
 
-// Secret decrypts a key's secret.
 func (k *Keyring) Secret(key Key) (string, error) {
 	if text, ok := k.box.Open(key.Secret, key.ID); ok {
 		return string(text), nil

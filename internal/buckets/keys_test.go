@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// keyStore is a store of access keys that counts what is read.
+// keyStore counts reads.
 type keyStore struct {
 	buckets.Accounts
 
@@ -36,8 +36,8 @@ func (s *keyStore) AccountByID(_ context.Context, id buckets.AccountID) (buckets
 	return buckets.Account{ID: id, Name: "main"}, nil
 }
 
-// TestUnknownKeys: a key that does not exist is looked for once in a second, and a new key
-// works at once in the process that created it, and within a second in another one.
+// TestUnknownKeys checks that an unknown key is looked up at most once per second. A new key works immediately in the
+// process that created it, and within a second in other processes.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	s, now := &keyStore{keys: map[string]buckets.Key{}}, clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -70,7 +70,7 @@ func TestUnknownKeys(t *testing.T) {
 		t.Errorf("%d reads after the delay, want 2", s.reads)
 	}
 
-	key, _ := here.New("a", buckets.KeyTerms{}) // its ID is known before it is stored
+	key, _ := here.New("a", buckets.KeyTerms{}) // the ID is known before the key is stored
 	find(here, key.ID, false)
 	find(there, key.ID, false)
 	if err := s.CreateKey(t.Context(), key); err != nil {
@@ -89,7 +89,7 @@ func TestUnknownKeys(t *testing.T) {
 
 	reads := s.reads
 	find(here, "unknown", false)
-	now.Advance(-time.Hour) // a clock that is set back does not make it unknown for an hour
+	now.Advance(-time.Hour) // setting the clock back must not extend the cache entry by an hour
 	find(here, "unknown", false)
 	if s.reads != reads+2 {
 		t.Errorf("%d reads after the clock was set back, want 2", s.reads-reads)

@@ -70,12 +70,10 @@ func (r *LifecycleRule) Begins() string {
 	return ""
 }
 
-// Expires reports whether the rule expires objects.
 func (r *LifecycleRule) Expires() bool {
 	return !r.Disabled && r.Expiration != nil && (r.Expiration.Days > 0 || r.Expiration.Date != 0)
 }
 
-// Aborts reports whether the rule aborts uploads.
 func (r *LifecycleRule) Aborts() bool { return !r.Disabled && r.AbortDays > 0 }
 
 func (l *Lifecycle) memory() (n int) {

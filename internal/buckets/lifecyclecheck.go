@@ -37,7 +37,6 @@ type LifecycleError struct {
 
 func (e *LifecycleError) Error() string { return fmt.Sprintf("'%s' %s", e.Member, e.Reason) }
 
-// Check returns the first error.
 func (l *Lifecycle) Check() *LifecycleError {
 	if len(l.Rules) == 0 || len(l.Rules) > MaxLifecycleRules {
 		return &LifecycleError{RuleMalformed, "Rule", "must occur 1 to 1,000 times"}

@@ -55,7 +55,6 @@ type Counts struct {
 	Uploads int64 `json:"uploads,omitempty"`
 }
 
-// Add adds the deletions of a rule.
 func (r *LifecycleResult) Add(rule string, c Counts) {
 	if r.ByRule == nil {
 		r.ByRule = map[string]Counts{}
@@ -65,7 +64,6 @@ func (r *LifecycleResult) Add(rule string, c Counts) {
 	r.Deleted, r.Aborted = r.Deleted.Plus(c.Usage), r.Aborted+c.Uploads
 }
 
-// IsDue reports whether the rules must be applied now.
 func (r *LifecycleRun) IsDue(rules *Lifecycle, now Moment) bool {
 	return len(rules.Rules) > 0 && (r.Rules != rules.Changed || r.Due <= now)
 }
@@ -76,7 +74,6 @@ type BucketKey struct {
 	Bucket BucketID
 }
 
-// Key returns the bucket's position.
 func (b *Bucket) Key() BucketKey { return BucketKey{b.Owner, b.ID} }
 
 // Lifecycles stores lifecycle progress and deletes expired objects.
@@ -104,7 +101,6 @@ type Expired struct {
 	Notice  *Notice
 }
 
-// Slice returns a range of the objects.
 func (e Expired) Slice(from, to int) Expired {
 	e.Objects = e.Objects[from:to]
 	return e

@@ -35,7 +35,6 @@ type Entry struct {
 	Object *Object // without Inline; Headers, Roles and Sharks only with Query.Metadata
 }
 
-// Name returns the object name or the group.
 func (e *Entry) Name() string {
 	if e.Group != "" {
 		return e.Group
@@ -144,7 +143,6 @@ type Lister struct {
 // NewLister returns a Lister.
 func NewLister(q Query) *Lister { return &Lister{q: q} }
 
-// From returns the position at which the rows begin.
 func (l *Lister) From() Position {
 	if l.q.Start.Name < l.q.Prefix {
 		return Position{Name: l.q.Prefix, Inclusive: true}
@@ -204,7 +202,6 @@ func (l *Lister) isFull(name string) bool {
 // IsComplete reports whether Add has returned done.
 func (l *Lister) IsComplete() bool { return l.page.More }
 
-// Page returns the finished page.
 func (l *Lister) Page() Page { return l.page }
 
 // Successor returns the smallest string above all strings with the prefix, or false if no string is above them. The string is

@@ -32,10 +32,8 @@ type Lock struct {
 	Hold  HoldStatus `json:"hold,omitempty"`
 }
 
-// IsZero reports whether the version has no lock.
 func (l Lock) IsZero() bool { return l == Lock{} }
 
-// Retention returns the lock without its legal hold.
 func (l Lock) Retention() Retention { return Retention{l.Mode, l.Until} }
 
 // Retention keeps a version until a date.
@@ -44,7 +42,6 @@ type Retention struct {
 	Until Moment
 }
 
-// IsZero reports whether no retention is set.
 func (r Retention) IsZero() bool { return r == Retention{} }
 
 // Check returns ErrRetention if r is invalid.
@@ -110,7 +107,6 @@ func (e *LockedError) Error() string {
 
 func (e *LockedError) until() string { return e.Lock.Until.Time().UTC().Format(time.RFC3339) }
 
-// ErrorCode implements errcode.Coder.
 func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // BucketLock is an object lock configuration.
@@ -128,7 +124,6 @@ const (
 	MaxLockYears = 100
 )
 
-// Check validates the configuration.
 func (l BucketLock) Check() error {
 	switch {
 	case !l.Enabled:

@@ -66,7 +66,6 @@ func ParseUUID(s string) (string, error) {
 
 var errUUID = errcode.New(errcode.Invalid, "must be a UUID with 36 characters including hyphens, and not all zeros")
 
-// Check accepts only a lower-case UUID.
 func (id AccountID) Check() error {
 	if s, err := ParseUUID(string(id)); err != nil || s != string(id) {
 		return ErrNoAccountID

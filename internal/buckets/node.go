@@ -40,10 +40,8 @@ type NodeService struct {
 // NewNodeService returns a NodeService.
 func NewNodeService(st Nodes) *NodeService { return &NodeService{store: st} }
 
-// Nodes calls Nodes.Nodes.
 func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.store.Nodes(ctx) }
 
-// SetNode calls Nodes.SetNode.
 func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 
 // RemoveNode sets an unused node to NodeRemoved. If the node has bodies, it keeps its state and RemoveNode returns

@@ -77,7 +77,6 @@ func (n *Notice) concerns(name string) bool {
 	return false
 }
 
-// OfWritten returns the events for a written object.
 func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	if n == nil {
 		return nil
@@ -85,7 +84,6 @@ func (n *Notice) OfWritten(w Written, now Moment) []Event {
 	return n.event(notice{Name: n.Created, Key: w.Object.Name, Size: &w.Object.Length, ETag: w.Object.EntityTag(), Version: w.Version}, now)
 }
 
-// OfDeleted returns the events for a deleted object or new delete marker.
 func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	switch {
 	case n == nil:
@@ -98,7 +96,6 @@ func (n *Notice) OfDeleted(name string, d Deleted, now Moment) []Event {
 	return n.event(notice{Name: EventMarker, Key: name, Version: d.Version}, now)
 }
 
-// OfDeletedVersion returns the events for a deleted version or delete marker.
 func (n *Notice) OfDeletedVersion(name string, id VersionID, now Moment) []Event {
 	switch {
 	case n == nil:

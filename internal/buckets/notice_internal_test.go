@@ -5,9 +5,7 @@ import (
 	"time"
 )
 
-// BenchmarkNotice is what a write to a bucket without notifications takes to see that it has no events.
-//
-//	go test -run ^$ -bench Notice ./internal/buckets
+// BenchmarkNotice measures the cost for a write to a bucket without notifications.
 func BenchmarkNotice(b *testing.B) {
 	now := time.Now()
 	s := &Service{clock: func() time.Time { return now }}

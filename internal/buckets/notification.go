@@ -15,7 +15,6 @@ type Notifications struct {
 	Rules []NotificationRule `json:"rules,omitempty"`
 }
 
-// IsZero reports whether nothing is published.
 func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
 
 // NotificationRule publishes events to a destination.
@@ -100,7 +99,6 @@ func (r *NotificationRule) affixes() (prefix, suffix string) {
 	return prefix, suffix
 }
 
-// IsFor reports whether the rule publishes an event.
 func (r *NotificationRule) IsFor(e EventName, name string) bool {
 	prefix, suffix := r.affixes()
 	return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && slices.Contains(r.events(), e)
@@ -143,10 +141,8 @@ type NotificationError struct {
 
 func (e *NotificationError) Error() string { return e.Message }
 
-// Unwrap returns an error with the code errcode.Invalid.
 func (e *NotificationError) Unwrap() error { return errcode.New(errcode.Invalid, e.Message) }
 
-// Check validates the rules and their destinations.
 func (n *Notifications) Check(destinations []Destination) *NotificationError {
 	if len(n.Rules) > MaxNotificationRules {
 		return &NotificationError{"Configuration", "", "A bucket can have at most " + strconv.Itoa(MaxNotificationRules) + " notification configurations"}

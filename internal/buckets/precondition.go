@@ -44,14 +44,12 @@ func ParseTags(values []string) (t Tags, err error) {
 	return t, nil
 }
 
-// IsSet reports whether there is at least one tag or "*".
 func (t *Tags) IsSet() bool { return t.Any || len(t.Tags) > 0 }
 
 func (t *Tags) match(o *Object) bool {
 	return t.Any || slices.Contains(t.Tags, o.EntityTag()) || slices.Contains(t.Tags, string(o.ID))
 }
 
-// IsSet reports whether the condition checks anything.
 func (c *Condition) IsSet() bool {
 	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzRange compares ParseRange with one that looks at each byte.
+// FuzzRange compares ParseRange with a check of each byte.
 func FuzzRange(f *testing.F) {
 	for _, seed := range []string{
 		"bytes=0-0", "bytes=9-", "bytes=-5", "bytes=-0", "bytes=5-4", "bytes=0-18446744073709551616", "bytes=99999999999999999999-", "bytes=-99999999999999999999", "bytes= 1-2 ", "bytes=1-2,4-5",
@@ -42,8 +42,7 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// bounds returns the first and the last byte of a range of size bytes, or false for a
-// header that is ignored.
+// bounds returns the first and last byte, or false if the header is ignored.
 func bounds(header string, size uint16) (first, last *big.Int, ok bool) {
 	text, ok := strings.CutPrefix(header, "bytes=")
 	parts := strings.Split(strings.TrimSpace(text), "-")

@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/buckets/storetest"
 )
 
-// equal compares two values; an empty slice equals nil.
+// equal treats an empty slice as nil.
 func equal(t interface {
 	Errorf(format string, args ...any)
 }, what string, got, want any,
@@ -33,7 +33,7 @@ func equal(t interface {
 	}
 }
 
-// TestCondition checks the rule by the table that the backends are checked by.
+// TestCondition runs the table that backends are tested with.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	o := storetest.CaseObject()
@@ -132,8 +132,7 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestSuccessor: the successor is greater than every text with the prefix, and nothing
-// that is valid is between.
+// TestSuccessor checks that no valid name lies between a prefix's names and the successor.
 func TestSuccessor(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]string{
@@ -157,7 +156,7 @@ func TestSuccessor(t *testing.T) {
 	})
 }
 
-// addName adds a name, which AddGroup may refuse.
+// addName adds a name like the backends: AddGroup first.
 func addName(rt *rapid.T, l *buckets.Lister, name string) (next buckets.Position, skip, done bool) {
 	if rapid.Bool().Draw(rt, "name only") {
 		if next, skip, done = l.AddGroup(name); skip || done {
@@ -167,8 +166,8 @@ func addName(rt *rapid.T, l *buckets.Lister, name string) (next buckets.Position
 	return l.Add(buckets.Object{Name: name})
 }
 
-// TestLister: a Lister that skips what a backend may skip returns what grouping all
-// names returns, and reads no more rows than a page has entries, and one.
+// TestLister compares pages with a naive grouping of all names. It also checks that a Lister reads at most one row
+// more than the page has entries.
 func TestLister(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -80,7 +80,6 @@ func (s *Service) WriteMemory(size int64) int64 {
 	return WriteChunks * ChunkSize
 }
 
-// IsInline reports whether bodies of this size are stored in the row.
 func (s *Service) IsInline(size int64) bool {
 	return size >= 0 && size <= int64(s.Limits().Inline)
 }
@@ -154,13 +153,10 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Now returns the current time.
 func (s *Service) Now() Moment { return At(s.clock()) }
 
-// Limits returns the current limits.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
-// Reload replaces the limits.
 func (s *Service) Reload(l Limits) {
 	l.MinPart = cmp.Or(l.MinPart, MinPart)
 	s.limits.Store(&l)
@@ -368,8 +364,7 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// CRC64NVME implements Summed. Until head is read completely, counter covers more than was returned, so there is no
-// sum.
+// CRC64NVME returns no sum until head is read completely, because counter covers more bytes than were returned.
 func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 	if len(r.head) > 0 {
 		return 0, false

@@ -6,22 +6,18 @@ import (
 	"slices"
 )
 
-// Account calls Accounts.Account.
 func (s *Service) Account(ctx context.Context, name string) (Account, error) {
 	return s.store.Account(ctx, name)
 }
 
-// AccountByID calls Accounts.AccountByID.
 func (s *Service) AccountByID(ctx context.Context, id AccountID) (Account, error) {
 	return s.store.AccountByID(ctx, id)
 }
 
-// ListAccounts calls Accounts.ListAccounts.
 func (s *Service) ListAccounts(ctx context.Context, after string, limit int) ([]Account, error) {
 	return s.store.ListAccounts(ctx, after, limit)
 }
 
-// CreateAccount stores an account from NewAccount.
 func (s *Service) CreateAccount(ctx context.Context, a Account, keys ...Key) error {
 	return s.store.CreateAccount(ctx, a, keys...)
 }
@@ -31,65 +27,52 @@ func (s *Service) NewAccount(name string) Account {
 	return Account{ID: AccountID(NewUUID()), Name: name, Created: s.now()}
 }
 
-// DeleteAccount calls Accounts.DeleteAccount.
 func (s *Service) DeleteAccount(ctx context.Context, id AccountID) error {
 	return s.store.DeleteAccount(ctx, id)
 }
 
-// Key calls Accounts.Key.
 func (s *Service) Key(ctx context.Context, id string) (Key, error) { return s.store.Key(ctx, id) }
 
-// Keys calls Accounts.Keys.
 func (s *Service) Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error) {
 	return s.store.Keys(ctx, id, after, limit)
 }
 
-// ListKeys calls Accounts.ListKeys.
 func (s *Service) ListKeys(ctx context.Context, after string, limit int) ([]Key, error) {
 	return s.store.ListKeys(ctx, after, limit)
 }
 
-// Usage calls Counters.Usage.
 func (s *Service) Usage(ctx context.Context, owner AccountID) (AccountUsage, error) {
 	return s.store.Usage(ctx, owner)
 }
 
-// Totals calls Counters.Totals.
 func (s *Service) Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error) {
 	return s.store.Totals(ctx, owners)
 }
 
-// BucketTotals calls Counters.BucketTotals.
 func (s *Service) BucketTotals(ctx context.Context, owner AccountID, b ...BucketRef) ([]BucketUsage, error) {
 	return s.store.BucketTotals(ctx, owner, b)
 }
 
-// SetQuota calls Counters.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error {
 	return s.store.SetQuota(ctx, owner, b, q)
 }
 
-// Buckets calls Store.Buckets.
 func (s *Service) Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error) {
 	return s.store.Buckets(ctx, owner, q)
 }
 
-// Bucket calls Store.Bucket.
 func (s *Service) Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	return s.store.Bucket(ctx, owner, name)
 }
 
-// FindBuckets calls Store.FindBuckets.
 func (s *Service) FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error) {
 	return s.store.FindBuckets(ctx, prefix, limit)
 }
 
-// Namesakes calls Store.Namesakes.
 func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) {
 	return s.store.Namesakes(ctx, name)
 }
 
-// CreateBucket calls Store.CreateBucket with a new ID.
 func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
 	if err := CheckBucketName(name); err != nil {
 		return Bucket{}, err
@@ -97,13 +80,11 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 	return s.store.CreateBucket(ctx, owner, BucketRef{Name: name, ID: BucketID(NewUUID())}, s.now())
 }
 
-// SetBucket calls Store.SetBucket.
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
 	defer s.notes.forget(owner, b.Name) // even if it is unknown whether the change succeeded
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 
-// SetLifecycle replaces a bucket's lifecycle rules.
 func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef, l Lifecycle) error {
 	if len(l.Rules) == 0 {
 		l = Lifecycle{}
@@ -140,7 +121,6 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 	}
 }
 
-// Destinations returns the event destinations.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
 // SetNotifications replaces the notifications of a bucket and sends test events.
@@ -155,33 +135,27 @@ func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b Bucke
 	return s.SetBucket(ctx, owner, b, c)
 }
 
-// DeleteBucket calls Store.DeleteBucket.
 func (s *Service) DeleteBucket(ctx context.Context, owner AccountID, b BucketRef) error {
 	defer s.notes.forget(owner, b.Name)
 	return s.store.DeleteBucket(ctx, owner, b, s.now())
 }
 
-// Object calls Store.Get.
 func (s *Service) Object(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error) {
 	return s.store.Get(ctx, owner, b, name)
 }
 
-// Version calls Versions.Version.
 func (s *Service) Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error) {
 	return s.store.Version(ctx, owner, b, name, id)
 }
 
-// ListVersions calls Versions.ListVersions.
 func (s *Service) ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error) {
 	return s.store.ListVersions(ctx, owner, b, q)
 }
 
-// SetVersioning calls Versions.SetVersioning.
 func (s *Service) SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error {
 	return s.store.SetVersioning(ctx, owner, b, v)
 }
 
-// SetBucketLock calls Versions.SetBucketLock.
 func (s *Service) SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error {
 	return s.store.SetBucketLock(ctx, owner, b, l)
 }
@@ -194,17 +168,14 @@ func (s *Service) LockNewBucket(ctx context.Context, owner AccountID, b BucketRe
 	return s.store.SetBucketLock(ctx, owner, b, BucketLock{Enabled: true})
 }
 
-// Find calls Store.Find.
 func (s *Service) Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error) {
 	return s.store.Find(ctx, owner, bucket, name)
 }
 
-// List calls Store.List.
 func (s *Service) List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error) {
 	return s.store.List(ctx, owner, b, q)
 }
 
-// UpdateObject calls Store.Update with the current time.
 func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef, u Update) (Object, error) {
 	u.Now = s.now()
 	o, err := s.store.Update(ctx, owner, b, u)
@@ -218,7 +189,6 @@ func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef
 	return err
 }
 
-// TakeObject calls Store.Delete with the current time.
 func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error) {
 	d.Now = s.now()
 	return withNotice(ctx, s, noticed{owner, b, d.Name}, func(b BucketRef, n *Notice) (Deleted, error) {
@@ -238,7 +208,6 @@ func (s *Service) countLocked(err error) {
 // Locked returns the number of deletes and changes that locks prevented.
 func (s *Service) Locked() int64 { return s.locked.Load() }
 
-// DeleteObjects calls Store.DeleteAll.
 func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]Deleted, error) {
 	d := Deletions{All: all, Now: s.now()}
 	n, err := s.notes.get(ctx, s, owner, b)
@@ -256,24 +225,20 @@ func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRe
 	return done, err
 }
 
-// CreateUpload begins an upload with a new ID.
 func (s *Service) CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) (UploadID, error) {
 	u.Created = s.now()
 	u.ID = NewUploadID(u.Created)
 	return u.ID, s.store.CreateUpload(ctx, owner, b, u)
 }
 
-// Upload calls Uploads.Upload.
 func (s *Service) Upload(ctx context.Context, u UploadKey) (Upload, error) {
 	return s.store.Upload(ctx, u)
 }
 
-// ListUploads calls Uploads.ListUploads.
 func (s *Service) ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error) {
 	return s.store.ListUploads(ctx, owner, b, q)
 }
 
-// Parts calls Uploads.Parts.
 func (s *Service) Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error) {
 	return s.store.Parts(ctx, u, after, limit)
 }
@@ -283,7 +248,7 @@ func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, afte
 	return s.store.UploadBodies(ctx, owner, o.Upload, after, limit)
 }
 
-// CompleteUpload calls Uploads.Complete. It sets c.Object, c.MinPart and c.Now.
+// CompleteUpload sets c.Object, c.MinPart and c.Now.
 func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion) (Written, error) {
 	c.Object, c.MinPart, c.Now = ObjectID(NewUUID()), s.Limits().MinPart, s.now()
 	return withNotice(ctx, s, noticed{u.Owner, u.Bucket, u.Name}, func(b BucketRef, n *Notice) (Written, error) {
@@ -294,7 +259,6 @@ func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion)
 	})
 }
 
-// AbortUpload calls Uploads.Abort.
 func (s *Service) AbortUpload(ctx context.Context, u UploadKey) error {
 	return s.store.Abort(ctx, u, s.now())
 }

@@ -85,7 +85,6 @@ type Put struct {
 	Notice    *Notice
 }
 
-// Stored returns the object in the form in which it is stored.
 func (p *Put) Stored() Object {
 	o := p.Object
 	o.Created, o.Modified, o.Version = p.Now, cmp.Or(o.Imported, p.Now), ""
@@ -114,7 +113,6 @@ type Delete struct {
 	Notice *Notice
 }
 
-// CheckUnchanged returns ErrPrecondition if o differs from Unchanged.
 func (d *Delete) CheckUnchanged(o *Object) error {
 	if was := d.Unchanged; was != nil && (was.ID != o.ID || !was.SameMetadata(o)) {
 		return ErrPrecondition
@@ -129,7 +127,6 @@ type Deletions struct {
 	Notice *Notice
 }
 
-// Delete converts a deletion to the input of Store.Delete.
 func (d *Deletions) Delete(of *Deletion) Delete {
 	r := of.Delete(d.Now)
 	r.Notice = d.Notice
@@ -144,7 +141,6 @@ type Deletion struct {
 	Bypass  bool
 }
 
-// Delete converts the deletion to the input of Store.Delete.
 func (d *Deletion) Delete(now Moment) Delete {
 	r := Delete{Name: d.Name, Version: d.Version, Now: now, Bypass: d.Bypass}
 	switch d.ETag {

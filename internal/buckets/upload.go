@@ -131,7 +131,6 @@ func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	return o, c.Expected.check(&o)
 }
 
-// UnusedBytes returns the size of the unused parts.
 func (a *Assembly) UnusedBytes() (n int64) {
 	for i := range a.Unused {
 		n += a.Unused[i].Length
@@ -146,7 +145,6 @@ type UploadLister struct {
 	bytes int
 }
 
-// Memory estimates the size in bytes.
 func (u *Upload) Memory() int {
 	e := Entry{Object: &Object{
 		Name: u.Name, Creator: u.Creator, ContentType: u.ContentType, Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
@@ -199,5 +197,4 @@ func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool)
 	return objects.after(group).Name, "", true, false
 }
 
-// Page returns the page.
 func (l *UploadLister) Page() UploadPage { return l.page }

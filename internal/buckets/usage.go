@@ -13,10 +13,8 @@ type Usage struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// Plus returns u+v.
 func (u Usage) Plus(v Usage) Usage { return Usage{u.Objects + v.Objects, u.Bytes + v.Bytes} }
 
-// Minus returns u-v.
 func (u Usage) Minus(v Usage) Usage { return Usage{u.Objects - v.Objects, u.Bytes - v.Bytes} }
 
 // Quota limits a Usage; 0 means no limit.
@@ -44,7 +42,6 @@ func (e *QuotaError) Error() string {
 	return "the bucket's quota is used up"
 }
 
-// ErrorCode implements errcode.Coder.
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
 // BucketUsage is a bucket's usage and quota.

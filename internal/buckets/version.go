@@ -62,7 +62,6 @@ func ParseVersionID(text string) (VersionID, error) {
 	return VersionID(text), nil
 }
 
-// VersionID returns the version's ID.
 func (o *Object) VersionID() VersionID {
 	if o.Version == "" {
 		return NullVersion
