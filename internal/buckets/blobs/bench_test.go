@@ -18,8 +18,8 @@ import (
 	"holdfast/internal/buckets/blobs/filedriver"
 )
 
-// benchCluster is a Cluster of folders on the disk of the working directory, because the
-// folder for temporary files may be in memory. HOLDFAST_BENCH_DIR chooses another one.
+// benchCluster stores bodies on the working directory's disk, because the temporary folder may be in memory.
+// HOLDFAST_BENCH_DIR chooses another folder.
 func benchCluster(b *testing.B, nodes int) (*blobs.Cluster, string) {
 	b.Helper()
 	parent := os.Getenv("HOLDFAST_BENCH_DIR")
@@ -42,7 +42,6 @@ func benchCluster(b *testing.B, nodes int) (*blobs.Cluster, string) {
 	return c, dir
 }
 
-// bareWrite writes and syncs a file and computes its MD5.
 func bareWrite(name string, body io.Reader) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -52,8 +51,7 @@ func bareWrite(name string, body io.Reader) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// BenchmarkWrite compares a Write of one copy with a bare file that is written and synced.
-// Both compute an MD5.
+// BenchmarkWrite compares a Write of a single copy with writing and syncing a bare file. Both compute an MD5.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int64{4 << 10, 1 << 20, 100 << 20} {
 		body := make([]byte, size)
@@ -78,8 +76,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRead compares a verified read with a bare file whose MD5 is computed, and measures
-// ranges of 4 KiB at random offsets.
+// BenchmarkRead compares a verified read with reading a bare file and computing its MD5. It also measures ranges of 4
+// KiB at random offsets.
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int64{4 << 10, 1 << 20, 100 << 20} {
 		c, dir := benchCluster(b, 1)

@@ -24,14 +24,13 @@ import (
 	"holdfast/internal/optional"
 )
 
-// The format of copies: see frame.go.
+// The format of copies; see frame.go.
 const (
 	chunkSize   = buckets.ChunkSize
 	trailerSize = 32
 	frameSize   = chunkSize + trailerSize
 )
 
-// change changes the file of a copy.
 func (f *flaky) change(t testing.TB, change func([]byte) []byte) {
 	t.Helper()
 	name := filepath.Join(f.dir, path)
@@ -40,8 +39,8 @@ func (f *flaky) change(t testing.TB, change func([]byte) []byte) {
 	must(t, os.WriteFile(name, change(b), 0o600))
 }
 
-// legacy replaces the copies of a body by copies without frames, and returns the body as an
-// earlier release has stored it: with a CRC32C, or without.
+// legacy replaces a body's copies by copies without frames, and returns the row of an earlier release, with or without
+// a CRC32C.
 func (c *cluster) legacy(b []byte, body buckets.Reference, crc bool) buckets.Reference {
 	for _, id := range body.Sharks {
 		c.nodes[id].change(c.t, func([]byte) []byte { return slices.Clone(b) })
@@ -53,7 +52,7 @@ func (c *cluster) legacy(b []byte, body buckets.Reference, crc bool) buckets.Ref
 	return body
 }
 
-// damages change a copy of at least two chunks. After each of them, chunks are bad.
+// damages change a copy of at least two chunks so that some chunks are bad.
 var damages = map[string]func(b []byte, at int) []byte{
 	"flip":     func(b []byte, at int) []byte { b[at%len(b)] ^= 4; return b },
 	"truncate": func(b []byte, at int) []byte { return b[:at%len(b)] },
@@ -73,8 +72,7 @@ var damages = map[string]func(b []byte, at int) []byte{
 	"empty": func([]byte, int) []byte { return nil },
 }
 
-// TestDamage: whatever is wrong with one copy, no read is wrong or breaks off, of the whole
-// or of a range.
+// TestDamage checks that a single damaged copy never makes a read wrong or incomplete.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	b := content(5*chunkSize + 100)
@@ -96,8 +94,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestCopyOfAnotherBody: a file of another body is never taken for a copy, even if it has the
-// same length and each of its chunks is consistent.
+// TestCopyOfAnotherBody checks that a file of another body is never accepted as a copy, even with the same length and
+// consistent chunks.
 func TestCopyOfAnotherBody(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -117,8 +115,6 @@ func TestCopyOfAnotherBody(t *testing.T) {
 	})
 }
 
-// TestDamageEverywhere: copies that are all damaged, each in other chunks, serve the whole body,
-// and repair each other.
 func TestDamageEverywhere(t *testing.T) {
 	t.Parallel()
 	b := content(12 * chunkSize)
@@ -144,8 +140,8 @@ func TestDamageEverywhere(t *testing.T) {
 	}
 }
 
-// TestNoGoodChunk: no wrong byte is returned. Before the first byte, the error says so; later
-// the read breaks off after the last good chunk.
+// TestNoGoodChunk checks that a read never returns wrong bytes. It fails before the first byte, or stops after the
+// last good chunk.
 func TestNoGoodChunk(t *testing.T) {
 	t.Parallel()
 	b := content(5 * chunkSize)
@@ -169,7 +165,7 @@ func TestNoGoodChunk(t *testing.T) {
 	if p := c.problems(); !slices.Contains(p, " lost") {
 		t.Errorf("found %q, want that the body is lost", p)
 	}
-	// A node that does not work now may have it.
+	// The failed node may have a good chunk.
 	c.nodes["a:1"].set(func(f *flaky) { f.err = errBroken })
 	_, err := c.Open(t.Context(), path, body, 2*chunkSize, 1)
 	wantCode(t, "open while a node is down", err, errcode.Unavailable)
@@ -178,8 +174,7 @@ func TestNoGoodChunk(t *testing.T) {
 	}
 }
 
-// TestLegacyBodies: no byte of a body without frames is returned before the whole was compared
-// with its CRC32C or MD5, and a wrong copy is replaced by another one.
+// TestLegacyBodies checks that a body without frames is verified as a whole before its first byte is returned.
 func TestLegacyBodies(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 5000, chunkSize, 5*chunkSize + 3} {
@@ -220,7 +215,6 @@ func TestLegacyBodies(t *testing.T) {
 	}
 }
 
-// wantCopy reads and verifies one copy of a body.
 func (c *cluster) wantCopy(body buckets.Reference, want []byte, node string, good, framed bool) {
 	c.t.Helper()
 	one := body
@@ -239,8 +233,6 @@ func (c *cluster) wantCopy(body buckets.Reference, want []byte, node string, goo
 	}
 }
 
-// TestMixedLayouts: a row with frames may have copies that are not converted yet, and a row that
-// was read before may have copies that are.
 func TestMixedLayouts(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{5000, 5*chunkSize + 3} {
@@ -265,7 +257,7 @@ func TestMixedLayouts(t *testing.T) {
 				flip()
 			}
 		}
-		// Copies become what the row says.
+		// Restore writes the layout in the row.
 		must(t, c.Restore(t.Context(), path, body, "a:1"))
 		v, err := c.Verify(t.Context(), path, body, "a:1", nil)
 		if err != nil || !v.Framed {
@@ -274,7 +266,7 @@ func TestMixedLayouts(t *testing.T) {
 	}
 }
 
-// TestOpenStored: a backup has what nodes have.
+// TestOpenStored checks that OpenStored returns the bytes of a good copy.
 func TestOpenStored(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 5000, 2 * chunkSize, 5*chunkSize + 3} {
@@ -306,7 +298,7 @@ func TestOpenStored(t *testing.T) {
 	}
 }
 
-// TestNewerFormat: a copy of a later release is neither returned nor reported as damaged.
+// TestNewerFormat checks that a copy written by a later release is neither returned nor reported as damaged.
 func TestNewerFormat(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{3, 7} { // version and flags
@@ -336,7 +328,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestWrongRow: the chunks are all good, but the row has another checksum of the whole.
+// In TestWrongRow all chunks are good, but the row has another checksum.
 func TestWrongRow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -353,7 +345,7 @@ func TestWrongRow(t *testing.T) {
 	})
 }
 
-// TestPace: Verify asks before it reads each chunk, and ends with the error of the pace.
+// TestPace checks that Verify calls pace before each chunk and returns its error.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")
@@ -378,8 +370,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestRandomDamage damages copies at random and compares random ranges with the body: a read
-// returns right bytes or none, and all bytes if each chunk is good in one copy.
+// TestRandomDamage compares random ranges of randomly damaged copies with the body. A read returns correct bytes or
+// none, and all bytes if each chunk is good in at least one copy.
 func TestRandomDamage(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(func(yield func(string) bool) {
@@ -422,7 +414,6 @@ func TestRandomDamage(t *testing.T) {
 	})
 }
 
-// files returns the copies of a body.
 func files(c *cluster, body buckets.Reference) (all [][]byte) {
 	for _, id := range body.Sharks {
 		b, err := os.ReadFile(filepath.Join(c.nodes[id].dir, path))
@@ -432,7 +423,7 @@ func files(c *cluster, body buckets.Reference) (all [][]byte) {
 	return all
 }
 
-// badChunks returns which chunks are as they were in no copy.
+// badChunks reports for each chunk whether it has changed in all copies.
 func badChunks(before, after [][]byte) (bad []bool) {
 	for at := 0; at < len(before[0]); at += frameSize {
 		frame := before[0][at:min(at+frameSize, len(before[0]))]
@@ -443,7 +434,7 @@ func badChunks(before, after [][]byte) (bad []bool) {
 	return bad
 }
 
-// summed is a source that computes the CRC64NVME of its bytes, plus an error.
+// summed is a source that returns the CRC64NVME of its bytes plus an error.
 type summed struct {
 	io.Reader
 	sum   uint64
@@ -458,8 +449,7 @@ func (s *summed) Read(p []byte) (n int, err error) {
 
 func (s *summed) CRC64NVME() (uint64, bool) { return s.sum ^ s.wrong, true }
 
-// TestSummedSource: the checksums of the chunks follow from those that a source computes; nobody
-// computes them again.
+// TestSummedSource checks that chunk checksums are derived from the source's checksums, not computed again.
 func TestSummedSource(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "b:1")

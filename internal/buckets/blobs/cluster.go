@@ -268,10 +268,9 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return c.Wait(ctx)
 }
 
-// Wait waits for background work until ctx is done.
 func (c *Cluster) Wait(ctx context.Context) error { return c.work.Wait(ctx) }
 
-// Remove implements buckets.Bodies. It tries all nodes even if some fail.
+// Remove tries all nodes even if some fail.
 func (c *Cluster) Remove(ctx context.Context, path string, sharks []string) error {
 	errs := make([]error, len(sharks))
 	var wg sync.WaitGroup

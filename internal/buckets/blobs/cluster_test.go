@@ -28,20 +28,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// flaky is a driver whose faults a test turns on. It has a real folder below.
+// flaky injects faults into a driver.
 type flaky struct {
 	blobs.Driver
 	dir string
 
 	mu       sync.Mutex
-	err      error         // of every operation
-	putAfter int64         // Put fails with err after so many bytes, if it is not 0
-	getAfter int64         // so does Get
-	hang     chan struct{} // operations wait until it is closed, or their context ends
-	deaf     bool          // operations that hang do not notice their context
-	late     chan struct{} // Put returns when it is closed, after it has stored the body
+	err      error         // returned by every operation
+	putAfter int64         // if not 0, Put fails with err after this many bytes
+	getAfter int64         // likewise for Get
+	hang     chan struct{} // operations wait until it is closed or their context ends
+	deaf     bool          // waiting operations ignore their context
+	late     chan struct{} // Put stores the body, then waits until it is closed
 	space    *blobs.Space
-	asked    chan struct{} // gets a value for each call of Space
+	asked    chan struct{} // receives a value per call of Space
 	puts     int
 	gets     int
 }
@@ -77,7 +77,6 @@ func (f *flaky) begin(ctx context.Context, count *int, after func() int64) error
 	}
 }
 
-// limited fails after some bytes.
 type limited struct {
 	blobs.Reader
 	ctx   context.Context
@@ -165,7 +164,7 @@ func (f *flaky) Space(ctx context.Context) (blobs.Space, error) {
 	return blobs.Unlimited, nil
 }
 
-// files are the bodies of a node; other files fail the test.
+// files returns the bodies on a node. Other files fail the test.
 func (f *flaky) files(t testing.TB) (all []string) {
 	t.Helper()
 	for info, err := range f.Driver.Walk(context.Background(), "") {
@@ -177,7 +176,7 @@ func (f *flaky) files(t testing.TB) (all []string) {
 	return all
 }
 
-// corrupt changes one byte of a copy.
+// corrupt changes a byte of a copy.
 func (f *flaky) corrupt(t testing.TB, path string, at int64) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(f.dir, path), os.O_RDWR, 0)
@@ -192,7 +191,6 @@ func (f *flaky) corrupt(t testing.TB, path string, at int64) {
 	}
 }
 
-// cluster is a Cluster of folders.
 type cluster struct {
 	*blobs.Cluster
 	t     *testing.T
@@ -250,7 +248,7 @@ func (c *cluster) setStates(states map[string]buckets.NodeState) {
 	c.Set(nodes...)
 }
 
-// settled waits for what goes on in the background.
+// settled waits for background work.
 func (c *cluster) settled() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -273,13 +271,13 @@ func (c *cluster) problems() (all []string) {
 
 func content(size int) []byte {
 	b := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%032d", size))).Read(b) // never fails
+	_, _ = rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%032d", size))).Read(b)
 	return b
 }
 
 const path = "v2/owner/bucket/ab/abc,def"
 
-// bodySizes are one in memory, and one that is streamed.
+// bodySizes are the sizes of a body in memory and a streamed body.
 var bodySizes = []int{5000, 1<<20 + 17}
 
 func (c *cluster) write(b []byte, copies int) (buckets.Stored, error) {
@@ -306,7 +304,7 @@ func bodyOf(b []byte, stored buckets.Stored) buckets.Reference {
 	return buckets.Reference{Body: buckets.Body{Length: int64(len(b)), MD5: sum[:], Frames: optional.Some(stored.Frames), Sharks: stored.Sharks}}
 }
 
-// wantOn checks that these nodes have a body, and no others.
+// wantOn checks that only these nodes have a body.
 func (c *cluster) wantOn(sharks []string) {
 	c.t.Helper()
 	for id, n := range c.nodes {
@@ -332,7 +330,7 @@ func (c *cluster) wantRead(body buckets.Reference, want []byte) {
 	}
 }
 
-// wantRanges reads parts of a body.
+// wantRanges reads ranges of a body.
 func (c *cluster) wantRanges(body buckets.Reference, want []byte) {
 	c.t.Helper()
 	size := int64(len(want))
@@ -350,7 +348,7 @@ func (c *cluster) wantRanges(body buckets.Reference, want []byte) {
 	}
 }
 
-// TestMissingNode: a read looks for a node that was added after the cluster was set.
+// TestMissingNode checks that a read finds a node that was added after Cluster.Set.
 func TestMissingNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "b:1")
@@ -444,7 +442,7 @@ func TestWrongArguments(t *testing.T) {
 	c.wantOn(nil)
 }
 
-// TestDatacenters: copies are spread, however many nodes each datacenter has.
+// TestDatacenters checks that copies are spread over datacenters, however many nodes each of them has.
 func TestDatacenters(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "a:2", "a:3", "a:4", "b:1", "c:1")
@@ -472,7 +470,7 @@ func TestDatacenters(t *testing.T) {
 	c.nodes["b:1"].set(func(f *flaky) { f.err = errBroken })
 	c.nodes["c:1"].set(func(f *flaky) { f.err = errBroken })
 	c.Refresh(t.Context())
-	c.mustWrite(content(10), 2) // rather in one datacenter than not at all
+	c.mustWrite(content(10), 2) // both copies in the same datacenter are better than an error
 }
 
 var errBroken = errcode.New(errcode.Unavailable, "broken")
@@ -494,7 +492,7 @@ func TestFreeSpace(t *testing.T) {
 		t.Errorf("%v, want about 90 on large and none on full", count)
 	}
 	_, err := c.Write(t.Context(), path, 200<<20, 2, strings.NewReader("x"))
-	must(t, err) // of at most so many bytes, one was written
+	must(t, err) // the size is only a limit; the body is a single byte
 	_, err = c.Write(t.Context(), path, 200<<20, 2, bytes.NewReader(content(1<<20)))
 	if !errors.Is(err, blobs.ErrNotEnoughSpace) || !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("write of 200 MiB: %v, want ErrNotEnoughSpace", err)
@@ -505,8 +503,8 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// TestPending: a node that is not initialized yet counts for the number of copySet, and a
-// body that needs it is not stored. That is not a lack of space.
+// TestPending checks that a node that is not initialized counts for the default number of copies. Writes that need it
+// fail, but not for lack of space.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")

@@ -20,10 +20,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// stall passes only when nothing runs any more (synctest).
+// stall passes only when all goroutines are blocked (synctest).
 const stall = time.Second
 
-// each runs a test with a body in memory and with one that is streamed.
+// each runs a test with a body in memory and with a streamed body.
 func each(t *testing.T, test func(t *testing.T, b []byte)) {
 	for _, size := range bodySizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -33,7 +33,7 @@ func each(t *testing.T, test func(t *testing.T, b []byte)) {
 	}
 }
 
-// TestNodeFails: another node takes its place, and it is avoided for some time.
+// TestNodeFails checks that another node replaces a failed node, which is then avoided for some time.
 func TestNodeFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -45,7 +45,7 @@ func TestNodeFails(t *testing.T) {
 			c.wantRead(body, b)
 			must(t, c.Remove(t.Context(), path, body.Sharks))
 		}
-		// The first Put that fails may be the only one, because the node is avoided then.
+		// The first failed Put may be the only one, because the node is then avoided.
 		if bad.puts > 1 {
 			t.Errorf("the node was tried %d times", bad.puts)
 		}
@@ -62,7 +62,7 @@ func TestNodeFails(t *testing.T) {
 	})
 }
 
-// TestNodeFailsInTheMiddle: the copy that was lost is made from another one.
+// TestNodeFailsInTheMiddle checks that the lost copy is replaced from another copy.
 func TestNodeFailsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	b := content(3 << 20)
@@ -70,7 +70,7 @@ func TestNodeFailsInTheMiddle(t *testing.T) {
 		c := newCluster(t, time.Minute, "a:1", "b:1", "c:1", "d:1")
 		n := c.nodes["a:1"]
 		n.set(func(f *flaky) { f.err, f.putAfter = cause, 1<<20 })
-		for n.putCount() == 0 { // until the node was chosen
+		for n.putCount() == 0 { // until the node is chosen
 			body := c.mustWrite(b, 2)
 			c.wantRead(body, b)
 			must(t, c.Remove(t.Context(), path, body.Sharks))
@@ -78,7 +78,8 @@ func TestNodeFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAllFailInTheMiddle: nothing can be sent again, and nothing remains.
+// TestAllFailInTheMiddle checks that the write fails, because data already sent cannot be sent again, and leaves
+// nothing behind.
 func TestAllFailInTheMiddle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "b:1", "c:1")
@@ -91,7 +92,7 @@ func TestAllFailInTheMiddle(t *testing.T) {
 	c.wantOn(nil)
 }
 
-// TestNoReplacement: one copy of two is not acknowledged, and does not remain.
+// TestNoReplacement checks that a write with too few copies fails and leaves nothing behind.
 func TestNoReplacement(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -120,12 +121,12 @@ func TestNodeFull(t *testing.T) {
 			must(t, c.Remove(t.Context(), path, body.Sharks))
 		}
 		c.nodes["a:1"].set(func(f *flaky) { f.err = nil })
-		c.mustWrite(b, 2) // it has space again, and is asked before the write is refused
+		c.mustWrite(b, 2) // the node has space again; Write asks it before giving up
 	})
 }
 
-// TestSpaceAgain: a node that was full or read-only is used as soon as it is not, by all of
-// many writers at once, which share one question.
+// TestSpaceAgain checks that a full or read-only node is used again immediately. Concurrent writers share a single
+// question.
 func TestSpaceAgain(t *testing.T) {
 	t.Parallel()
 	const writers = 20
@@ -148,9 +149,9 @@ func TestSpaceAgain(t *testing.T) {
 			for i := range writers {
 				go func() { errs <- write(i) }()
 			}
-			synctest.Wait() // all wait for the answer
+			synctest.Wait()
 			<-asked
-			n.set(func(f *flaky) { f.asked = nil }) // the test does not receive another question
+			n.set(func(f *flaky) { f.asked = nil }) // the test does not receive further questions
 			for range writers {
 				must(t, <-errs)
 			}
@@ -158,7 +159,7 @@ func TestSpaceAgain(t *testing.T) {
 	}
 }
 
-// TestOnlyNodeFails: it is tried again at once, because there is no other.
+// TestOnlyNodeFails checks that the only node is tried again immediately.
 func TestOnlyNodeFails(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")
@@ -178,8 +179,8 @@ func TestOnlyNodeFails(t *testing.T) {
 	c.wantRead(c.mustWrite(b, 1), b)
 }
 
-// TestNodeHangs: a node that does not answer is replaced, even if it does not notice that
-// its context ended, and what it stores later is removed.
+// TestNodeHangs checks that a hanging node is replaced, even if it ignores its context. A copy that it stores later is
+// removed.
 func TestNodeHangs(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []bool{false, true} {
@@ -190,7 +191,7 @@ func TestNodeHangs(t *testing.T) {
 				n := c.nodes["a:1"]
 				n.set(func(f *flaky) { f.hang, f.deaf, f.putAfter = hang, deaf, putAfter })
 				var all []buckets.Reference
-				for n.putCount() == 0 { // until the node was chosen
+				for n.putCount() == 0 { // until the node is chosen
 					stored, err := c.write(b, 2)
 					must(t, err)
 					if slices.Contains(stored.Sharks, "a:1") {
@@ -209,8 +210,8 @@ func TestNodeHangs(t *testing.T) {
 	}
 }
 
-// TestNodesHang: while several nodes hang, a write waits for them once, and later writes do
-// not wait for a node that has not responded again. It is used as soon as it responds.
+// TestNodesHang checks that a write waits only once for several hanging nodes. Later writes do not wait for them, but
+// use them as soon as they respond.
 func TestNodesHang(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []bool{false, true} {
@@ -239,7 +240,7 @@ func TestNodesHang(t *testing.T) {
 			c.mustWriteOne(b, "c:1")
 			hung[1].set(func(f *flaky) { f.hang = nil })
 			if !deaf { // otherwise its earlier operations continue
-				synctest.Wait() // a node is not asked again before the driver has returned from the last question
+				synctest.Wait() // a node is asked again only after the driver returned from the previous question
 				stored, err := c.write(b, 2)
 				must(t, err)
 				if slices.Contains(stored.Sharks, "a:1") {
@@ -254,7 +255,7 @@ func TestNodesHang(t *testing.T) {
 	}
 }
 
-// mustWriteOne writes a body with one copy, which must be on a node.
+// mustWriteOne writes a single copy, which must be on this node.
 func (c *cluster) mustWriteOne(b []byte, want string) {
 	c.t.Helper()
 	stored, err := c.write(b, 1)
@@ -271,8 +272,6 @@ func (f *flaky) putCount() int {
 	return f.puts
 }
 
-// TestReadFailover: a node that fails, hangs or has no copy does not fail a read, at the
-// beginning or in the middle.
 func TestReadFailover(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, f *flaky){
@@ -293,7 +292,7 @@ func TestReadFailover(t *testing.T) {
 				body := c.mustWrite(b, 2)
 				n := c.nodes["a:1"]
 				n.set(func(f *flaky) { change(t, f) })
-				for range 8 { // until each copy was the first
+				for range 8 { // until each copy was read first
 					got, err := c.read(body, 0, -1)
 					if err != nil || !bytes.Equal(got, b) {
 						t.Fatalf("read %d bytes, %v; want %d", len(got), err, len(b))
@@ -307,8 +306,7 @@ func TestReadFailover(t *testing.T) {
 	}
 }
 
-// TestFindings: what is wrong with a copy is reported with its place, and the next read
-// uses another copy.
+// TestFindings checks that a bad copy is reported and that the next read uses another copy.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -351,7 +349,7 @@ func TestFindings(t *testing.T) {
 	})
 }
 
-// TestSourceFails: nothing remains, and no node is blamed.
+// TestSourceFails checks that a failing source leaves no file behind and is not blamed on a node.
 func TestSourceFails(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100, 128 << 10, 3 << 20} {
@@ -389,7 +387,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestCanceledRead: a client that hangs up in the middle leaves nothing running.
+// TestCanceledRead checks that a canceled read leaves no goroutine running.
 func TestCanceledRead(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1")
@@ -404,7 +402,7 @@ func TestCanceledRead(t *testing.T) {
 	must(t, r.Close())
 	r, err = c.Open(t.Context(), path, body, 0, -1)
 	must(t, err)
-	must(t, r.Close()) // without reading
+	must(t, r.Close()) // close without reading
 	c.settled()
 	if s := c.Nodes()[0]; s.Avoided {
 		t.Errorf("the node is blamed: %+v", s)
@@ -427,7 +425,6 @@ func TestReplicate(t *testing.T) {
 		if !errors.Is(err, blobs.ErrNotEnoughSpace) {
 			t.Errorf("no node is left: %v, want ErrNotEnoughSpace", err)
 		}
-		// A wrong copy is not multiplied.
 		must(t, c.Remove(t.Context(), path, added))
 		for _, id := range body.Sharks {
 			c.nodes[id].corrupt(t, path, 7)
@@ -441,7 +438,8 @@ func TestReplicate(t *testing.T) {
 	})
 }
 
-// TestRestoreGivenUp: a copy that a node completes after its restore was given up stays: it may be the only one.
+// TestRestoreGivenUp checks that a copy completed after its restore was canceled is kept, because it may be the only
+// copy.
 func TestRestoreGivenUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b []byte) {
@@ -482,7 +480,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// breakSome lets a third of the nodes fail after some bytes, and repairs the others.
+// breakSome makes a third of the nodes fail after some bytes, and repairs the others.
 func (c *cluster) breakSome(worker, i int) {
 	for _, n := range c.nodes {
 		n.set(func(f *flaky) {
@@ -494,8 +492,8 @@ func (c *cluster) breakSome(worker, i int) {
 	}
 }
 
-// TestRandomFaults writes and reads bodies while nodes fail and recover. What was
-// acknowledged can be read, and what was not leaves nothing.
+// TestRandomFaults writes and reads bodies while nodes fail and recover. Acknowledged bodies must be readable, and
+// failed writes must leave nothing behind.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "a:2", "b:1", "b:2", "c:1")

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// A copy is a sequence of frames: a chunk of data and a trailer that makes it verifiable by itself. All chunks but
-// the last have chunkSize bytes.
+// A copy is a sequence of frames. A frame is a data chunk and a trailer to verify it. All chunks but the last have
+// chunkSize bytes.
 //
 //	offset  bytes
 //	     0      4  "HFB" and the version, 1

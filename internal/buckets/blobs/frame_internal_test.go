@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// FuzzFrame: what is read from a disk is taken for a chunk only if it is exactly what was sealed.
+// FuzzFrame checks that only exactly the sealed bytes are accepted as a chunk.
 func FuzzFrame(f *testing.F) {
 	sealed := func(data []byte, id uint64, index int64) []byte {
 		c := new(chunk)
@@ -40,7 +40,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestFrame: each bit of a frame counts, and so does its place.
+// TestFrame checks that every bit of a frame, and its position, is verified.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	c := new(chunk)

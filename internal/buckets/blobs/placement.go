@@ -156,7 +156,6 @@ func (p *placement) fits(m *member) bool {
 	return !m.hasSpace || m.space.Fits(p.size)
 }
 
-// Fits reports whether a node with this space accepts a body.
 func (s Space) Fits(size int64) bool { return !s.ReadOnly && s.hasRoom(size) }
 
 func (s Space) hasRoom(size int64) bool {

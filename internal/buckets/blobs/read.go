@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Open implements buckets.Bodies. It verifies the first chunk before it returns, so that most errors occur before the
-// response is sent.
+// Open verifies the first chunk before it returns, so that most errors occur before the response is sent.
 func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference, offset, length int64) (io.ReadCloser, error) {
 	if length < 0 {
 		length = body.Length - offset

@@ -231,7 +231,6 @@ func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) er
 	return nil
 }
 
-// Walk calls Driver.Walk on a node.
 func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, error] {
 	m, err := c.member(node)
 	if err != nil {
@@ -240,7 +239,6 @@ func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, 
 	return m.driver.Walk(ctx, after)
 }
 
-// Stat returns the size and time of a copy.
 func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
 	m, err := c.member(node)
 	if err != nil {
@@ -251,7 +249,6 @@ func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
 	return info, err
 }
 
-// Ping returns an error if a node does not work.
 func (c *Cluster) Ping(ctx context.Context, node string) error {
 	m, err := c.member(node)
 	if err != nil {

@@ -31,7 +31,6 @@ func (t *tasks) done() {
 	}
 }
 
-// Wait waits until no task runs, or ctx is done.
 func (t *tasks) Wait(ctx context.Context) error {
 	t.mu.Lock()
 	if t.count == 0 {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTasks: new tasks begin while several callers wait, and each returns when none is left, or when its context ends.
+// TestTasks checks that new tasks can begin while callers wait. Each caller returns when no task runs or its context
+// ends.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	var all tasks

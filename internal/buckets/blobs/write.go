@@ -21,8 +21,8 @@ const removeTimeout = time.Minute
 
 var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
 
-// Write implements buckets.Bodies. The slowest node sets the pace. If a node fails or stalls, another node gets the
-// body: immediately if the body is in memory, otherwise as a copy at the end.
+// Write sends chunks at the pace of the slowest node. If a node fails or stalls, another node gets the body:
+// immediately if the body is in memory, otherwise as a copy at the end.
 func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (buckets.Stored, error) {
 	if err := CheckPath(path); err != nil {
 		return buckets.Stored{}, err

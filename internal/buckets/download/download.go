@@ -49,7 +49,6 @@ func applies(r *http.Request, o *buckets.Object, tag string) bool {
 	return err == nil && buckets.At(t).Seconds() == o.Modified.Seconds()
 }
 
-// SetHeader sets Content-Length and, for a partial body, Content-Range.
 func (e Extent) SetHeader(h http.Header, size int64) {
 	h.Set("Content-Length", strconv.FormatInt(e.Length, 10))
 	if e.Status == http.StatusPartialContent {

@@ -124,7 +124,6 @@ func (b *body) add(p []byte) {
 	}
 }
 
-// failed waits before a retry.
 func (b *body) failed(err error) error {
 	b.Close()
 	if b.failures++; b.failures >= attempts || b.ctx.Err() != nil {

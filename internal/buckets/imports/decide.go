@@ -17,7 +17,7 @@ type Listed struct {
 	Latest   bool
 }
 
-// Action is what an import does with a name.
+// Action is an import's decision about a name.
 type Action int
 
 // Actions.

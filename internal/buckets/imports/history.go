@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Plan is what an import does with the versions of a name.
+// Plan is an import's decision about the versions of a name.
 type Plan struct {
 	Take   []Listed           // oldest first
 	Delete []*buckets.Version // imported, unchanged here and deleted at the source
@@ -25,7 +25,6 @@ type Pair struct {
 	Here *buckets.Object
 }
 
-// IsNothing reports whether both sides are equal.
 func (p *Plan) IsNothing() bool { return len(p.Take)+len(p.Delete) == 0 && !p.Keep }
 
 // PlanVersions compares the versions of a name on both sides, each oldest first. Versions match if source time,

@@ -10,7 +10,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// versionsFrom returns versions at the source, oldest first: each is its time, "m" before a delete marker.
+// versionsFrom returns the source's versions, oldest first. Each word is a time, with "m" before it for a delete
+// marker.
 func versionsFrom(words string) (all []Listed) {
 	for word := range strings.FieldsSeq(words) {
 		l := Listed{Key: "k", ETag: "00", Size: 1}
@@ -24,8 +25,8 @@ func versionsFrom(words string) (all []Listed) {
 	return all
 }
 
-// versionsOfClients returns versions here, oldest first: each is its time at the source, with "c" behind it if a client has changed it 1000 later, or
-// with "c" before it if a client has written it.
+// versionsOfClients returns the target's versions, oldest first. Each word is the source time. "c" after it means that
+// a client changed the version 1000 later; "c" before it, that a client wrote it.
 func versionsOfClients(words string) (all []buckets.Version) {
 	for word := range strings.FieldsSeq(words) {
 		v := buckets.Version{Object: buckets.Object{Body: buckets.Body{Length: 1, MD5: []byte{0}}}}
@@ -107,7 +108,7 @@ func TestPlanVersions(t *testing.T) {
 	}
 }
 
-// TestInOrder sorts lists of servers that send delete markers in another place.
+// TestInOrder sorts lists from servers that send delete markers separately.
 func TestInOrder(t *testing.T) {
 	t.Parallel()
 	for list, want := range map[string]string{
@@ -115,7 +116,7 @@ func TestInOrder(t *testing.T) {
 		"3 2 1":        "1 2 3",
 		"5 3 1 m4 m2":  "1 2 3 4 5",
 		"m4 m2 5 3 1":  "1 2 3 4 5",
-		"9 m8 7 m2 10": "10 2 7 8 9", // mixed: the order of the source, whose clock was wrong
+		"9 m8 7 m2 10": "10 2 7 8 9", // mixed: keep the order of the source, whose clock was wrong
 	} {
 		all := versionsFrom(list)
 		var got []string

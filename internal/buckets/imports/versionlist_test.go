@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestVersionsAcrossPages: a name whose versions are on two pages is reported once, with all of them, whatever the server calls the end of a page.
+// TestVersionsAcrossPages checks that a name with versions on two pages is reported once, with all versions, for every
+// form of next-page marker.
 func TestVersionsAcrossPages(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]string{

@@ -29,20 +29,20 @@ const (
 	benchBucket = "00000000-0000-4000-8000-000000000003"
 )
 
-// expiring is a store with objects that have expired.
+// expiring is a store with expired objects.
 type expiring interface {
 	lifecycle.Store
 	buckets.Store
 	buckets.Accounts
 }
 
-// BenchmarkSweep measures how many objects a second expire while another bucket is written, and how long these writes take.
-// Each iteration is an object:
+// BenchmarkSweep measures how many objects expire per second while another bucket is written, and the latency of these
+// writes. An iteration is an object:
 //
 //	go test -run ^$ -bench Sweep -benchtime 1000000x ./internal/buckets/lifecycle
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
-		// In TMPDIR, which should be on a disk: writes wait until they are durable.
+		// TMPDIR should be on a disk, because writes wait until they are durable.
 		db := opened.SQLite(b, sqlitedb.Options{Path: filepath.Join(b.TempDir(), "buckets.db")}, sqlite.Migrations)
 		err := db.WriteAlone(b.Context(), "fill", func(c *zombiezen.Conn) error {
 			return sqlitedb.Exec(c, `
@@ -105,8 +105,8 @@ func benchSweep(b *testing.B, s expiring) {
 	b.ReportMetric(beside, "p99-beside-ms")
 }
 
-// withNeighbours writes objects of another bucket while fn runs. It returns the 99th percentile of the time that a write
-// took, in milliseconds.
+// withNeighbours writes objects to another bucket while fn runs. It returns the writes' 99th percentile in
+// milliseconds.
 func withNeighbours(b *testing.B, s expiring, ref buckets.BucketRef, fn func()) float64 {
 	stop, times := make(chan struct{}), make([][]time.Duration, 4)
 	var neighbours sync.WaitGroup
@@ -123,7 +123,7 @@ func withNeighbours(b *testing.B, s expiring, ref buckets.BucketRef, fn func()) 
 	return all[len(all)*99/100].Seconds() * 1000
 }
 
-// neighbour writes objects of another bucket, about 100 a second, and returns how long each took.
+// neighbour writes about 100 objects per second and returns the duration of each write.
 func neighbour(b *testing.B, s expiring, ref buckets.BucketRef, stop chan struct{}) (times []time.Duration) {
 	sum := md5.Sum([]byte("x"))
 	tick := time.NewTicker(10 * time.Millisecond)

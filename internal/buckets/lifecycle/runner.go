@@ -136,7 +136,6 @@ func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(bucke
 	}
 }
 
-// State returns a bucket's lifecycle progress.
 func (r *Runner) State(ctx context.Context, b *buckets.Bucket) (buckets.LifecycleRun, error) {
 	return r.o.Store.LifecycleRun(ctx, b.Key())
 }

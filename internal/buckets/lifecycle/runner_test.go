@@ -20,10 +20,10 @@ import (
 
 const (
 	day   = buckets.Moment(24 * time.Hour / time.Microsecond)
-	start = 20_000*day + 5*day/10 // a noon
+	start = 20_000*day + 5*day/10 // noon
 )
 
-// store is a store whose clock stands still, and that calls a function before each expiry.
+// store has a manual clock and calls a function before each Expire.
 type store struct {
 	*sqlite.Store
 	now    buckets.Moment
@@ -50,12 +50,11 @@ func (s *store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return s.Store.Expire(ctx, owner, b, e)
 }
 
-// user is an account.
 type user struct {
 	t     *testing.T
 	store *store
 	owner buckets.AccountID
-	jump  buckets.Moment          // how far the clock of the database is ahead
+	jump  buckets.Moment          // how far the database clock is ahead
 	done  buckets.LifecycleResult // sum of all slices
 }
 
@@ -139,12 +138,10 @@ func (u *user) run(b buckets.Bucket) buckets.LifecycleRun {
 	return run
 }
 
-// rule deletes objects with a prefix.
 func rule(id, prefix string, days int) buckets.LifecycleRule {
 	return buckets.LifecycleRule{ID: id, Filter: &buckets.LifecycleFilter{Prefix: &prefix}, Expiration: &buckets.Expiration{Days: days}}
 }
 
-// TestSweep: objects are deleted on the day on which they expire, and counted by rule.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -182,7 +179,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepPrefixes: only names with the prefixes of the rules are read.
+// TestSweepPrefixes checks that a sweep reads only names with the rules' prefixes.
 func TestSweepPrefixes(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -196,7 +193,7 @@ func TestSweepPrefixes(t *testing.T) {
 	}
 }
 
-// TestSweepUnchanged: an object that is changed after it was judged stays.
+// TestSweepUnchanged checks that an object that changed after it was read is kept.
 func TestSweepUnchanged(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -211,7 +208,7 @@ func TestSweepUnchanged(t *testing.T) {
 	u.want(b, "a")
 }
 
-// TestSweepTurns: buckets take turns, steps are bounded, and another process continues where one stopped.
+// TestSweepTurns checks that buckets take turns, that steps are bounded, and that another process can continue a run.
 func TestSweepTurns(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -232,7 +229,7 @@ func TestSweepTurns(t *testing.T) {
 		u.want(b, "04", "05", "06", "07", "08", "09")
 	}
 	second := u.runner()
-	u.sweep(second, 100, 0) // the first has the lease
+	u.sweep(second, 100, 0) // the other process has the lease
 	u.must(u.store.EndLease(t.Context(), "lifecycle", u.holder()))
 	u.sweep(second, 100, 18)
 	for _, b := range all {
@@ -244,7 +241,6 @@ func TestSweepTurns(t *testing.T) {
 	u.sweep(u.runner(), 100, 0)
 }
 
-// holder returns who has the lease.
 func (u *user) holder() string {
 	u.t.Helper()
 	l, err := u.store.Lease(u.t.Context(), buckets.Lease{Name: "lifecycle", Holder: "test", Left: time.Hour})
@@ -252,7 +248,6 @@ func (u *user) holder() string {
 	return l.Holder
 }
 
-// TestSweepChangedRules: after a change of the rules a new run begins at once.
 func TestSweepChangedRules(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -278,7 +273,7 @@ func TestSweepChangedRules(t *testing.T) {
 	}
 }
 
-// TestSweepFailure: a bucket that fails says why and is retried later, and others get their turn.
+// TestSweepFailure checks that a failing bucket is retried later and does not delay others.
 func TestSweepFailure(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -309,7 +304,6 @@ func TestSweepFailure(t *testing.T) {
 	}
 }
 
-// TestSweepUploads: old uploads with the prefix of a rule are aborted.
 func TestSweepUploads(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -343,7 +337,7 @@ func TestSweepUploads(t *testing.T) {
 	u.sweep(r, 100, 3)
 }
 
-// TestRun: an operator's run does not wait until the rules are due, waits for the lease, and reports how far it is.
+// TestRun checks that Run does not wait until rules are due, waits for the lease, and reports its progress.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -377,10 +371,10 @@ func TestRun(t *testing.T) {
 	u.must(u.store.EndLease(t.Context(), held.Name, held.Holder))
 	u.must(u.store.DeleteBucket(t.Context(), u.owner, b.BucketRef, u.store.now))
 	_, err = other.Run(t.Context(), &b, func(buckets.LifecycleResult) {}, func(string) {})
-	u.must(err) // it is empty
+	u.must(err)
 }
 
-// TestSweepStops: a server that stops stores how far the run is, and another process continues it at once.
+// TestSweepStops checks that another process continues immediately after a server has stopped.
 func TestSweepStops(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -402,7 +396,6 @@ func TestSweepStops(t *testing.T) {
 	u.sweep(u.runner(), 100, 3)
 }
 
-// TestClockJumps: nothing is deleted while the clock may be wrong.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

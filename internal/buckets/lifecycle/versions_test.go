@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// versioned returns a bucket that keeps versions.
 func (u *user) versioned(name string, rules ...buckets.LifecycleRule) buckets.Bucket {
 	u.t.Helper()
 	b := u.bucket(name, rules...)
@@ -22,7 +21,7 @@ func (u *user) remove(b buckets.Bucket, name string) {
 	u.must(err)
 }
 
-// versions checks how many versions each name has; "+" is an object that is current, "-" a delete marker.
+// versions checks the versions of each name: "+" is a current object, "-" a delete marker.
 func (u *user) versions(b buckets.Bucket, want ...string) {
 	u.t.Helper()
 	page, err := u.store.ListVersions(u.t.Context(), u.owner, b.ID, buckets.VersionQuery{Limit: buckets.MaxPage})
@@ -52,7 +51,8 @@ func noncurrent(id string, days int, keep *int) buckets.LifecycleRule {
 	return buckets.LifecycleRule{ID: id, Filter: &buckets.LifecycleFilter{Prefix: new(string)}, Noncurrent: &buckets.NoncurrentVersion{Days: days, Keep: keep}}
 }
 
-// TestSweepNoncurrent: versions are deleted some days after newer ones took their place, except the newest.
+// TestSweepNoncurrent checks that noncurrent versions are deleted some days after they were superseded, except the
+// newest.
 func TestSweepNoncurrent(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -69,7 +69,7 @@ func TestSweepNoncurrent(t *testing.T) {
 	u.sweep(r, 1000, 0)
 	u.versions(b, "a 5", "a+ 1", "b 5", "b+ 1")
 	u.store.now = 20_003 * day
-	u.put(b, nil, "b") // the version before is noncurrent from now on
+	u.put(b, nil, "b") // makes the previous version noncurrent
 	u.sweep(r, 3, 3)
 	u.sweep(r, 1000, 11)
 	u.versions(b, "a+ 1", "b 1", "b+ 1")
@@ -85,7 +85,6 @@ func TestSweepNoncurrent(t *testing.T) {
 	}
 }
 
-// TestSweepLocked: a locked version stays, and the run goes on with the others.
 func TestSweepLocked(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -117,7 +116,8 @@ func TestSweepLocked(t *testing.T) {
 	u.versions(b, "a+ 1", "b+ 1", "c+ 1")
 }
 
-// TestSweepMarkers: an expired object gets a delete marker, its version expires, and then the marker, which hides nothing.
+// TestSweepMarkers checks the order: an expired object gets a delete marker, its version expires, and then the marker,
+// which hides nothing.
 func TestSweepMarkers(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -147,7 +147,7 @@ func TestSweepMarkers(t *testing.T) {
 	u.versions(b)
 }
 
-// TestSweepRevealed: a version that became current after it was read stays.
+// TestSweepRevealed checks that a version that became current after it was read is kept.
 func TestSweepRevealed(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -169,7 +169,6 @@ func TestSweepRevealed(t *testing.T) {
 	u.versions(b, "a+ 1")
 }
 
-// TestSweepRetention: a locked version stays until its lock has ended; delete markers hide it, and others expire.
 func TestSweepRetention(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -180,7 +179,7 @@ func TestSweepRetention(t *testing.T) {
 		_, err := u.store.Update(t.Context(), u.owner, b.BucketRef, buckets.Update{Name: name, Lock: &c, Now: u.store.now})
 		u.must(err)
 	}
-	now, err := u.store.Store.Clock(t.Context()) // which the store compares with
+	now, err := u.store.Store.Clock(t.Context()) // the store compares with its own clock
 	u.must(err)
 	until := buckets.LockChange{Retention: &buckets.Retention{Mode: buckets.Governance, Until: max(now, u.store.now) + 10*day}}
 	u.put(b, nil, "a", "b", "c", "expired")
@@ -196,7 +195,7 @@ func TestSweepRetention(t *testing.T) {
 	if run := u.run(b); run.Error != "" || run.Ended == 0 {
 		t.Errorf("the run is %+v", run)
 	}
-	// A version that is locked after it was read stays, too.
+	// A version locked after it was read is also kept.
 	u.store.now += 2 * day
 	u.put(b, nil, "c")
 	u.store.now += 2 * day

@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// other returns the nodes that have no copy.
+// other returns a node without a copy.
 func other(o *buckets.Object) (free string) {
 	for _, id := range nodeIDs {
 		if !slices.Contains(o.Sharks, id) {
@@ -38,21 +38,21 @@ func (s *site) read(name string) []byte {
 	return text
 }
 
-// write writes an old file.
+// write writes a file and makes all files older than the grace period.
 func (s *site) write(name string, text []byte) {
 	s.t.Helper()
 	s.must(os.WriteFile(name, text, 0o600))
 	s.age()
 }
 
-// damage is something that an audit finds.
+// damage is a problem for an audit to find.
 type damage struct {
 	name   string
 	damage func(s *site, o buckets.Object)
 	found  func(o buckets.Object) []string
 	verify bool
 	level  int
-	lost   bool // cannot be repaired
+	lost   bool
 }
 
 var damages = []damage{
@@ -90,7 +90,7 @@ var damages = []damage{
 		found: func(buckets.Object) []string { return []string{"unreferenced west:1"} },
 	},
 	{
-		name: "extra copy", // of a drain that was killed
+		name: "extra copy", // left by a killed drain
 		damage: func(s *site, o buckets.Object) {
 			to := other(&o)
 			s.must(s.cluster.Restore(s.t.Context(), s.path(&o), s.reference(&o), to))
@@ -102,7 +102,7 @@ var damages = []damage{
 		name: "unfinished write",
 		damage: func(s *site, o buckets.Object) {
 			folder := s.dirs["east:1"] + "/v2/" + string(s.owner)
-			s.must(os.MkdirAll(folder, 0o700)) // perhaps no copy was put on this node
+			s.must(os.MkdirAll(folder, 0o700)) // this node may have no copy yet
 			s.write(folder+"/.tmp-0123", []byte("x"))
 		},
 		found: func(buckets.Object) []string { return []string{"unreferenced east:1"} },
@@ -159,7 +159,7 @@ var damages = []damage{
 	},
 }
 
-// TestFindings: every kind of damage is found, repaired, and then gone.
+// TestFindings checks that every kind of damage is found and repaired.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestFindings(t *testing.T) {
 			})
 		}
 	})
-	t.Run("PostgreSQL", func(t *testing.T) { // one database, because creating them takes most of the time
+	t.Run("PostgreSQL", func(t *testing.T) { // use a single database, because creating databases takes most of the time
 		t.Parallel()
 		db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
 		tables := opened.Lines(t, db, `SELECT tablename::text FROM pg_tables WHERE tablename LIKE 'manta\_%'`)
@@ -187,7 +187,6 @@ func TestFindings(t *testing.T) {
 	})
 }
 
-// run damages a site, and audits it before and after the repair.
 func (tc *damage) run(t *testing.T, s *site) {
 	t.Helper()
 	o := s.put("a", large('a'))
@@ -225,7 +224,6 @@ func (tc *damage) run(t *testing.T, s *site) {
 	}
 }
 
-// TestYoungFiles: an audit counts the files that it skips because of their age.
 func TestYoungFiles(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -243,8 +241,8 @@ func TestYoungFiles(t *testing.T) {
 	})
 }
 
-// TestUnknownAccount: a file of an account that the database does not have may be the body
-// of another database, so a repair keeps it.
+// TestUnknownAccount checks that a repair keeps the files of an account that is not in the database. They may belong
+// to another database.
 func TestUnknownAccount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -262,7 +260,6 @@ func TestUnknownAccount(t *testing.T) {
 
 func discard[T any](_ T, err error) error { return err }
 
-// setSharks changes a row without its files.
 func (s *site) setSharks(name string, sharks ...string) {
 	s.t.Helper()
 	o := s.row(name)
@@ -272,7 +269,6 @@ func (s *site) setSharks(name string, sharks ...string) {
 	}
 }
 
-// upload stores an object of parts.
 func (s *site) upload(name string, parts ...string) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -287,7 +283,7 @@ func (s *site) upload(name string, parts ...string) {
 	s.must(discard(s.store.Complete(ctx, buckets.UploadKey{Owner: s.owner, Bucket: s.bucket, Name: name, ID: u.ID}, c)))
 }
 
-// hooked is a store that calls a function after the references were read.
+// hooked calls a function after references were read.
 type hooked struct {
 	maintenance.Store
 	after func(reading int)
@@ -301,8 +297,6 @@ func (h *hooked) References(ctx context.Context, fn func(buckets.Reference) erro
 	return err
 }
 
-// TestAuditBesideWrites: objects that are written, overwritten, deleted and collected
-// after the references were listed are no findings, and no repair touches them.
 func TestAuditBesideWrites(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -321,14 +315,14 @@ func TestAuditBesideWrites(t *testing.T) {
 			s.put("overwritten", large('p'))
 			s.remove("collected")
 			s.remove("deleted with a missing copy")
-			if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil { // the body of "overwritten"
+			if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil { // removes the body of "overwritten"
 				t.Error(err)
 			}
 			if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil {
 				t.Error(err)
 			}
 			s.age()
-			// A PUT between body and commit; its body is young.
+			// A PUT between body and commit: its body is young.
 			if _, err := s.cluster.Write(t.Context(), s.path(&none), 5, 2, strings.NewReader("12345")); err != nil {
 				t.Error(err)
 			}
@@ -360,8 +354,7 @@ func (s *site) remove(name string) {
 	s.must(discard(s.store.Delete(s.t.Context(), s.owner, s.bucket, buckets.Delete{Name: name, Now: buckets.At(time.Now())})))
 }
 
-// TestAuditResumes: an audit continues from every state of its folder that a killed
-// process can leave, and finds the same.
+// TestAuditResumes resumes an audit from every folder state that a killed process can leave.
 func TestAuditResumes(t *testing.T) {
 	t.Parallel()
 	onEach(t, auditResumes)
@@ -430,8 +423,7 @@ func auditResumes(t *testing.T, s *site) {
 	}
 }
 
-// TestAuditOfOneNode: nothing else is walked or counted, and a node that cannot be read is
-// a finding.
+// TestAuditOfOneNode checks that no other node is walked or counted, and that an unreadable node is a finding.
 func TestAuditOfOneNode(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

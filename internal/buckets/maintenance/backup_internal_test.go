@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/optional"
 )
 
-// TestBackupVerifiesEachCopy: where files cannot be linked, each copy is read from the nodes and verified, so that a
-// copy which was damaged in the backup is not copied.
+// TestBackupVerifiesEachCopy checks that a backup without hard links reads and verifies each copy on the nodes, and
+// never copies a damaged file of an earlier backup.
 func TestBackupVerifiesEachCopy(t *testing.T) {
 	t.Parallel()
 	const node = "local:1"

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// stopping are bodies of which the second to be removed stops the worker.
+// stopping stops the worker when it removes its second body.
 type stopping struct {
 	buckets.Bodies
 	stop    context.CancelFunc
@@ -24,8 +24,8 @@ func (s *stopping) Remove(ctx context.Context, path string, sharks []string) err
 	return s.Bodies.Remove(ctx, path, sharks)
 }
 
-// TestCollectReleasesItsClaim: a worker that is stopped removes the rows of the bodies
-// that it has removed, and leaves the others to the next worker at once.
+// TestCollectReleasesItsClaim checks that a stopped worker removes the rows of removed bodies, and immediately
+// releases the others.
 func TestCollectReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

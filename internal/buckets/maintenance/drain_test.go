@@ -22,8 +22,8 @@ func (s *site) drain(id string, o maintenance.DrainOptions) maintenance.Drained 
 	return d
 }
 
-// during are options with which the cluster learns the state of the node before the first
-// body moves, as servers do within seconds.
+// during returns options with which the cluster learns the node's state before the first body moves. Servers learn it
+// within seconds.
 func (s *site) during(string) maintenance.Options {
 	o := s.options()
 	o.Show = func(maintenance.Step, int64, int64) { s.sync() }
@@ -42,14 +42,14 @@ func (s *site) state(id string) buckets.NodeState {
 	return ""
 }
 
-// fill stores objects, an upload and garbage, and returns the objects.
+// fill stores objects, an upload and garbage. It returns the objects.
 func (s *site) fill(n int) (texts map[string]string) {
 	s.t.Helper()
 	texts = map[string]string{}
 	for i := range n {
 		name := fmt.Sprintf("o%03d", i)
 		texts[name] = name
-		if i%5 == 0 { // more than a chunk
+		if i%5 == 0 { // larger than a chunk
 			texts[name] += large(byte(i))
 		}
 		s.put(name, texts[name])
@@ -71,7 +71,7 @@ func (s *site) wantAll(texts map[string]string) {
 	}
 }
 
-// TestDrain: all bodies are on the other nodes, with as many copies as before.
+// TestDrain checks that all bodies move to other nodes with the same number of copies.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -93,7 +93,7 @@ func TestDrain(t *testing.T) {
 				t.Errorf("%s is on %v", name, o.Sharks)
 			}
 		}
-		// A reader that has read the row before the body was moved.
+		// This reader read the row before the body moved.
 		r := s.service.Open(t.Context(), s.owner, s.bucket.ID, &stale, buckets.Span{Length: stale.Length})
 		defer r.Close()
 		if n, err := r.Read(make([]byte, 10)); n == 0 || err != nil {
@@ -106,7 +106,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainOfGoneNode: the other copies are copied.
+// TestDrainOfGoneNode checks that bodies are copied from the other nodes.
 func TestDrainOfGoneNode(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -124,7 +124,7 @@ func TestDrainOfGoneNode(t *testing.T) {
 	})
 }
 
-// TestDrainOfLastCopy: a body without a good copy keeps its row and the node.
+// TestDrainOfLastCopy checks that a body without another good copy keeps its row and its node.
 func TestDrainOfLastCopy(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -145,8 +145,7 @@ func TestDrainOfLastCopy(t *testing.T) {
 	})
 }
 
-// TestDrainFewerCopies: without a node for the second copy, a drain fails, or drops it if
-// that is accepted.
+// TestDrainFewerCopies checks that a drain without a node for the second copy fails, or drops that copy if accepted.
 func TestDrainFewerCopies(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -167,7 +166,7 @@ func TestDrainFewerCopies(t *testing.T) {
 	})
 }
 
-// TestDrainResumes: a drain that is stopped again and again ends.
+// TestDrainResumes checks that a drain finishes although it is stopped repeatedly.
 func TestDrainResumes(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -200,14 +199,14 @@ func TestDrainResumes(t *testing.T) {
 		s.sync()
 		s.wantAll(texts)
 		s.age()
-		s.audit(maintenance.AuditOptions{Repair: true}) // copies that no row names
+		s.audit(maintenance.AuditOptions{Repair: true}) // removes unreferenced copies
 		s.wantFiles()
 		s.wantAll(texts)
 	})
 }
 
-// TestDrainBesideWrites: objects that are written, overwritten, deleted and collected
-// during a drain have good copies afterwards, and no row names the node.
+// TestDrainBesideWrites checks that objects written, overwritten, deleted or collected during a drain keep good
+// copies, and that no row names the node.
 func TestDrainBesideWrites(t *testing.T) {
 	t.Parallel()
 	onEach(t, drainBesideWrites)
@@ -224,7 +223,7 @@ func drainBesideWrites(t *testing.T, s *site) {
 			for i := 0; ctx.Err() == nil; i++ {
 				name := fmt.Sprintf("o%03d", (7*i+w)%40)
 				text := fmt.Sprint(name, w, i)
-				mu.Lock() // the last text of a name is known
+				mu.Lock() // so that the last text of each name is known
 				if i%5 == 4 {
 					_, err := s.store.Delete(t.Context(), s.owner, s.bucket, buckets.Delete{Name: name, Now: buckets.At(time.Now())})
 					if err == nil {
@@ -267,7 +266,7 @@ func drainBesideWrites(t *testing.T, s *site) {
 			t.Errorf("found %s", f)
 		}
 	}
-	// A drain takes garbage from a collector that has removed its files and not its row.
+	// A drain may take garbage whose files a collector already removed.
 	if _, err := s.service.Collect(t.Context(), time.Now(), 10_000); err != nil {
 		t.Error(err)
 	}
@@ -275,7 +274,7 @@ func drainBesideWrites(t *testing.T, s *site) {
 	s.wantAll(texts)
 }
 
-// TestBackupHolds: while a backup holds the garbage collection, a drain and a repair wait.
+// TestBackupHolds checks that drains and repairs wait for a backup's hold.
 func TestBackupHolds(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -306,7 +305,7 @@ func TestBackupHolds(t *testing.T) {
 		release = hold()
 		var once sync.Once
 		options.Waiting = func(buckets.Moment) {
-			once.Do(func() { // several goroutines call it
+			once.Do(func() {
 				waits++
 				if len(s.files("west:1")) != 2 {
 					t.Errorf("removed during the backup: %v", s.files("west:1"))

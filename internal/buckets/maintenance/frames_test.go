@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// putOld stores an object as an earlier release did: its copies and its row have no frames.
+// putOld stores an object like an earlier release: neither copies nor row have frames.
 func (s *site) putOld(name, text string) buckets.Object {
 	s.t.Helper()
 	sum := md5.Sum([]byte(text))
@@ -28,7 +28,6 @@ func (s *site) putOld(name, text string) buckets.Object {
 	return w.Object
 }
 
-// wantFrames checks that a row and all copies have the same frames.
 func (s *site) wantFrames(name, text string) {
 	s.t.Helper()
 	o := s.row(name)
@@ -48,8 +47,7 @@ func (s *site) addFrames(o *buckets.Object) error {
 	return maintenance.AddFrames(s.t.Context(), s.store, s.cluster, s.reference(o), nil)
 }
 
-// TestAddFrames: bodies of an earlier release get their frames, if a copy matches the checksum of
-// the whole.
+// TestAddFrames checks that old bodies get frames if a copy matches the whole checksum.
 func TestAddFrames(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -65,7 +63,7 @@ func TestAddFrames(t *testing.T) {
 			s.want(name, text)
 			s.must(s.addFrames(&o))
 			s.wantFrames(name, text)
-			s.must(s.addFrames(&o)) // with the row as it was
+			s.must(s.addFrames(&o)) // with the old row
 			s.wantFrames(name, text)
 		}
 		lost := s.putOld("lost", text)
@@ -85,8 +83,7 @@ func TestAddFrames(t *testing.T) {
 	})
 }
 
-// TestAddFramesToOldRows: after a backup of the database was restored, copies may have frames that
-// their row does not know. They keep them.
+// TestAddFramesToOldRows checks that copies keep their frames if a restored database does not know them.
 func TestAddFramesToOldRows(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -107,7 +104,7 @@ func TestAddFramesToOldRows(t *testing.T) {
 	})
 }
 
-// TestStoppedAddFrames: the row has frames, but a copy does not yet.
+// TestStoppedAddFrames resumes after the row got frames, but a copy did not.
 func TestStoppedAddFrames(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -123,7 +120,7 @@ func TestStoppedAddFrames(t *testing.T) {
 	})
 }
 
-// TestRepairFromPieces: copies that are damaged at different places repair each other.
+// TestRepairFromPieces checks that copies with different damaged chunks repair each other.
 func TestRepairFromPieces(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -136,7 +133,6 @@ func TestRepairFromPieces(t *testing.T) {
 	})
 }
 
-// flip changes one byte of a copy.
 func (s *site) flip(node string, o *buckets.Object, at int) {
 	s.t.Helper()
 	b := s.read(s.file(node, o))

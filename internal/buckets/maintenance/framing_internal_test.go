@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestFramingQueue: a server queues a body once, and nothing that is deleted. A command queues nothing.
+// TestFramingQueue checks that a server queues each body once and no deleted bodies. A command queues nothing.
 func TestFramingQueue(t *testing.T) {
 	t.Parallel()
 	var f framing

@@ -31,7 +31,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// store is what every backend is.
 type store interface {
 	maintenance.Store
 	buckets.Nodes
@@ -45,21 +44,20 @@ type store interface {
 // site is a service with three nodes in two datacenters.
 type site struct {
 	t       *testing.T
-	exec    func(sql string) error // on its database
+	exec    func(sql string) error // runs SQL on its database
 	store   store
 	nodes   *buckets.NodeService
 	cluster *blobs.Cluster
 	service *buckets.Service
 	owner   buckets.AccountID
 	bucket  buckets.BucketRef
-	dirs    map[string]string // of the nodes
+	dirs    map[string]string
 	drivers map[string]blobs.Driver
 	folder  string
 }
 
 var nodeIDs = []string{"east:1", "east:2", "west:1"}
 
-// onEach runs a test on each engine.
 func onEach(t *testing.T, test func(*testing.T, *site)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
@@ -127,7 +125,7 @@ func (s *site) node(id string) buckets.Node {
 	return buckets.Node{ID: id, URL: "file://" + s.dirs[id], State: buckets.NodeActive}
 }
 
-// sync gives the cluster the nodes of the database, as a server does.
+// sync sets the cluster's nodes from the database, like a server.
 func (s *site) sync() {
 	s.t.Helper()
 	all, err := s.store.Nodes(s.t.Context())
@@ -148,7 +146,6 @@ func (s *site) must(err error) {
 	}
 }
 
-// source is a body with its MD5.
 type source struct {
 	io.Reader
 	text string
@@ -191,17 +188,14 @@ func (s *site) row(name string) buckets.Object {
 	return o
 }
 
-// path is the path of an object's body.
 func (s *site) path(o *buckets.Object) string {
 	return buckets.BodyPath(s.owner, s.bucket.ID, o.ID, o.Name)
 }
 
-// reference is the reference of an object that is not in parts.
 func (s *site) reference(o *buckets.Object) buckets.Reference {
 	return buckets.Reference{Owner: s.owner, Bucket: s.bucket.ID, Name: o.Name, Body: o.Body}
 }
 
-// file is the file of a copy.
 func (s *site) file(node string, o *buckets.Object) string {
 	return filepath.Join(s.dirs[node], s.path(o))
 }
@@ -220,7 +214,6 @@ func (s *site) age() {
 	}
 }
 
-// files are the bodies on a node.
 func (s *site) files(node string) (all []string) {
 	s.t.Helper()
 	for f, err := range s.cluster.Walk(s.t.Context(), node, "") {
@@ -230,7 +223,7 @@ func (s *site) files(node string) (all []string) {
 	return all
 }
 
-// wantFiles checks that the nodes have exactly the files that rows name.
+// wantFiles checks that the nodes store exactly the referenced files.
 func (s *site) wantFiles() {
 	s.t.Helper()
 	want := map[string][]string{}
@@ -259,7 +252,7 @@ func (s *site) options() maintenance.Options {
 	return maintenance.Options{Store: s.store, Nodes: s.nodes, Cluster: s.cluster, Clock: clock.System, Folder: s.folder, Show: func(maintenance.Step, int64, int64) {}, Waiting: func(buckets.Moment) {}}
 }
 
-// audit runs an audit and returns its findings as "problem node object repaired".
+// audit returns the findings as "problem node object repaired".
 func (s *site) audit(o maintenance.AuditOptions) (found []string, result maintenance.Result) {
 	s.t.Helper()
 	result, err := maintenance.Audit(s.t.Context(), s.options(), o, func(f maintenance.Finding) error {

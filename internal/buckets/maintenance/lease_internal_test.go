@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// leases are those of a database in memory.
+// leases is an in-memory lease table.
 type leases struct {
 	Store
 	mu      sync.Mutex
@@ -53,8 +53,8 @@ func leasing(s *leases, folder string) *Service {
 
 func ignore(string) {}
 
-// TestLeaseOfKilled: the lease of a process that was killed is taken at once in its data
-// folder, and elsewhere when it has expired.
+// TestLeaseOfKilled checks that a killed process's lease is taken immediately in its data folder, and elsewhere after
+// it expires.
 func TestLeaseOfKilled(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
@@ -89,8 +89,8 @@ func TestLeaseOfKilled(t *testing.T) {
 	})
 }
 
-// TestLeaseOfRunning: while a process extends the lease, others fail within seconds with
-// the name of the holder. After its end they take it at once.
+// TestLeaseOfRunning checks that other processes fail within seconds while a process extends the lease, and take it
+// immediately after its release.
 func TestLeaseOfRunning(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
@@ -119,8 +119,7 @@ func TestLeaseOfRunning(t *testing.T) {
 	})
 }
 
-// TestLeaseLost: a process that cannot extend its lease, or finds that another has it,
-// stops, and the error says what to do.
+// TestLeaseLost checks that a process stops when it loses its lease or cannot extend it.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*leases){

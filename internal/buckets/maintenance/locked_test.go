@@ -12,13 +12,12 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-// lockedVersion is a locked version with its body.
 type lockedVersion struct {
 	buckets.Object
 	text string
 }
 
-// putLocked stores versions that are locked in every way, and hides them behind newer versions and a delete marker.
+// putLocked stores versions with every kind of lock behind newer versions and a delete marker.
 func (s *site) putLocked() (all []lockedVersion) {
 	s.t.Helper()
 	s.must(s.service.LockNewBucket(s.t.Context(), s.owner, s.bucket))
@@ -42,7 +41,6 @@ func (s *site) putLocked() (all []lockedVersion) {
 	return all
 }
 
-// version reads the row of a locked version.
 func (s *site) version(v *lockedVersion) buckets.Object {
 	s.t.Helper()
 	got, err := s.store.Version(s.t.Context(), s.owner, s.bucket.ID, v.Name, v.VersionID())
@@ -50,7 +48,7 @@ func (s *site) version(v *lockedVersion) buckets.Object {
 	return got.Object
 }
 
-// wantLocked checks that all versions are there, locked and readable, with two copies that are not on a node.
+// wantLocked checks that all versions are locked and readable, and have two copies on other nodes.
 func (s *site) wantLocked(all []lockedVersion, node string) {
 	s.t.Helper()
 	for i := range all {
@@ -67,7 +65,8 @@ func (s *site) wantLocked(all []lockedVersion, node string) {
 	}
 }
 
-// TestAuditOfLockedVersions: a damaged copy of a locked version is repaired. A version without a good copy keeps its row and its lock.
+// TestAuditOfLockedVersions checks that damaged copies of locked versions are repaired. A version without a good copy
+// keeps its row and lock.
 func TestAuditOfLockedVersions(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -106,8 +105,8 @@ func TestAuditOfLockedVersions(t *testing.T) {
 	})
 }
 
-// TestDrainOfLockedVersions: a drain moves the bodies of locked versions, also hidden ones. A version without a good copy keeps its row
-// and the node.
+// TestDrainOfLockedVersions checks that locked versions move, including hidden ones. A version without a good copy
+// keeps its row and node.
 func TestDrainOfLockedVersions(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

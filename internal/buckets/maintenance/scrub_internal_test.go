@@ -16,8 +16,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// TestPace: several readers together are not faster than the rate, and a pause is not made
-// up for.
+// TestPace checks that concurrent readers together stay below the rate, and that they do not catch up after a pause.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +35,7 @@ func TestPace(t *testing.T) {
 			}
 		}
 		read(10)
-		if took := time.Since(began); took != 9*time.Second { // the tenth begins when nine are paid
+		if took := time.Since(began); took != 9*time.Second { // the tenth starts after nine periods
 			t.Errorf("10 chunks of a second each took %s", took)
 		}
 		time.Sleep(time.Hour)
@@ -53,8 +52,8 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestScrubRate: the rate ends a pass in time, is not below the least, and is not more than
-// ten times what was planned after a long pause.
+// TestScrubRate checks that a pass ends in time, and that the rate stays between the minimum and ten times the planned
+// rate after a long pause.
 func TestScrubRate(t *testing.T) {
 	t.Parallel()
 	const day, tb = 24 * time.Hour, int64(1e12)
@@ -84,8 +83,7 @@ func TestScrubRate(t *testing.T) {
 	}
 }
 
-// TestNearest: a round takes the first bodies in the order of their paths, until they are as
-// large as the budget, and its range has no gap.
+// TestNearest checks that a round takes the first bodies by path up to its budget, without gaps.
 func TestNearest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

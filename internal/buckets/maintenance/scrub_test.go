@@ -17,7 +17,7 @@ import (
 
 const scrubEvery = 30 * 24 * time.Hour
 
-// scrubber returns a scrubber that does not wait, as a process that starts has it.
+// scrubber returns a new process's scrubber, which does not wait.
 func (s *site) scrubber(now clock.Clock) *maintenance.Scrubber {
 	o := s.options()
 	o.Clock, o.Folder = now, filepath.Join(s.t.TempDir(), "scrub")
@@ -27,7 +27,7 @@ func (s *site) scrubber(now clock.Clock) *maintenance.Scrubber {
 	}
 }
 
-// scrub runs rounds until the pass is complete, and returns their number.
+// scrub completes a pass and returns the number of rounds.
 func (s *site) scrub(scrubber *maintenance.Scrubber) (rounds int) {
 	s.t.Helper()
 	for {
@@ -40,7 +40,7 @@ func (s *site) scrub(scrubber *maintenance.Scrubber) (rounds int) {
 	}
 }
 
-// marks are the marks as "problem node object state".
+// marks returns the damage records as "problem node object state".
 func (s *site) marks() (all []string) {
 	s.t.Helper()
 	marks, err := s.store.Marked(s.t.Context(), buckets.DamageQuery{Limit: 100})
@@ -58,7 +58,7 @@ func (s *site) wantMarks(what string, want ...string) {
 	}
 }
 
-// repair repairs all marks, and returns how often each outcome was reported.
+// repair repairs all damage records and counts the outcomes.
 func (s *site) repair() map[maintenance.Outcome]int {
 	s.t.Helper()
 	marks, err := s.store.Marked(s.t.Context(), buckets.DamageQuery{Limit: 100})
@@ -75,7 +75,6 @@ func (s *site) wantRepair(what string, want map[maintenance.Outcome]int) {
 	}
 }
 
-// corrupt changes a byte of a copy.
 func (s *site) corrupt(node string, o *buckets.Object) {
 	s.t.Helper()
 	name := s.file(node, o)
@@ -85,9 +84,8 @@ func (s *site) corrupt(node string, o *buckets.Object) {
 	s.must(os.WriteFile(name, text, 0o600))
 }
 
-// TestScrub: a pass finds a wrong copy, a missing one, and a file of a write that was
-// killed, although no client reads them. It marks the copies, which are then repaired, and
-// removes the file.
+// TestScrub checks that a pass finds wrong and missing copies and a killed write's file without client reads. Damaged
+// copies are recorded and repaired, and the file is removed.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -122,7 +120,7 @@ func TestScrub(t *testing.T) {
 		if read.Load() != 10 {
 			t.Errorf("%d copies were read", read.Load())
 		}
-		s.must(os.Remove(young)) // it was kept
+		s.must(os.Remove(young)) // was within the grace period
 		var copies, found int64
 		progress, err := s.store.Scrubs(t.Context())
 		s.must(err)
@@ -153,8 +151,7 @@ func TestScrub(t *testing.T) {
 	})
 }
 
-// TestScrubContinues: another process continues a pass after the last round, with nothing
-// but the database.
+// TestScrubContinues checks that another process can continue a pass using only the database.
 func TestScrubContinues(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -168,7 +165,7 @@ func TestScrubContinues(t *testing.T) {
 		rounds := 0
 		for {
 			scrubber := s.scrubber(fast())
-			scrubber.Rate = 210_000 * 3 / 60 // three bodies in each round of a minute
+			scrubber.Rate = 210_000 * 3 / 60 // three bodies per one-minute round
 			scrubber.Read = func(_ string, copies, _ int64) { read.Add(copies) }
 			worked, err := scrubber.Round(t.Context())
 			s.must(err)
@@ -186,7 +183,6 @@ func TestScrubContinues(t *testing.T) {
 	})
 }
 
-// fast returns a clock on which a scrubber has never to wait.
 func fast() clock.Clock {
 	now := clock.NewManual(time.Now())
 	return func() time.Time {
@@ -195,8 +191,8 @@ func fast() clock.Clock {
 	}
 }
 
-// TestRepairOutcomes: a mark ends when its copy is good, when no row names it, or when its
-// node was removed. Without a good copy it stays, and names the object.
+// TestRepairOutcomes checks that a damage record is removed when its copy is good, unreferenced, or on a removed node.
+// Without a good copy it stays and names the object.
 func TestRepairOutcomes(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -216,7 +212,7 @@ func TestRepairOutcomes(t *testing.T) {
 		s.remove("gone")
 		s.wantRepair("the first", map[maintenance.Outcome]int{maintenance.IsLost: 2, maintenance.IsGood: 3})
 		nodes := slices.Sorted(slices.Values(lost.Sharks))
-		const isLost = " lost " + "lost" // the state and the name
+		const isLost = " lost " + "lost" // state and object
 		s.wantMarks("lost", "corrupt "+nodes[0]+isLost, "corrupt "+nodes[1]+isLost)
 		marks, err := s.store.Marked(t.Context(), buckets.DamageQuery{State: buckets.Lost, Limit: 9})
 		s.must(err)
@@ -231,9 +227,8 @@ func TestRepairOutcomes(t *testing.T) {
 	})
 }
 
-// TestAuditRemovesMarks: an audit with --repair removes the marks of the copies that it has repaired,
-// so that a check does not warn of them. Copies without a good one keep theirs, and so does a copy that
-// was seen damaged after the repair.
+// TestAuditRemovesMarks checks that a repairing audit removes the records of repaired copies. Records stay if there is
+// no good copy or the damage was seen again after the repair.
 func TestAuditRemovesMarks(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -275,7 +270,7 @@ func TestAuditRemovesMarks(t *testing.T) {
 	})
 }
 
-// TestRepairWaitsForNode: a node that does not work is not taken for one without the copy.
+// TestRepairWaitsForNode checks that a failed node does not count as a node without the copy.
 func TestRepairWaitsForNode(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {

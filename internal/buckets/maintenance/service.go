@@ -109,7 +109,6 @@ func (s *Service) Report(f blobs.Finding) {
 	s.reports.note(d)
 }
 
-// StoreReports stores pending reports.
 func (s *Service) StoreReports(ctx context.Context) error { return s.reports.flush(ctx) }
 
 // Health is the state of copies.
@@ -118,7 +117,6 @@ type Health struct {
 	Scrubs  []buckets.Scrub
 }
 
-// Health reads damage counts and scrubber progress.
 func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	if h.Damages, err = s.o.Store.CountMarks(ctx); err == nil {
 		h.Scrubs, err = s.o.Store.Scrubs(ctx)
@@ -126,7 +124,6 @@ func (s *Service) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Damages returns the selected damaged copies.
 func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[buckets.Damage, error] {
 	return func(yield func(buckets.Damage, error) bool) {
 		for {

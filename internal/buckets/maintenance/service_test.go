@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets/maintenance"
 )
 
-// maintain returns the service of a server, which gets what reads find.
+// maintain returns a server's service, which receives findings from reads.
 func (s *site) maintain() *maintenance.Service {
 	m := maintenance.NewService(maintenance.ServiceOptions{
 		Options: s.options(), Log: slog.New(slog.DiscardHandler), Whole: func(context.Context) error { return nil },
@@ -22,7 +22,6 @@ func (s *site) maintain() *maintenance.Service {
 	return m
 }
 
-// readPart reads a part of an object, as a client does.
 func (s *site) readPart(name string) {
 	s.t.Helper()
 	o := s.row(name)
@@ -33,16 +32,15 @@ func (s *site) readPart(name string) {
 	s.must(r.Close())
 }
 
-// wait waits until something holds.
 func (s *site) wait(holds func() bool) {
 	s.t.Helper()
-	for !holds() { // the test has a timeout
+	for !holds() {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// TestReadBodiesGetFrames: a body of an earlier release gets its frames after a client of a server has read it, and a
-// command leaves it as it is.
+// TestReadBodiesGetFrames checks that an old body gets frames after a client reads it from a server, but not after a
+// command reads it.
 func TestReadBodiesGetFrames(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -67,7 +65,7 @@ func TestReadBodiesGetFrames(t *testing.T) {
 	})
 }
 
-// TestServerRepairs: a server repairs a copy after a read has found that it is bad, and other servers know of it meanwhile.
+// TestServerRepairs checks that a server repairs a copy that a read found bad, and that other servers know about it.
 func TestServerRepairs(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *site) {
@@ -84,7 +82,7 @@ func TestServerRepairs(t *testing.T) {
 			}
 			return all
 		}
-		s.wait(func() bool { // reads begin with any copy
+		s.wait(func() bool { // reads start with any copy
 			s.want("a", text)
 			s.must(m.StoreReports(t.Context()))
 			return len(marks()) > 0

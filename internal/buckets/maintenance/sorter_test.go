@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestSorter: lines are sorted, whether they fit into memory, need several files, or more
-// files than are merged at once; and a reader continues at the offset of any line.
+// TestSorter sorts lines in memory, in several files, and in more files than are merged at once. It also reads from
+// the offset of each line.
 func TestSorter(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1 << 20, 5000, 300} {
@@ -43,7 +43,6 @@ func TestSorter(t *testing.T) {
 	}
 }
 
-// wantLines compares some lines of a sorted file with the paths that it should have.
 func wantLines(t *testing.T, file string, want []string) {
 	t.Helper()
 	offset := int64(0)
@@ -61,7 +60,7 @@ func wantLines(t *testing.T, file string, want []string) {
 		if err != nil || b.ended || b.path != path || b.ref.Name != fmt.Sprintf("line\nfeed\t%d", n) || fmt.Sprintf("v2/%03d", n) != path {
 			t.Fatalf("line %d at %d: %q %+v %v, want %q", i, offset, b.path, b.ref, err, path)
 		}
-		// The next line that is looked at.
+		// Find the next line to check.
 		for next := i + 1; next < len(want) && next%100 != 0 && next < 990; next++ {
 			if err := in.next(); err != nil {
 				t.Fatal(err)
@@ -72,7 +71,7 @@ func wantLines(t *testing.T, file string, want []string) {
 	}
 }
 
-// TestFilter: what was added is found, and of other paths hardly any.
+// TestFilter checks that added paths are found, and few others.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	f := newFilter()

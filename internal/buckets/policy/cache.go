@@ -47,7 +47,6 @@ func (c *Cache) Of(b *buckets.Bucket) *Policy {
 	return p
 }
 
-// Len returns the number of cached policies.
 func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

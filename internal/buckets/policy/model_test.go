@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/buckets/policy"
 )
 
-// modelStatement is a statement as its document has it.
+// modelStatement is a statement as written in a document.
 type modelStatement struct {
 	Effect      string
 	Principal   map[string][]string
@@ -25,7 +25,7 @@ type modelStatement struct {
 	Condition   map[string]map[string][]string
 }
 
-// like compares text with a pattern by a regular expression.
+// like matches with a regular expression.
 func like(pattern, text string) bool {
 	quoted := strings.NewReplacer(`\*`, `(?s:.*)`, `\?`, `(?s:.)`).Replace(regexp.QuoteMeta(pattern))
 	return regexp.MustCompile(`^(?:` + quoted + `)$`).MatchString(text)
@@ -35,7 +35,7 @@ func anyLike(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return like(p, text) })
 }
 
-// applies evaluates a statement as the documentation of IAM says.
+// applies evaluates a statement according to the IAM documentation.
 func (s *modelStatement) applies(account, action, resource string, v values) bool {
 	if !slices.Contains(s.Principal["AWS"], "*") && !slices.Contains(s.Principal["AWS"], account) {
 		return false
@@ -74,7 +74,7 @@ func holds(operator string, want, have []string) bool {
 		case "StringLike":
 			return anyLike(want, text)
 		}
-		return !anyLike(want, text) // StringNotLike
+		return !anyLike(want, text)
 	}
 	switch {
 	case rest == "Null":
@@ -89,7 +89,6 @@ func holds(operator string, want, have []string) bool {
 	return one(have[0])
 }
 
-// drawStatement returns a random statement.
 func drawStatement(t *rapid.T) modelStatement {
 	some := func(label string, of ...string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 1, 3, rapid.ID[string]).Draw(t, label)
@@ -125,7 +124,6 @@ func drawStatement(t *rapid.T) modelStatement {
 	return s
 }
 
-// expected is what the statements decide.
 func expected(all []modelStatement, account, action, resource string, v values) (d policy.Decision) {
 	for i := range all {
 		switch {
@@ -141,7 +139,7 @@ func expected(all []modelStatement, account, action, resource string, v values) 
 	return d
 }
 
-// TestModel compares random policies with an evaluator that follows the documentation word by word.
+// TestModel compares random policies with an evaluator that follows the documentation literally.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	names := map[string]buckets.AccountID{"main": owner, "other": other, "third": third}
@@ -156,7 +154,7 @@ func TestModel(t *testing.T) {
 		}
 		p, _, err := policy.New(t.Context(), accounts{}, "photos", document)
 		if err != nil {
-			t.Skip(err) // such as no action that applies to an object
+			t.Skip(err) // e.g. because no action applies to an object
 		}
 		for range 20 {
 			account := rapid.SampledFrom([]string{"main", "other", "third", ""}).Draw(t, "account")
@@ -177,7 +175,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// FuzzParse: whatever is parsed can be evaluated, and denies everything together with a statement that does.
+// FuzzParse checks that parsed policies can be evaluated, and that an added Deny statement denies everything.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"Version": "2012-10-17", "Id": "a", "Statement": [{"Sid": "b", "Effect": "Allow", "Principal": {"AWS": ["main", "*"]}, "NotAction": "s3:Get*", "NotResource": "arn:aws:s3:::photos/${aws:PrincipalAccount, 'x'}/?*"}]}`,
@@ -208,7 +206,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestLongPatterns: no policy and no key make an evaluation slow.
+// TestLongPatterns checks that no policy or key makes evaluation slow.
 func TestLongPatterns(t *testing.T) { //nolint:paralleltest // AllocsPerRun
 	for _, pattern := range []string{strings.Repeat("*a", 9000), strings.Repeat("a?*", 6000), strings.Repeat("*", 19000) + "b", "*" + strings.Repeat("a", 1000) + "b"} {
 		p := of(t, `{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/`+pattern+`"}}`)
@@ -218,7 +216,6 @@ func TestLongPatterns(t *testing.T) { //nolint:paralleltest // AllocsPerRun
 	}
 }
 
-// BenchmarkEvaluate evaluates a policy of a few statements.
 func BenchmarkEvaluate(b *testing.B) {
 	p := of(b, `{"Version": "2012-10-17", "Statement": [
 		{"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": ["arn:aws:s3:::photos", "arn:aws:s3:::photos/*"], "Condition": {"Bool": {"aws:SecureTransport": "false"}}},

@@ -17,7 +17,6 @@ type Error struct{ Reason string }
 
 func (e *Error) Error() string { return "the bucket policy is not valid: " + e.Reason }
 
-// ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Policy is a parsed bucket policy.

@@ -16,7 +16,6 @@ const (
 	third = buckets.AccountID("33333333-3333-4333-8333-333333333333")
 )
 
-// accounts are the accounts of the tests.
 type accounts struct{}
 
 func (accounts) Account(_ context.Context, name string) (a buckets.Account, err error) {
@@ -34,7 +33,7 @@ func (accounts) AccountByID(_ context.Context, id buckets.AccountID) (a buckets.
 	return buckets.Account{ID: id}, err
 }
 
-// values is a Context: KEY or KEY/NAME in lower case.
+// values is a Context with keys KEY or KEY/NAME in lower case.
 type values map[string][]string
 
 func (v values) Value(k policy.Key, name string) ([]string, error) {
@@ -45,7 +44,6 @@ func (v values) Value(k policy.Key, name string) ([]string, error) {
 	return v[id], nil
 }
 
-// of returns a policy of the bucket photos with a document.
 func of(t testing.TB, document string) *policy.Policy {
 	t.Helper()
 	p, stored, err := policy.New(t.Context(), accounts{}, "photos", []byte(document))
@@ -58,7 +56,6 @@ func of(t testing.TB, document string) *policy.Policy {
 	return p
 }
 
-// decide evaluates a policy with key values.
 func decide(t testing.TB, p *policy.Policy, account buckets.AccountID, what string, v values) policy.Decision {
 	t.Helper()
 	action, object, _ := strings.Cut(what, " ")
@@ -69,7 +66,7 @@ func decide(t testing.TB, p *policy.Policy, account buckets.AccountID, what stri
 	return d
 }
 
-// TestExamples: the bucket policies that the documentation of S3 publishes, with accounts of Holdfast.
+// TestExamples evaluates the bucket policies from the S3 documentation, with accounts of Holdfast.
 func TestExamples(t *testing.T) { //nolint:funlen // a table
 	t.Parallel()
 	type request struct {
@@ -204,7 +201,7 @@ func TestExamples(t *testing.T) { //nolint:funlen // a table
 	}
 }
 
-// TestMalformed: a policy with something unknown or wrong is refused with the reason.
+// TestMalformed checks that a policy with anything unknown or invalid is rejected with the reason.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	statement := func(s string) string { return `{"Version": "2012-10-17", "Statement": [{` + s + `}]}` }
@@ -284,7 +281,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestOperators: each operator with a value that it holds for, one that it does not hold for, and none.
+// TestOperators evaluates each operator with a matching value, another value and no value.
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -302,7 +299,7 @@ func TestOperators(t *testing.T) {
 		{"StringLike", "aws:Referer", "${*}*", "*a", "ba", false, true},
 		{"StringEquals", "aws:Referer", "${aws:UserAgent, 'none'}", "none", "x", false, true},
 		{"StringEquals", "aws:SecureTransport", "true", "true", "false", false, true},
-		{"ArnLike", "aws:PrincipalArn", "arn:aws:iam::" + string(other) + ":*", "", "", true, true}, // the account of the request
+		{"ArnLike", "aws:PrincipalArn", "arn:aws:iam::" + string(other) + ":*", "", "", true, true}, // the requester's account
 		{"ArnNotEquals", "aws:PrincipalArn", "arn:aws:iam::" + string(other) + ":root", "", "", false, false},
 		{"Bool", "aws:SecureTransport", "True", "true", "false", false, true},
 		{"IpAddress", "aws:SourceIp", "10.1.0.0/16", "10.1.2.3", "10.2.2.3", false, true},
@@ -341,7 +338,7 @@ func TestOperators(t *testing.T) {
 
 func TestSetOperators(t *testing.T) {
 	t.Parallel()
-	for condition, want := range map[string]map[string]bool{ // the keys of tags that a request has, and whether the condition holds
+	for condition, want := range map[string]map[string]bool{ // tag keys of the request, and whether the condition holds
 		`"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}`:    {"": true, "a": true, "a b": true, "a c": false, "c": false},
 		`"ForAnyValue:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}`:     {"": false, "a": true, "a c": true, "c": false},
 		`"ForAllValues:StringNotEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}`: {"": true, "a": false, "a c": false, "c d": true},
@@ -378,8 +375,8 @@ func TestIsPublic(t *testing.T) {
 	}
 }
 
-// TestStoredPolicy: an account that later gets a name of the policy gets no right, and a stored policy that cannot be parsed
-// denies everything.
+// TestStoredPolicy checks that a later account with a name from the policy gets no rights, and that a stored policy
+// that cannot be parsed denies everything.
 func TestStoredPolicy(t *testing.T) {
 	t.Parallel()
 	document := `{"Statement": {"Effect": "Allow", "Principal": {"AWS": "other"}, "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*"}}`

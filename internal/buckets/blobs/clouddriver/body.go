@@ -18,7 +18,6 @@ import (
 // buffers hold small bodies. The MD5 of larger bodies is checked after the upload.
 var buffers = sync.Pool{New: func() any { return new([cloudbucket.Small]byte) }}
 
-// Put implements blobs.Driver.
 func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error) {
 	if err := blobs.CheckPath(path); err != nil {
 		return 0, err
@@ -149,7 +148,6 @@ func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, 
 	return errors.Join(errUpload, bucket.Delete(ctx, path))
 }
 
-// Get implements blobs.Driver.
 func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (blobs.Reader, error) {
 	if err := errors.Join(blobs.CheckPath(path), ctx.Err()); err != nil {
 		return nil, err
@@ -209,7 +207,6 @@ func (r *reader) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{r})
 }
 
-// Stat implements blobs.Driver.
 func (d *Driver) Stat(ctx context.Context, path string) (blobs.Info, error) {
 	if err := errors.Join(blobs.CheckPath(path), ctx.Err()); err != nil {
 		return blobs.Info{}, err
@@ -225,7 +222,6 @@ func (d *Driver) Stat(ctx context.Context, path string) (blobs.Info, error) {
 	return blobs.Info{Path: path, Size: got.Size, Modified: got.ModTime}, nil
 }
 
-// Delete implements blobs.Driver.
 func (d *Driver) Delete(ctx context.Context, path string) error {
 	if err := errors.Join(blobs.CheckFile(path), ctx.Err()); err != nil {
 		return err
@@ -244,7 +240,6 @@ func (d *Driver) Delete(ctx context.Context, path string) error {
 	return d.fail(ctx, bucket, "delete object", "", err)
 }
 
-// Copy implements blobs.Driver.
 func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(blobs.CheckPath(from), blobs.CheckPath(to), ctx.Err()); err != nil {
 		return err

@@ -135,7 +135,6 @@ func (d *Driver) keep(bucket *blob.Bucket) *blob.Bucket {
 	return bucket
 }
 
-// Close implements blobs.Driver.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +161,7 @@ func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path strin
 	return blobs.Unavailable(d.id, what, err)
 }
 
-// Space implements blobs.Driver. It only checks the marker, because buckets have no size.
+// Space only checks the marker, because buckets have no size.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestServer runs the suite on a bucket of a provider or of a server with its protocol.
-// TEST_NODE_URL is its URL; the test writes below prefixes of its own.
+// TestServer runs the suite on the bucket TEST_NODE_URL, below new prefixes.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	address := os.Getenv("TEST_NODE_URL")
@@ -61,7 +60,7 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
-// TestMissingBucket: a bucket that was deleted must not look as if all bodies were.
+// TestMissingBucket checks that a deleted bucket is an error, and not a bucket without bodies.
 func TestMissingBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

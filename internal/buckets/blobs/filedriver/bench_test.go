@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/buckets/blobs/filedriver"
 )
 
-// benchDir is a folder on the disk of the working directory: the one for temporary files
-// may be in memory. HOLDFAST_BENCH_DIR chooses another disk.
+// benchDir returns a folder on the working directory's disk, because the temporary folder may be in memory.
+// HOLDFAST_BENCH_DIR chooses another disk.
 func benchDir(b *testing.B) string {
 	b.Helper()
 	parent := os.Getenv("HOLDFAST_BENCH_DIR")
@@ -30,7 +30,7 @@ func benchDir(b *testing.B) string {
 	return dir
 }
 
-// bareWrite is the least that a durable file costs: write and sync, without a rename.
+// bareWrite writes and syncs a file without renaming it, which is the minimum for a durable file.
 func bareWrite(name string, body []byte, sync bool) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -46,7 +46,6 @@ func bareWrite(name string, body []byte, sync bool) error {
 	return err
 }
 
-// parallel runs n steps in goroutines.
 func parallel(b *testing.B, clients int, step func(i int64) error) {
 	b.Helper()
 	var next atomic.Int64
@@ -65,8 +64,7 @@ func parallel(b *testing.B, clients int, step func(i int64) error) {
 	wg.Wait()
 }
 
-// BenchmarkPut compares a durable Put of 4 KiB with a bare file that is written and
-// synced, in one folder and in 256.
+// BenchmarkPut compares a durable Put of 4 KiB with a bare write and sync, in 1 and in 256 folders.
 func BenchmarkPut(b *testing.B) {
 	body := bytes.Repeat([]byte("x"), 4096)
 	for _, clients := range []int{1, 16, 64} {
@@ -93,7 +91,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkStream compares a Put of 100 MiB with a bare copy; both compute an MD5.
+// BenchmarkStream compares a Put of 100 MiB with a bare copy. Both compute an MD5.
 func BenchmarkStream(b *testing.B) {
 	const size = 100 << 20
 	body := make([]byte, size)
@@ -121,7 +119,6 @@ func BenchmarkStream(b *testing.B) {
 	})
 }
 
-// BenchmarkGet compares a Get of 4 KiB with reading a bare file.
 func BenchmarkGet(b *testing.B) {
 	dir := benchDir(b)
 	must(b, filedriver.Init(dir, id))

@@ -224,7 +224,6 @@ func (d *Driver) verify() (*disk, error) {
 	return d.open()
 }
 
-// Close implements blobs.Driver.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -256,7 +255,6 @@ func (d *Driver) fail(what, name string, err error) error {
 	return blobs.Unavailable(d.id, what, err)
 }
 
-// Space implements blobs.Driver.
 func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return blobs.Space{}, err

@@ -16,7 +16,6 @@ const id = "dc1:1.stor"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns the driver of a new folder.
 func open(t testing.TB) (d *filedriver.Driver, dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -43,7 +43,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// files are all files below a folder.
 func files(t testing.TB, dir string) (all []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
@@ -59,13 +58,13 @@ func TestInit(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "node")
-	for range 2 { // the second time it is a node already
+	for range 2 { // the second Init finds its own node
 		must(t, filedriver.CheckInit(dir, id))
 		must(t, filedriver.Init(dir, id))
 	}
 	d := filedriver.New(dir, id)
 	must(t, put(t, d, "v2/x", "x"))
-	must(t, filedriver.Init(dir, id)) // even with bodies
+	must(t, filedriver.Init(dir, id))
 	must(t, d.Close())
 	both := func(what, dir, id string, code errcode.Code) {
 		t.Helper()
@@ -85,8 +84,8 @@ func TestInit(t *testing.T) {
 	must(t, filedriver.Init(disk, id))
 }
 
-// TestUnmounted: without the marker nothing is written, and when the disk is back the
-// node works again.
+// TestUnmounted checks that nothing is written without the marker, and that the node works again when the disk is
+// back.
 func TestUnmounted(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -121,7 +120,6 @@ func TestUnmounted(t *testing.T) {
 	}
 }
 
-// TestNotMountedAtStart: a disk may be mounted after the server starts.
 func TestNotMountedAtStart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "node")
@@ -135,7 +133,6 @@ func TestNotMountedAtStart(t *testing.T) {
 	must(t, put(t, d, "v2/x", "x"))
 }
 
-// TestRemovedFolder: the folder of the node is removed while the server runs.
 func TestRemovedFolder(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -147,7 +144,7 @@ func TestRemovedFolder(t *testing.T) {
 	wantCode(t, "stat", err, errcode.Unavailable)
 }
 
-// TestRemovedSubfolder: a folder that is known to exist is removed by someone else.
+// TestRemovedSubfolder removes a folder that the driver knows.
 func TestRemovedSubfolder(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -159,8 +156,7 @@ func TestRemovedSubfolder(t *testing.T) {
 	}
 }
 
-// TestEmptyFolders: they do not remain when the bodies of a bucket are deleted.
-// TestTwoProcesses: a process removes folders that are empty, and another one knows them.
+// TestTwoProcesses checks that a process copes with folders that another process removed because they were empty.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -169,7 +165,7 @@ func TestTwoProcesses(t *testing.T) {
 	defer one.Close()
 	defer other.Close()
 	must(t, put(t, one, "v2/owner/a/00/x", "x"))
-	must(t, other.Delete(t.Context(), "v2/owner/a/00/x")) // and the owner's folder
+	must(t, other.Delete(t.Context(), "v2/owner/a/00/x")) // also removes the owner's folder
 	must(t, put(t, one, "v2/owner/b/00/x", "x"))
 	must(t, other.Delete(t.Context(), "v2/owner/b/00/x"))
 	must(t, put(t, other, "v2/from", "x"))
@@ -212,7 +208,7 @@ func TestEmptyFolders(t *testing.T) {
 	must(t, put(t, d, "v2/o/b/00/x", "x"))
 }
 
-// TestEscape: a symbolic link on the node does not lead out of it.
+// TestEscape checks that symbolic links do not lead out of the node.
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -237,7 +233,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestTemporary: Walk returns what a killed process left, and Delete removes it.
+// TestTemporary checks that Walk returns and Delete removes the temporary files of a killed process.
 func TestTemporary(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)
@@ -257,7 +253,7 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// TestWalkDuringPut: the file of a Put in progress is temporary, and then it is a body.
+// TestWalkDuringPut checks that the file of an unfinished Put is temporary.
 func TestWalkDuringPut(t *testing.T) {
 	t.Parallel()
 	d, _ := open(t)
@@ -287,8 +283,7 @@ func TestWalkDuringPut(t *testing.T) {
 	}
 }
 
-// TestReadOnly: root may write everywhere, so only a file system that is mounted
-// read-only refuses it.
+// TestReadOnly mounts a read-only file system, because root may write everywhere else.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	dir := tmpfs(t, "size=1m")
@@ -307,7 +302,7 @@ func TestReadOnly(t *testing.T) {
 	remount(t, dir, "remount,ro")
 	readOnly(true)
 	wantCode(t, "a new node", filedriver.CheckInit(filepath.Join(dir, "new"), id), errcode.Invalid)
-	must(t, filedriver.CheckInit(dir, id)) // it is the node already
+	must(t, filedriver.CheckInit(dir, id)) // it is already the node
 	wantCode(t, "put", put(t, d, "v2/y", "y"), errcode.Unavailable)
 	wantCode(t, "put in a new folder", put(t, d, "v2/n/y", "y"), errcode.Unavailable)
 	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), errcode.Unavailable)
@@ -346,7 +341,7 @@ func TestFull(t *testing.T) {
 	must(t, put(t, d, "v2/z", strings.Repeat("y", 100<<10)))
 }
 
-// tmpfs mounts a small file system, which needs root on Linux.
+// tmpfs mounts a small file system. It requires root on Linux.
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -368,8 +363,8 @@ func remount(t *testing.T, dir, options string) {
 	}
 }
 
-// TestFileSizeLimit: a limit of the process for one file is lack of space too. It runs in
-// a process of its own, because the limit applies to a whole process.
+// TestFileSizeLimit checks that the process's file size limit counts as lack of space. It runs in another process,
+// because the limit applies to the whole process.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	if dir := os.Getenv("HOLDFAST_TEST_LIMIT"); dir != "" {
@@ -393,7 +388,6 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// self runs one test of this binary in another process.
 func self(t *testing.T, test, env string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
@@ -401,8 +395,8 @@ func self(t *testing.T, test, env string) *exec.Cmd {
 	return cmd
 }
 
-// TestKill kills a process that writes, at a random moment, many times. Afterwards there
-// are whole bodies and temporary files, and nothing else.
+// TestKill kills a writing process at random moments. Afterwards, the folder may contain only complete bodies and
+// temporary files.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
@@ -448,8 +442,6 @@ func TestKill(t *testing.T) {
 	t.Logf("%d bodies, %d temporary files", whole, temporary)
 }
 
-// killedWriter starts a writer, kills it soon after its first body, and returns how many
-// bodies it acknowledged.
 func killedWriter(t *testing.T, dir string, round int) (acknowledged int) {
 	t.Helper()
 	cmd := self(t, "TestKill", "HOLDFAST_TEST_KILL="+dir)
@@ -463,7 +455,7 @@ func killedWriter(t *testing.T, dir string, round int) (acknowledged int) {
 		all.Write(buffer[:n])
 		must(t, err)
 	}
-	time.Sleep(time.Duration(round) * 700 * time.Microsecond) // any moment will do
+	time.Sleep(time.Duration(round) * 700 * time.Microsecond) // at any moment
 	must(t, cmd.Process.Kill())
 	_, err = io.Copy(&all, out)
 	must(t, err)

@@ -17,12 +17,12 @@ import (
 
 const bufferSize = 128 << 10
 
-// A large body is written back in windows, so that the final sync is short.
+// window is the part of a large body that is written back at a time, so that the final sync is short.
 const window = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// Put implements blobs.Driver. It computes no checksum, because the source verifies the MD5 and readers verify again.
+// Put computes no checksum, because the source verifies the MD5 and readers verify again.
 func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int64) (int64, error) {
 	if err := blobs.CheckPath(name); err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ func (t *temporary) discard() {
 	_ = t.folder.Remove(t.name)
 }
 
-// Copy implements blobs.Driver with a hard link.
+// Copy creates a hard link.
 func (d *Driver) Copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(blobs.CheckPath(from), blobs.CheckPath(to), ctx.Err()); err != nil {
 		return err

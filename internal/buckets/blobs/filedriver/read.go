@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Get implements blobs.Driver.
 func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (blobs.Reader, error) {
 	if err := errors.Join(blobs.CheckPath(name), ctx.Err()); err != nil {
 		return nil, err
@@ -69,7 +68,6 @@ func (r *reader) Read(p []byte) (int, error) {
 
 func (r *reader) Close() error { return r.file.Close() }
 
-// Stat implements blobs.Driver.
 func (d *Driver) Stat(ctx context.Context, name string) (blobs.Info, error) {
 	if err := errors.Join(blobs.CheckPath(name), ctx.Err()); err != nil {
 		return blobs.Info{}, err
@@ -88,7 +86,6 @@ func (d *Driver) Stat(ctx context.Context, name string) (blobs.Info, error) {
 	return blobs.Info{Path: name, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
-// Delete implements blobs.Driver.
 func (d *Driver) Delete(ctx context.Context, name string) error {
 	if err := errors.Join(blobs.CheckFile(name), ctx.Err()); err != nil {
 		return err
@@ -133,7 +130,7 @@ func (at *disk) remove(name string) error {
 
 var errFolder = errcode.New(errcode.Invalid, "path: expected a body, found a folder")
 
-// Walk implements blobs.Driver. It holds one folder per level in memory.
+// Walk holds one folder per level in memory.
 func (d *Driver) Walk(ctx context.Context, after string) iter.Seq2[blobs.Info, error] {
 	return func(yield func(blobs.Info, error) bool) {
 		at, err := d.verify()
