@@ -21,7 +21,7 @@ type FormerAnswer struct {
 	Body        []byte
 }
 
-// StoredAnswer is a stored result for repeated requests.
+// StoredAnswer is an encoded result, kept for repeated requests.
 type StoredAnswer struct {
 	// result encoding; from 100: HTTP status of a FormerAnswer
 	Version               int
@@ -34,7 +34,6 @@ const (
 	firstStatus   = 100
 )
 
-// Encode encodes a result for storage.
 func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	body, err := json.Marshal(result)
 	if err != nil {

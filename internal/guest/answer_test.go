@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestStoredAnswers: results are stored in the encoding of version 1, which does not change: a
-// repeated request may be answered by a later release.
+// TestStoredAnswers checks that version 1 of the encoding never changes, because a later release may answer a
+// repeated request.
 func TestStoredAnswers(t *testing.T) {
 	t.Parallel()
 	w := guest.Wish{ID: "wsh_1", Tenant: "t", Item: "p", Source: "list", Note: "<ü>", Added: now}
@@ -46,7 +46,6 @@ func TestStoredAnswers(t *testing.T) {
 	}
 }
 
-// answered stores and reads a result.
 func answered[R any](t *testing.T, result R, text string) {
 	t.Helper()
 	var m guest.Mutation

@@ -33,7 +33,6 @@ func NewAttributes(value canonjson.Value) Attributes {
 
 const noAttributes canonjson.Value = "{}"
 
-// Object returns the attributes as a JSON object.
 func (a *Attributes) Object() canonjson.Value {
 	if a.Value == "" {
 		return noAttributes
@@ -43,7 +42,6 @@ func (a *Attributes) Object() canonjson.Value {
 
 const noVersion = "0"
 
-// Tag returns the version for clients; it is never empty.
 func (a *Attributes) Tag() string {
 	if a.Version == "" {
 		return noVersion
@@ -85,7 +83,6 @@ func (s *Service) Attributes(ctx context.Context, id ID, known string) (Attribut
 	return session.Attributes, err
 }
 
-// PatchAttributes applies a patch; concurrent patches run one after the other.
 func (s *Service) PatchAttributes(ctx context.Context, id ID, p AttributesPatch) (c ChangedAttributes, err error) {
 	if p.Patch == "" || p.Patch[0] != '{' {
 		return c, ErrAttributesPatch

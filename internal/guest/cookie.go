@@ -10,7 +10,7 @@ import (
 // Cookies signs session cookies: session ID, key ID, and an HMAC-SHA256 of both, joined by dots. The signature proves
 // a session that hot state lost. Cookies is safe for concurrent use.
 type Cookies struct {
-	keys []cookieKey // the first key signs
+	keys []cookieKey
 }
 
 type cookieKey struct {
@@ -36,13 +36,13 @@ func NewCookies(secret string, old []string) *Cookies {
 	return c
 }
 
-// Sign returns a session's cookie.
 func (c *Cookies) Sign(session ID) string {
 	text := string(session) + "." + c.keys[0].id
 	return text + "." + c.keys[0].sum(text)
 }
 
-// Verify returns the guest or user session in a validly signed cookie. old: replace the cookie, whose key is old.
+// Verify returns the guest or user session in a validly signed cookie. old means that the cookie must be replaced,
+// because it was signed with an old key.
 func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 	if len(cookie) > MaxCookie {
 		return "", false, false

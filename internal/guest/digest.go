@@ -32,10 +32,8 @@ func NewHasher(secret string, old []string) (*Hasher, error) {
 	return h, nil
 }
 
-// Fingerprint hashes the browser.
 func (h *Hasher) Fingerprint(v Visitor) []byte { return SumOf(h.keys[0], fingerprint(v)...) }
 
-// UserAgent hashes the User-Agent.
 func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-agent", v.UserAgent) }
 
 // IP hashes the address; for IPv6, its /64 network.
@@ -46,7 +44,6 @@ func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool {
 	return h.is(sum, fingerprint(v)...)
 }
 
-// IsIP checks sum under all secrets.
 func (h *Hasher) IsIP(sum []byte, v Visitor) bool { return h.is(sum, "ip", network(v.IP)) }
 
 func (h *Hasher) is(sum []byte, parts ...string) bool {

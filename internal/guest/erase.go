@@ -27,7 +27,7 @@ const EventPage = 20_000
 // clockError is the tolerated clock difference between processes.
 const clockError = 10 * time.Minute
 
-// Begun returns a time before anything about the session was stored.
+// Begun returns the session's start, minus clockError: nothing about the session was stored earlier.
 func (id ID) Begun() time.Time { return id.Time().Add(-clockError) }
 
 // FirstEvent returns an ID below all event IDs of a session.

@@ -22,7 +22,6 @@ type Event struct {
 	SampleRate int
 }
 
-// Headers returns the event's extensions as a JSON object of strings.
 func (e *Event) Headers(trace Trace) string {
 	members := make([]string, 0, 3)
 	if trace.Parent != "" {

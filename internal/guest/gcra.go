@@ -46,7 +46,6 @@ func (l Limit) Take(full, now int64) (int64, Taken) {
 	return full, l.Taken(false, full-now)
 }
 
-// Taken describes a bucket that is full after wait microseconds.
 func (l Limit) Taken(allowed bool, wait int64) Taken {
 	interval, most := l.Micros()
 	t := Taken{Allowed: allowed, Remaining: int((most - wait) / interval), Reset: time.Duration(wait) * time.Microsecond}

@@ -27,7 +27,6 @@ type HotSessions interface {
 	// item.
 	Push(ctx context.Context, id ID, list List, item Item) error
 
-	// Items reads a list, newest first.
 	Items(ctx context.Context, id ID, list List) ([]Item, error)
 
 	PutSearch(ctx context.Context, s Search) error
@@ -108,7 +107,6 @@ type HotMirror interface {
 	// should fill it. Mirror extends lives like HotSessions.
 	Mirror(ctx context.Context, id ID) (m Mirror, err error)
 
-	// FillMirror stores the copy if the lease is still valid.
 	FillMirror(ctx context.Context, id ID, lease string, wishes json.RawMessage) error
 
 	// BlockMirror deletes the copy and all leases before the wishlist changes. Blocks are counted, so that a finished

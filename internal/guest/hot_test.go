@@ -26,13 +26,13 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// process is a service of one process, whose way to the hot state fails on demand.
+// process is a service of one process. Its hot state fails on demand.
 type process struct {
 	*guest.Service
 	tenants *tenants.Service
 	mu      sync.Mutex
 	fails   func(point string) bool
-	lost    []string // what was degraded
+	lost    []string // degraded operations
 }
 
 func (p *process) fault(point string) error {
@@ -50,13 +50,11 @@ func (p *process) set(fails func(string) bool) {
 	p.fails = fails
 }
 
-// repair does what Run does every second.
 func (p *process) repair(t suite.TB) {
 	p.Repair(t.Context())
 	p.tenants.Repair(t.Context())
 }
 
-// newStore returns a database, which processes share.
 func newStore(t testing.TB) backend.Store {
 	t.Helper()
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil)
@@ -75,14 +73,12 @@ func newProcess(store backend.Store, hot backend.Hot, limits guest.Limits) *proc
 	return p
 }
 
-// always fails every operation.
 func always(string) bool { return true }
 
 const tenantID = "11111111-2222-4333-8444-555555555555"
 
 func propertyID(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
 
-// visit is a session in a process.
 type visit struct {
 	t    suite.TB
 	id   guest.ID
@@ -107,7 +103,6 @@ func (v *visit) remove(p *process, n int) error {
 	return err
 }
 
-// wishes reads the wishlist through a process.
 func (v *visit) wishes(p *process) (all []string) {
 	v.t.Helper()
 	wishes, err := p.Wishes(v.t.Context(), v.id, nil, 100)
@@ -119,7 +114,7 @@ func (v *visit) wishes(p *process) (all []string) {
 	return all
 }
 
-// meeting is a hot state whose operations after a change wait for each other.
+// meeting is hot state that delays each operation after a change until the other one starts.
 type meeting struct {
 	backend.Hot
 	t            *testing.T
@@ -145,8 +140,8 @@ func (m *meeting) UnblockMirror(ctx context.Context, id guest.ID) error {
 	return m.Hot.UnblockMirror(ctx, id)
 }
 
-// TestOneRoundTripAfterChange: the answer and the end of the block are sent at the same time, and
-// both are there when the change returns.
+// TestOneRoundTripAfterChange checks that a change stores the answer and unblocks the mirror concurrently, and
+// returns after both.
 func TestOneRoundTripAfterChange(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
@@ -163,8 +158,8 @@ func TestOneRoundTripAfterChange(t *testing.T) {
 	suite.Equal(t, "may be filled", mirror.Lease != "", true)
 }
 
-// TestConcurrentSuspensions: an event that was applied before a later one, and arrives at the
-// copy after it and after the copy was replaced by the table, leaves nothing there.
+// TestConcurrentSuspensions checks that an event leaves nothing in the copy if it arrives late: after a newer
+// event and after the table replaced the copy.
 func TestConcurrentSuspensions(t *testing.T) {
 	t.Parallel()
 	store, hot := newStore(t), memory.New(clock.System, 1<<20)
@@ -198,14 +193,14 @@ func TestConcurrentSuspensions(t *testing.T) {
 	suite.Equal(t, "suspended in the copy", suspended, nil)
 }
 
-// points are where a change or a read of a wishlist may fail.
+// points are the operations on hot state that may fail.
 var points = []string{
 	"claim answer", "claim answer done", "block mirror", "block mirror done", "unblock mirror", "unblock mirror done", "drop mirror", "drop mirror done",
 	"put answer", "put answer done", "release answer", "release answer done", "mirror", "mirror done", "fill mirror", "fill mirror done",
 }
 
-// TestMirrorIsTheTable: whatever fails on the way to the hot state, a process reads its own
-// changes, and others read them when it has repaired what it could not delete.
+// TestMirrorIsTheTable checks that a process reads its own changes after any failure, and that other processes
+// read them after its repair.
 func TestMirrorIsTheTable(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -216,7 +211,7 @@ func TestMirrorIsTheTable(t *testing.T) {
 		model := map[string]bool{}
 		one := func(rt *rapid.T) *process {
 			p := all[rapid.IntRange(0, 1).Draw(rt, "process")]
-			faults := rapid.IntRange(0, 1<<(len(points)+1)-1).Draw(rt, "faults") // where it fails the next time
+			faults := rapid.IntRange(0, 1<<(len(points)+1)-1).Draw(rt, "faults") // fail next time
 			p.set(func(point string) bool {
 				bit := 1 << (slices.Index(points, point) + 1)
 				fails := faults&bit != 0
@@ -248,7 +243,7 @@ func TestMirrorIsTheTable(t *testing.T) {
 				compare(rt, p)
 			},
 			"read": func(rt *rapid.T) {
-				for _, p := range all { // the other may have an old copy until it is repaired
+				for _, p := range all { // another process may read an old copy before the repair
 					p.set(nil)
 					p.repair(rt)
 				}
@@ -261,8 +256,7 @@ func TestMirrorIsTheTable(t *testing.T) {
 	})
 }
 
-// TestF8: after a flush, a change before the first read leaves no copy with only that
-// change.
+// TestF8 checks that a change after a flush leaves no copy that contains only this change.
 func TestF8(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
@@ -282,8 +276,7 @@ func TestF8(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a reader that has read the table before a change stores no copy of it
-// after the change.
+// TestSlowReader checks that a reader cannot store a copy that it read before a change.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
@@ -293,7 +286,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow.set(func(point string) bool {
-		if point == "fill mirror" { // the table has been read
+		if point == "fill mirror" {
 			if _, err := v.add(p, v.mutation(), 2); err != nil {
 				t.Error(err)
 			}
@@ -307,8 +300,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestCrashAfterCommit: a process that ends between the commit and the deletion of the
-// copy leaves none.
+// TestCrashAfterCommit checks that no old copy remains if a process dies between the commit and deleting the copy.
 func TestCrashAfterCommit(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
@@ -324,8 +316,8 @@ func TestCrashAfterCommit(t *testing.T) {
 	suite.Equal(t, "read by another process", v.wishes(p), []string{propertyID(1)})
 }
 
-// TestAnswersWithoutHot: a mutation happens once, and has the same result,
-// whatever the hot state remembers.
+// TestAnswersWithoutHot checks that a mutation takes effect once and returns the same result, even if hot state
+// lost its answer.
 func TestAnswersWithoutHot(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
@@ -376,8 +368,8 @@ func TestAnswersWithoutHot(t *testing.T) {
 	}
 }
 
-// TestClearedWithoutHot: what a guest clears during an outage is deleted when it ends, but not the
-// state of others.
+// TestClearedWithoutHot checks that data cleared during an outage is deleted afterwards, and no other session's
+// data.
 func TestClearedWithoutHot(t *testing.T) {
 	t.Parallel()
 	hot, ctx, locale := memory.New(clock.System, 1<<20), t.Context(), "de"
@@ -397,7 +389,7 @@ func TestClearedWithoutHot(t *testing.T) {
 	if _, _, err := p.Clear(ctx, v.mutation()); err != nil {
 		t.Fatal(err)
 	}
-	p.repair(t) // which fails
+	p.repair(t) // fails
 	p.set(nil)
 	p.repair(t)
 	for _, c := range []struct {
@@ -420,7 +412,6 @@ func TestClearedWithoutHot(t *testing.T) {
 	suite.Equal(t, "answer", stored.Done, false)
 }
 
-// TestWithoutHot: what an outage of the hot state means for each operation.
 func TestWithoutHot(t *testing.T) {
 	t.Parallel()
 	p, v := newProcess(newStore(t), memory.New(clock.System, 1<<20), nil), newVisit(t)
@@ -470,7 +461,7 @@ func TestWithoutHot(t *testing.T) {
 	}
 }
 
-// TestClearLeavesNothing of the hot state, and of stored answers.
+// TestClearLeavesNothing checks hot state and stored answers.
 func TestClearLeavesNothing(t *testing.T) {
 	t.Parallel()
 	hot := memory.New(clock.System, 1<<20)
@@ -502,7 +493,7 @@ func TestClearLeavesNothing(t *testing.T) {
 	suite.Equal(t, "wishlist", v.wishes(p), nil)
 }
 
-// TestLocalLimits: while the hot state is away, each of two processes allows its half.
+// TestLocalLimits checks that each of two processes allows half of the limit while hot state is unavailable.
 func TestLocalLimits(t *testing.T) {
 	t.Parallel()
 	limits := guest.Limits{guest.ClassWishlist: {Events: 60, Per: time.Hour, Burst: 10}}
@@ -531,8 +522,7 @@ func TestLocalLimits(t *testing.T) {
 	}
 }
 
-// TestAddressOfIPv6: a client with IPv6 has a whole /64 network, so new addresses in it give it
-// no new limit.
+// TestAddressOfIPv6 checks that addresses in the same /64 share a limit, because a client may use all of them.
 func TestAddressOfIPv6(t *testing.T) {
 	t.Parallel()
 	p := newProcess(newStore(t), memory.New(clock.System, 1<<20), guest.Limits{guest.ClassBootstrap: {Events: 60, Per: time.Hour, Burst: 3}})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// hotTime is in nanoseconds.
+// hotTime is the remaining time in nanoseconds.
 type hotTime struct{ left atomic.Int64 }
 
 type hotTimeKey struct{}

@@ -107,7 +107,6 @@ func DefaultRates() Rates {
 	return Rates{Session: 120, Bootstrap: 20, Search: 60, Detail: 120, Wishlist: 60, Mint: 10, Telemetry: 240}
 }
 
-// Limits converts the rates.
 func (r Rates) Limits() Limits {
 	of := func(n, part int) Limit { return Limit{Events: n, Per: time.Minute, Burst: max(1, n/part)} }
 	return Limits{

@@ -94,7 +94,7 @@ func (l *Link) Decide(list ID, kept, moved []Wish, now time.Time) (r Linked, put
 	return r, put, e, err
 }
 
-// user may be removed or lack an ID.
+// merge returns the merged entry, and whether to store it. user may be removed or lack an ID.
 func (m MergeRule) merge(user, session Wish, most int) (Wish, bool) {
 	switch {
 	case !user.isLive():

@@ -67,10 +67,9 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	s.mirrors.trust(id)
 }
 
-// mirrorLife limits a copy's use, in case a change failed to delete it and its process died.
+// mirrorLife limits how long a copy is used, in case a change failed to delete it and its process died.
 const mirrorLife = 10 * time.Minute
 
-// FindSessions calls Store.FindSessions.
 func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error) {
 	return s.opts.Store.FindSessions(ctx, prefix, limit)
 }
@@ -144,7 +143,7 @@ type mirrors struct {
 
 const maxSuspect = 100_000
 
-// Beyond maxCleared, cleared sessions stay in Redis until they expire.
+// maxCleared limits the sessions in cleared. Further sessions stay in Redis until they expire.
 const maxCleared = 10_000
 
 func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}, cleared: map[ID][]string{}} }
@@ -206,7 +205,6 @@ const (
 	repairStep  = 1000
 )
 
-// Run calls each step every second until ctx ends.
 func Run(ctx context.Context, steps ...func(context.Context)) {
 	for {
 		for _, step := range steps {
@@ -218,8 +216,8 @@ func Run(ctx context.Context, steps ...func(context.Context)) {
 	}
 }
 
-// Repair is a step for Run: it makes up for work that failed while Hot was unavailable, and marks used sessions in
-// the database.
+// Repair is a step for Run: it repeats work that failed while Hot was unavailable, and marks used sessions in the
+// database.
 func (s *Service) Repair(ctx context.Context) {
 	s.repairMirrors(ctx, time.Now())
 	s.repairCleared(ctx)

@@ -30,10 +30,8 @@ type Profile struct {
 // Hotel is the hotel search profile. Its items are properties and its handoffs are stays.
 var Hotel = &Profile{Name: "hotel", Types: "melmastoon.bff.consumer."}
 
-// IsHotel reports whether items are properties and handoffs are stays.
 func (p *Profile) IsHotel() bool { return p == nil || p.Name == Hotel.Name }
 
-// Member names the JSON member that holds an item ID.
 func (p *Profile) Member() string {
 	if p.IsHotel() {
 		return "propertyId"
@@ -41,7 +39,6 @@ func (p *Profile) Member() string {
 	return "itemId"
 }
 
-// EventType returns the full type for a kind such as wishlist.added.v1.
 func (p *Profile) EventType(kind string) string {
 	if p == nil {
 		p = Hotel
@@ -56,7 +53,6 @@ var itemForm = regexp.MustCompile(ItemPattern)
 
 const expectedItem = "expected 1 to 64 letters, digits and . _ ~ : - that begin with a letter or a digit"
 
-// ParseItem returns the canonical item ID.
 func (p *Profile) ParseItem(text string) (string, bool) {
 	if p.IsHotel() || !p.Texts {
 		return ident.ParseUUID(text)
@@ -64,7 +60,6 @@ func (p *Profile) ParseItem(text string) (string, bool) {
 	return text, itemForm.MatchString(text)
 }
 
-// ExpectedItem is the error detail for IDs that ParseItem rejects.
 func (p *Profile) ExpectedItem() string {
 	if p.IsHotel() || !p.Texts {
 		return ExpectedUUID
@@ -72,7 +67,7 @@ func (p *Profile) ExpectedItem() string {
 	return expectedItem
 }
 
-// ParseTenant also knows the default tenant.
+// ParseTenant returns a tenant's UUID. An empty text means the default tenant, if configured.
 func (p *Profile) ParseTenant(text string) (string, bool) {
 	if text == "" && !p.IsHotel() && p.Tenant != "" {
 		return p.Tenant, true

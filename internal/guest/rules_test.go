@@ -27,7 +27,7 @@ func TestIDs(t *testing.T) {
 		seen[id] = true
 		suffixes = append(suffixes, string(id)[14:])
 	}
-	// IDs of one millisecond are not in order, or one would follow from another.
+	// Random IDs in one millisecond are not sorted; sorted IDs could be guessed.
 	if slices.IsSorted(suffixes) {
 		t.Error("the random parts are in order")
 	}

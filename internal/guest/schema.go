@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// schema is safe for concurrent use.
+// schema is a compiled JSON Schema, safe for concurrent use.
 type schema struct{ compiled *jsonschema.Schema }
 
 // CheckSchema rejects text that is not a supported JSON Schema (Draft 2020-12).

@@ -69,7 +69,6 @@ func (s *seen) put(some []ID) {
 // the answer should renew the cookie, whose life then follows the session's.
 func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.opts.Clock(), renews) }
 
-// FlushSeen writes active sessions to the database.
 func (s *Service) FlushSeen(ctx context.Context) error {
 	for {
 		some := s.seen.take()

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// days records MarkSeen.
 type days struct {
 	backend.Store
 
@@ -35,8 +34,7 @@ func (d *days) MarkSeen(_ context.Context, sessions []guest.ID, at time.Time) er
 	return nil
 }
 
-// TestSeenOnceADay: the database gets each session once a day, also if it was unavailable
-// at first.
+// TestSeenOnceADay also covers a database that is unavailable at first.
 func TestSeenOnceADay(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC)
@@ -67,7 +65,7 @@ func TestSeenOnceADay(t *testing.T) {
 	suite.Equal(t, "tomorrow", tomorrow, slices.Sorted(slices.Values([]guest.ID{a, b})))
 }
 
-// TestRenewOnceADay: the first request of a day that can renews the cookie.
+// TestRenewOnceADay checks that the cookie is renewed once a day, by the first request that can do it.
 func TestRenewOnceADay(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC)
@@ -79,7 +77,7 @@ func TestRenewOnceADay(t *testing.T) {
 	suite.Equal(t, "renewed", got, []bool{false, true, false, false, true, false, true, false})
 }
 
-// TestRetentionBefore: each job has the age of the specification.
+// TestRetentionBefore checks the ages against the specification.
 func TestRetentionBefore(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

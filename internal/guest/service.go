@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Service implements guest operations.
+// Service implements the operations of guests.
 type Service struct {
 	opts    Options
 	limits  atomic.Pointer[Limits]
@@ -51,21 +51,17 @@ func NewService(o Options) *Service {
 	return s
 }
 
-// Limits returns the current limits; nil: unlimited.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
 // SetLimits replaces the limits; nil: unlimited. Taken tokens stay taken.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
-// VerifyCookie calls Cookies.Verify.
 func (s *Service) VerifyCookie(cookie string) (session ID, old, ok bool) {
 	return s.opts.Cookies.Verify(cookie)
 }
 
-// SignCookie calls Cookies.Sign.
 func (s *Service) SignCookie(session ID) string { return s.opts.Cookies.Sign(session) }
 
-// Profile returns the profile.
 func (s *Service) Profile() *Profile { return s.opts.Profile }
 
 // CheckPayload returns FieldErrors with errcode.Invalid unless the payload matches the profile's schema, which must
@@ -78,7 +74,6 @@ func (s *Service) CheckPayload(ctx context.Context, payload canonjson.Value) err
 	return schema.validate(ctx, payload)
 }
 
-// CheckCriteria is CheckPayload for search criteria.
 func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) error {
 	schema, err := s.criteria()
 	if err != nil {
@@ -87,7 +82,6 @@ func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) e
 	return schema.validate(ctx, criteria)
 }
 
-// AddWish adds an item to a session's wishlist.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
 	var ok bool
 	if w.Tenant, ok = m.Profile.ParseTenant(w.Tenant); !ok {
@@ -110,7 +104,6 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
-// ChangeWish replaces an entry's note unless nil, and its quantity unless 0.
 func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o Once[ChangedWish], err error) {
 	item, ok := m.Profile.ParseItem(c.Item)
 	if !ok {
@@ -130,7 +123,6 @@ func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o O
 	return onWishlist(ctx, s, m, func() (Once[ChangedWish], error) { return s.opts.Store.ChangeWish(ctx, c) })
 }
 
-// RemoveWish removes an entry, if it exists.
 func (s *Service) RemoveWish(ctx context.Context, m Mutation, item string) (o Once[RemovedWish], err error) {
 	item, ok := m.Profile.ParseItem(item)
 	if !ok {

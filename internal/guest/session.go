@@ -23,7 +23,7 @@ func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error)
 	return session, err
 }
 
-// Degraded counts operations that continue without hot state. It may be nil.
+// Degraded counts operations that continue without hot state. nil counts nothing.
 type Degraded func(what string)
 
 // Without reports and counts whether an operation may continue without hot state after err.
@@ -40,7 +40,6 @@ func (d Degraded) Without(what string, err error) bool {
 // Degradations are Degraded's arguments.
 var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache", "bot"}
 
-// SetPreferences changes the preferences that are not nil.
 func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session, error) {
 	if c.Locale != nil && !IsLocale(*c.Locale) {
 		return Session{}, ErrLocale
@@ -102,7 +101,6 @@ type Viewed struct {
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// AddViewed puts an item at the front of the viewed list.
 func (s *Service) AddViewed(ctx context.Context, id ID, tenant, item string) (Viewed, error) {
 	var ok bool
 	v := Viewed{ViewedAt: s.opts.Clock().UTC().Truncate(time.Millisecond)}
@@ -123,7 +121,6 @@ func (s *Service) push(ctx context.Context, id ID, list List, key string, value 
 	return s.opts.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
 }
 
-// Viewed returns the viewed items, latest first.
 func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 	return items[Viewed](ctx, s, id, RecentlyViewed)
 }
@@ -164,7 +161,6 @@ func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query
 	return search, err
 }
 
-// Search returns a search session, or ErrSearchExpired.
 func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
 	search, found, err := s.opts.Hot.Search(ctx, id)
 	if err == nil && (!found || search.Session != session) {
@@ -173,7 +169,6 @@ func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
 	return search, err
 }
 
-// History returns a guest's searches, latest first.
 func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 	return items[Searched](ctx, s, id, SearchHistory)
 }

@@ -25,13 +25,10 @@ func (p *Profile) site() *Site {
 
 func (s *Site) merge() MergeRule { return cmp.Or(s.Merge, MergeUnion) }
 
-// AllowedOrigins returns the other origins whose pages may send requests.
 func (p *Profile) AllowedOrigins() []string { return p.site().Origins }
 
-// Domain returns the cookie domain; "" for a host-only cookie.
 func (p *Profile) Domain() string { return p.site().CookieDomain }
 
-// MaxAttributes is in bytes.
 func (p *Profile) MaxAttributes() int {
 	if n := p.site().AttributesLimit; n > 0 {
 		return min(n, MaxAttributes)

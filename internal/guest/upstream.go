@@ -31,7 +31,6 @@ func (u *Upstream) Key(values url.Values) string {
 	return b.String()
 }
 
-// Address returns an answer's URL.
 func (u *Upstream) Address(values url.Values) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(u.URL, "/"))
@@ -50,7 +49,6 @@ func (u *Upstream) Address(values url.Values) string {
 	return b.String()
 }
 
-// Upstream returns the named upstream.
 func (p *Profile) Upstream(name string) (u Upstream, found bool) {
 	for _, u := range p.Upstreams {
 		if u.Name == name {

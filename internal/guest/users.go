@@ -34,7 +34,6 @@ var (
 	ErrNotLinked = errcode.New(errcode.Denied, "no user is signed in: POST /bff/consumer/v1/session/link first")
 )
 
-// User returns the token's user, ErrUserToken or ErrNoUsers.
 func (s *Service) User(token string) (string, error) {
 	if s.opts.Users == nil {
 		return "", ErrNoUsers
@@ -142,17 +141,14 @@ func (s *Service) carryAttributes(ctx context.Context, from Attributes, user Ses
 	return err
 }
 
-// UserSession calls UserStore.UserSession.
 func (s *Service) UserSession(ctx context.Context, id ID) (UserSession, bool, error) {
 	return s.opts.Store.UserSession(ctx, id)
 }
 
-// UserSessions calls UserStore.UserSessions.
 func (s *Service) UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error) {
 	return s.opts.Store.UserSessions(ctx, q)
 }
 
-// EndUserSessions calls UserStore.EndUserSessions.
 func (s *Service) EndUserSessions(ctx context.Context, e EndUserSessions) (int, error) {
 	return s.opts.Store.EndUserSessions(ctx, e)
 }

@@ -78,7 +78,6 @@ type AddedWish struct {
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
 }
 
-// Err returns ErrWishlistFull, ErrOtherTenant or nil.
 func (a *AddedWish) Err() error {
 	switch a.Outcome {
 	case WishlistFull:
@@ -151,7 +150,7 @@ type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide returns the result. If Removed, the store marks the entry as removed at now and stores the event.
+// Decide returns the result. If the entry was removed, the store marks it as removed at now and stores the event.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil
