@@ -256,7 +256,6 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	if e.Code == "" {
 		return "status " + strconv.Itoa(e.Status) + ": the response is not from Holdfast"

@@ -23,14 +23,12 @@ type MemoryTokens struct {
 	token string
 }
 
-// Load implements TokenStore.
 func (m *MemoryTokens) Load(context.Context) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.token, nil
 }
 
-// Save implements TokenStore.
 func (m *MemoryTokens) Save(_ context.Context, token string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

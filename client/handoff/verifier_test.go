@@ -29,7 +29,6 @@ type site struct {
 
 const keySetURL = "https://guests.example/bff/consumer/v1/tenants/" + tenantA + "/jwks.json"
 
-// RoundTrip implements http.RoundTripper.
 func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.fetches.Add(1)
 	if s.begun != nil {

@@ -24,7 +24,6 @@ type Store interface {
 	tenants.Store
 	retention.Store
 
-	// Outbox is for a relay.
 	Outbox() outbox.Retaining
 
 	// Ping returns errcode.Unavailable if the engine is unreachable or its schema does not fit this binary.
@@ -40,6 +39,5 @@ type Hot interface {
 	bots.Hot
 	tenants.Hot
 
-	// Ping returns errcode.Unavailable if the store is unreachable.
 	Ping(ctx context.Context) error
 }

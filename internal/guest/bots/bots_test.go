@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestJudge: the verdict follows from the score, and a human is never blocked (invariant 32).
+// TestJudge also checks that a human is never blocked (invariant 32).
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	c := bots.DefaultConfig()
@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestScore: a score is a number from 0 to 1 (invariant 31).
+// TestScore checks invariant 31.
 func TestScore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -94,7 +94,7 @@ func TestHeaderAnomaly(t *testing.T) {
 	}
 }
 
-// TestChallenges: only a solution of a challenge of the session counts, until it expires.
+// TestChallenges checks that only solutions of the session's challenges count, until they expire.
 func TestChallenges(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -141,7 +141,6 @@ func TestChallenges(t *testing.T) {
 	})
 }
 
-// FuzzSolution: no text is a solution of a challenge that was not made.
 func FuzzSolution(f *testing.F) {
 	c, err := bots.NewChallenges(strings.Repeat("a", 32), nil, 1)
 	if err != nil {
@@ -155,7 +154,6 @@ func FuzzSolution(f *testing.F) {
 	})
 }
 
-// newBots returns a scorer on memory and SQLite.
 func newBots(t testing.TB, hot backend.Hot, config bots.Config, degraded func(string)) *bots.Service {
 	t.Helper()
 	secret := strings.Repeat("h", 32)
@@ -170,7 +168,7 @@ func newBots(t testing.TB, hot backend.Hot, config bots.Config, degraded func(st
 	})
 }
 
-// TestBotsFailOpen: without hot state everybody is human, which is counted.
+// TestBotsFailOpen checks that every request counts as human while hot state is unavailable.
 func TestBotsFailOpen(t *testing.T) {
 	t.Parallel()
 	var down error
@@ -195,7 +193,6 @@ func TestBotsFailOpen(t *testing.T) {
 	}
 }
 
-// BenchmarkEvaluate measures what a score adds to a request: less than a millisecond.
 func BenchmarkEvaluate(b *testing.B) {
 	for name, anomaly := range map[string]float64{"human": 0, "suspect": 1} {
 		b.Run(name, func(b *testing.B) {

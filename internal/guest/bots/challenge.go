@@ -18,7 +18,7 @@ import (
 // text starts with some zero bits. Challenges are signed, not stored, and bound to a browser's session. It is safe
 // for concurrent use.
 type Challenges struct {
-	keys [][]byte // the first key signs
+	keys [][]byte
 	bits int
 }
 
@@ -39,7 +39,6 @@ func NewChallenges(secret string, old []string, bits int) (*Challenges, error) {
 	return c, nil
 }
 
-// New returns a challenge: hc1, expiry, difficulty and signature.
 func (c *Challenges) New(browser string, session guest.ID, now time.Time) string {
 	text := "hc1." + strconv.FormatInt(now.Add(challengeLife).Unix(), 10) + "." + strconv.Itoa(c.bits)
 	return text + "." + signChallenge(c.keys[0], text, browser, session)

@@ -86,7 +86,6 @@ func DefaultConfig() Config {
 // maxCadence limits memory per browser.
 const maxCadence = 10_000
 
-// Check reports every invalid setting.
 func (c *Config) Check() (problems conf.Problems) {
 	if !(c.ChallengeAt > 0 && c.ChallengeAt <= c.BlockAt) {
 		problems.Addf("challenge_at", "must be more than 0 and at most block_at")
@@ -133,7 +132,8 @@ func Score(signals []Signal) (float64, error) {
 	return min(sum, 1), nil
 }
 
-// Judge counts a bot as a suspect after a solved challenge, and does not challenge it again.
+// Judge classifies a score. After a solved challenge, it counts a bot as a suspect and does not challenge it
+// again.
 func (c *Config) Judge(score float64, solved bool) (Verdict, Action) {
 	switch {
 	case score < c.ChallengeAt:

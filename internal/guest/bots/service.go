@@ -42,16 +42,13 @@ func New(o Options) *Service {
 	return b
 }
 
-// Reload replaces the settings that apply without a restart.
 func (b *Service) Reload(c Config) { b.config.Store(&c) }
 
-// Config returns the settings.
 func (b *Service) Config() *Config { return b.config.Load() }
 
-// IsHoneypot calls Config.IsHoneypot.
 func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(path) }
 
-// Request is a request to score.
+// Request describes a request for Evaluate.
 type Request struct {
 	Visitor  guest.Visitor
 	Session  guest.ID // may be ""
@@ -86,7 +83,6 @@ func (b *Service) See(ctx context.Context, v guest.Visitor, session guest.ID) {
 	b.opts.Degraded.Without("bot", err)
 }
 
-// Trap counts a honeypot visit.
 func (b *Service) Trap(ctx context.Context, v guest.Visitor) {
 	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(b.opts.Hasher.Fingerprint(v), b.opts.Hasher.IP(v)), SignalHoneypot))
 }

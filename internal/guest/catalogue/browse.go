@@ -60,8 +60,8 @@ func (s *Service) CheckArrival(q *SearchQuery) error {
 	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.opts.Clock())
 }
 
-// Find searches and normalizes the query. The total, from the catalogue, is equal on every page and includes
-// suspended tenants' properties.
+// Find normalizes the query and searches. The total comes from the catalogue: it is equal on every page and
+// includes suspended tenants' properties.
 func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
 	hash, err := q.normalizedHash()
@@ -89,7 +89,6 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	return r, v, err
 }
 
-// FindPins searches for the map and normalizes the query.
 func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
 	hash, err := q.normalizedHash()
 	if err != nil {
@@ -142,7 +141,7 @@ func orEmpty[T any](all []T) []T {
 	return all
 }
 
-// Hotel returns ErrNoProperty if the tenant is suspended.
+// Hotel returns a property's page, or ErrNoProperty if the tenant is suspended.
 func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
@@ -226,7 +225,6 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	})
 }
 
-// FacetsOf counts a region's properties.
 func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
 	country, region, ok := normalizeRegion(country, region)
 	if !ok {

@@ -90,7 +90,7 @@ type CachedValue struct {
 	Failed bool          // locked by FailCached
 }
 
-// Concurrent requests for a key, in all processes, call the catalogue once.
+// view returns the cached answer or calls ask. Concurrent requests for a key, in all processes, cause one call.
 func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
 	if s.opts.Cached != nil {
 		defer func() {
@@ -111,7 +111,7 @@ func (s *Service) view(ctx context.Context, u guest.Upstream, key string, ask fu
 	asked := false
 	result := s.flights.DoChan(key, func() (any, error) {
 		asked = true
-		// Others wait for the answer too, so it outlives this request.
+		// Other requests wait for the answer too, so it must outlive this request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FillLife+MaxUpstreamTimeout)
 		defer cancel()
 		ctx = guest.WithHotTime(ctx, time.Minute)
@@ -171,7 +171,7 @@ func decode(u *guest.Upstream, c CachedValue) (v View, ok bool) {
 	return v, false
 }
 
-// A stored copy starts with its freshness deadline.
+// near returns this process's copy. The copy's first bytes are the time until which the answer is fresh.
 func (s *Service) near(ctx context.Context, u *guest.Upstream, key string) (View, bool) {
 	if s.opts.Local == nil {
 		return View{}, false

@@ -22,12 +22,11 @@ import (
 	"holdfast/internal/suite"
 )
 
-// counted is a catalogue that counts calls, and fails on demand.
 type counted struct {
 	catalogue.Source
 	calls atomic.Int64
 	fails atomic.Bool
-	slow  chan struct{} // if set, a call sends to it, and waits until it is closed
+	slow  chan struct{} // if set, calls send to it and wait until it is closed
 }
 
 func (c *counted) Facets(ctx context.Context, country, region string) (catalogue.Facets, error) {
@@ -42,11 +41,11 @@ func (c *counted) Facets(ctx context.Context, country, region string) (catalogue
 	return c.Source.Facets(ctx, country, region)
 }
 
-// browsing is a process with caches in a hot state that other processes share.
+// browsing is a process. Its hot state is shared with other processes.
 type browsing struct {
 	*catalogue.Service
 	catalogue *counted
-	away      atomic.Bool // the hot state fails
+	away      atomic.Bool // hot state fails
 	asked     atomic.Int64
 }
 
@@ -76,8 +75,8 @@ func (b *browsing) facets(t *testing.T, region string) catalogue.CacheState {
 	return v.State
 }
 
-// TestCacheLives: an answer is fresh for its life, stale while the catalogue fails, and
-// forgotten ten minutes later.
+// TestCacheLives checks that an answer is fresh, then stale while the catalogue fails, and deleted ten minutes
+// later.
 func TestCacheLives(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(clock.System())
@@ -111,7 +110,7 @@ func TestCacheLives(t *testing.T) {
 	suite.Equal(t, "calls", c.calls.Load(), 5)
 }
 
-// TestCacheMissing: what the catalogue does not have is not asked for at once again.
+// TestCacheMissing checks that "not found" is cached too.
 func TestCacheMissing(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(clock.System())
@@ -128,7 +127,7 @@ func TestCacheMissing(t *testing.T) {
 	}
 }
 
-// TestCacheShared: processes share answers, and keep copies.
+// TestCacheShared checks that processes share answers and keep copies.
 func TestCacheShared(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(clock.System())
@@ -150,8 +149,8 @@ func TestCacheShared(t *testing.T) {
 	suite.Equal(t, "calls", c.calls.Load(), 1)
 }
 
-// TestCacheAlone: while the hot state is away, a process caches by itself, and without
-// memory of its own it asks the catalogue.
+// TestCacheAlone checks that a process caches on its own while hot state is unavailable, and calls the catalogue
+// each time without a local cache.
 func TestCacheAlone(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(clock.System())
@@ -168,7 +167,7 @@ func TestCacheAlone(t *testing.T) {
 	}
 }
 
-// TestBreaker: after failures in a row, a catalogue is not called for other keys either.
+// TestBreaker checks that consecutive failures stop the calls for all keys.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	c := &counted{Source: builtin.New()}
@@ -187,7 +186,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestLeaver: a guest who leaves does not end the call for others.
+// TestLeaver checks that a canceled request does not cancel the call that other requests wait for.
 func TestLeaver(t *testing.T) {
 	t.Parallel()
 	c := &counted{Source: builtin.New(), slow: make(chan struct{})}
@@ -199,7 +198,7 @@ func TestLeaver(t *testing.T) {
 			t.Errorf("the guest who left: %v", err)
 		}
 	})
-	<-c.slow // the catalogue is called
+	<-c.slow
 	leave()
 	all.Wait()
 	close(c.slow)
@@ -207,7 +206,7 @@ func TestLeaver(t *testing.T) {
 	suite.Equal(t, "calls", c.calls.Load(), 1)
 }
 
-// TestQueryHash: two queries share a key only if they ask for the same.
+// TestQueryHash checks that only equivalent queries have the same hash.
 func TestQueryHash(t *testing.T) {
 	t.Parallel()
 	query := rapid.Custom(func(t *rapid.T) catalogue.SearchQuery {

@@ -41,7 +41,6 @@ var (
 	UpstreamProperty = guest.Upstream{Name: "property", Path: []string{"property"}, Fresh: 5 * time.Minute, Stale: StaleLife}
 )
 
-// Hotel returns the hotel search upstreams with their URLs.
 func (u *Upstreams) Hotel() []guest.Upstream {
 	all := []guest.Upstream{UpstreamSearch, UpstreamMap, UpstreamDetail, UpstreamAvailability, UpstreamFacets, UpstreamBrand, UpstreamProperty}
 	for i, address := range []string{u.Search, u.Map, u.Detail, u.Availability, u.Facets, u.Brand, u.Property} {
@@ -50,7 +49,6 @@ func (u *Upstreams) Hotel() []guest.Upstream {
 	return all
 }
 
-// BuiltIn reports whether no service is configured.
 func (u *Upstreams) BuiltIn() bool {
 	for _, h := range u.Hotel() {
 		if h.URL != "" {
@@ -60,7 +58,6 @@ func (u *Upstreams) BuiltIn() bool {
 	return true
 }
 
-// Check reports every invalid setting.
 func (u *Upstreams) Check() (problems conf.Problems) {
 	for _, h := range u.Hotel() {
 		if h.URL != "" && !IsUpstream(h.URL) {

@@ -193,7 +193,8 @@ func CheckPage(page int) error {
 // ExpectedDate is the error detail for dates.
 const ExpectedDate = "expected a date such as 2027-01-31"
 
-// CheckArrival returns errcode.Invalid if a date is past in a time zone; in an unknown zone, if past everywhere.
+// CheckArrival returns errcode.Invalid if a date is in the past in a time zone. In an unknown zone, the date must
+// be past everywhere.
 func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	if date < today(now, zone) {
 		return bad("expected a date that is not past", name)
@@ -201,7 +202,7 @@ func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	return nil
 }
 
-// lastZone is where a date ends last.
+// lastZone is the time zone in which a date ends last.
 var lastZone = time.FixedZone("UTC-12", -12*60*60)
 
 func today(now time.Time, zone string) string {

@@ -25,7 +25,6 @@ type Source interface {
 	// Prices are in the property's currency.
 	Availability(ctx context.Context, q AvailabilityQuery) (Availability, error)
 
-	// Facets counts a region's properties by filter value.
 	Facets(ctx context.Context, country, region string) (Facets, error)
 
 	Brand(ctx context.Context, tenant string) (Brand, error)

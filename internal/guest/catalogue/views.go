@@ -74,7 +74,6 @@ func NormalizeValues(values url.Values) error {
 	return nil
 }
 
-// FindItems searches by criteria and normalizes the query.
 func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {
@@ -139,7 +138,7 @@ type owners struct {
 	items  []string
 }
 
-// A list without a tenant belongs to nobody.
+// owners returns the tenants of an answer and its items. A list without a tenant has no owner.
 func (s *Service) owners(body []byte) (o owners, err error) {
 	var members map[string]json.RawMessage // matches names exactly, unlike a struct
 	var tenant string
@@ -174,7 +173,7 @@ func (s *Service) owners(body []byte) (o owners, err error) {
 
 var errTenant = errcode.New(errcode.Unavailable, "an upstream response contains an item that is not an object, or a tenantId that is not a UUID")
 
-// An answer without a tenant belongs to the profile's tenant.
+// owner returns the UUID of an answer's tenant. Without a tenant, the answer belongs to the profile's tenant.
 func (s *Service) owner(text string) (string, error) {
 	if text == "" {
 		return s.opts.Profile.Tenant, nil

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the schemas to docs/events instead of comparing them")
 
-// shop is the shop of the guide.
+// shop is the example shop of the guide.
 var shop = &guest.Profile{
 	Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Tenant: "11111111-2222-4333-8444-555555555555",
 	Payload: json.RawMessage(`{
@@ -56,8 +56,8 @@ func readRecorded(t *testing.T, name string) (all []recorded) {
 	return all
 }
 
-// TestRecorded: recorded events of each type match their schemas, without their required members they do not, and
-// neither do others with a member that no schema names. The suite of httpapi checks all events that it sees.
+// TestRecorded checks each recorded event type against its schema, also without each required member and with an
+// unknown member. The httpapi suite checks all its events.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*guest.Profile{guest.Hotel, shop} {
@@ -83,7 +83,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// refuseChanged checks that each required member is required, has one type, and that others are refused.
+// refuseChanged removes each required member, changes its type, and adds an unknown member.
 func refuseChanged(t *testing.T, p *guest.Profile, checker eventschematest.Checker, r recorded) {
 	t.Helper()
 	s, _ := eventschema.Find(p, r.Type)
@@ -120,7 +120,7 @@ func refuseChanged(t *testing.T, p *guest.Profile, checker eventschematest.Check
 	refused("another member", func(m map[string]any) { m["another"] = 1 })
 }
 
-// TestPublished: docs/events has the schemas. They change compatibly, or the type gets a new version.
+// TestPublished compares the schemas with docs/events. An incompatible change requires a new version of the type.
 func TestPublished(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*guest.Profile{guest.Hotel, shop} {
@@ -147,7 +147,7 @@ func TestPublished(t *testing.T) {
 				t.Errorf("%s: a published type has gone", kind)
 				continue
 			}
-			// Old events are replayed to new consumers, and old consumers get new events.
+			// New consumers receive old events again, and old consumers receive new events.
 			for _, change := range [][2]json.RawMessage{{was, now[kind]}, {now[kind], was}} {
 				if r, err := jsonschema.Compatible(change[0], change[1]); err != nil || r.Effect() != jsonschema.Harmless {
 					t.Errorf("%s: the change is not compatible: give the type a new version: %+v, %v", kind, r, err)

@@ -75,7 +75,6 @@ type State struct {
 // ClaimError means that a token's signed claims differ from the stored handoff.
 type ClaimError struct{ Claim string } // first difference
 
-// Error implements error.
 func (e *ClaimError) Error() string {
 	return "the token is signed, but its claim " + e.Claim + " differs from the stored handoff"
 }

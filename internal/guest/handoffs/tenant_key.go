@@ -91,7 +91,6 @@ func (k *Key) isOver(now time.Time) bool {
 	return k.State == KeyVerifyOnly && !k.NotAfter.IsZero() && now.After(k.NotAfter.Add(handoff.MaxLife+verifierSkew))
 }
 
-// ListOfTenants calls Store.TenantKeys.
 func (k *Keys) ListOfTenants(ctx context.Context, after Key, limit int) ([]Key, error) {
 	return k.store.TenantKeys(ctx, after, limit)
 }

@@ -53,157 +53,126 @@ func call2[A, B any](f *Faulty, point string, fn func() (A, B, error)) (A, B, er
 	return p.a, p.b, err
 }
 
-// Session implements backend.Hot.
 func (f *Faulty) Session(ctx context.Context, id guest.ID, c guest.Change) (guest.Session, error) {
 	return call(f, "session", func() (guest.Session, error) { return f.Hot.Session(ctx, id, c) })
 }
 
-// PutAttributes implements backend.Hot.
 func (f *Faulty) PutAttributes(ctx context.Context, id guest.ID, was string, next guest.Attributes) (bool, error) {
 	return call(f, "put attributes", func() (bool, error) { return f.Hot.PutAttributes(ctx, id, was, next) })
 }
 
-// Push implements backend.Hot.
 func (f *Faulty) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	return do(f, "push", func() error { return f.Hot.Push(ctx, id, list, item) })
 }
 
-// Items implements backend.Hot.
 func (f *Faulty) Items(ctx context.Context, id guest.ID, list guest.List) ([]guest.Item, error) {
 	return call(f, "items", func() ([]guest.Item, error) { return f.Hot.Items(ctx, id, list) })
 }
 
-// PutSearch implements backend.Hot.
 func (f *Faulty) PutSearch(ctx context.Context, s guest.Search) error {
 	return do(f, "put search", func() error { return f.Hot.PutSearch(ctx, s) })
 }
 
-// Search implements backend.Hot.
 func (f *Faulty) Search(ctx context.Context, id guest.ID) (guest.Search, bool, error) {
 	return call2(f, "search", func() (guest.Search, bool, error) { return f.Hot.Search(ctx, id) })
 }
 
-// DropSession implements backend.Hot.
 func (f *Faulty) DropSession(ctx context.Context, id guest.ID, searches []guest.ID) error {
 	return do(f, "drop session", func() error { return f.Hot.DropSession(ctx, id, searches) })
 }
 
-// Mirror implements backend.Hot.
 func (f *Faulty) Mirror(ctx context.Context, id guest.ID) (guest.Mirror, error) {
 	return call(f, "mirror", func() (guest.Mirror, error) { return f.Hot.Mirror(ctx, id) })
 }
 
-// FillMirror implements backend.Hot.
 func (f *Faulty) FillMirror(ctx context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	return do(f, "fill mirror", func() error { return f.Hot.FillMirror(ctx, id, lease, wishes) })
 }
 
-// BlockMirror implements backend.Hot.
 func (f *Faulty) BlockMirror(ctx context.Context, id guest.ID) error {
 	return do(f, "block mirror", func() error { return f.Hot.BlockMirror(ctx, id) })
 }
 
-// UnblockMirror implements backend.Hot.
 func (f *Faulty) UnblockMirror(ctx context.Context, id guest.ID) error {
 	return do(f, "unblock mirror", func() error { return f.Hot.UnblockMirror(ctx, id) })
 }
 
-// DropMirror implements backend.Hot.
 func (f *Faulty) DropMirror(ctx context.Context, id guest.ID) error {
 	return do(f, "drop mirror", func() error { return f.Hot.DropMirror(ctx, id) })
 }
 
-// ClaimAnswer implements backend.Hot.
 func (f *Faulty) ClaimAnswer(ctx context.Context, key, owner string) (guest.AnswerClaim, error) {
 	return call(f, "claim answer", func() (guest.AnswerClaim, error) { return f.Hot.ClaimAnswer(ctx, key, owner) })
 }
 
-// PutAnswer implements backend.Hot.
 func (f *Faulty) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	return do(f, "put answer", func() error { return f.Hot.PutAnswer(ctx, key, digest, a) })
 }
 
-// ReleaseAnswer implements backend.Hot.
 func (f *Faulty) ReleaseAnswer(ctx context.Context, key, owner string) error {
 	return do(f, "release answer", func() error { return f.Hot.ReleaseAnswer(ctx, key, owner) })
 }
 
-// DropAnswers implements backend.Hot.
 func (f *Faulty) DropAnswers(ctx context.Context, keys []string) error {
 	return do(f, "drop answers", func() error { return f.Hot.DropAnswers(ctx, keys) })
 }
 
-// Cached implements backend.Hot.
 func (f *Faulty) Cached(ctx context.Context, key string) (catalogue.CachedValue, error) {
 	return call(f, "cached", func() (catalogue.CachedValue, error) { return f.Hot.Cached(ctx, key) })
 }
 
-// PutCached implements backend.Hot.
 func (f *Faulty) PutCached(ctx context.Context, key string, value []byte, life time.Duration) error {
 	return do(f, "put cached", func() error { return f.Hot.PutCached(ctx, key, value, life) })
 }
 
-// Lock implements backend.Hot.
 func (f *Faulty) Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error) {
 	return call(f, "lock", func() (bool, error) { return f.Hot.Lock(ctx, key, owner, life) })
 }
 
-// Unlock implements backend.Hot.
 func (f *Faulty) Unlock(ctx context.Context, key, owner string) (bool, error) {
 	return call(f, "unlock", func() (bool, error) { return f.Hot.Unlock(ctx, key, owner) })
 }
 
-// FillCached implements backend.Hot.
 func (f *Faulty) FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
 	return call(f, "fill cached", func() (bool, error) { return f.Hot.FillCached(ctx, key, owner, value, life) })
 }
 
-// FailCached implements backend.Hot.
 func (f *Faulty) FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error) {
 	return call(f, "fail cached", func() (bool, error) { return f.Hot.FailCached(ctx, key, owner, life) })
 }
 
-// Take implements backend.Hot.
 func (f *Faulty) Take(ctx context.Context, buckets []guest.Bucket) ([]guest.Taken, error) {
 	return call(f, "take", func() ([]guest.Taken, error) { return f.Hot.Take(ctx, buckets) })
 }
 
-// SeeBrowser implements backend.Hot.
 func (f *Faulty) SeeBrowser(ctx context.Context, s bots.Sighting) (bots.Sighted, error) {
 	return call(f, "see browser", func() (bots.Sighted, error) { return f.Hot.SeeBrowser(ctx, s) })
 }
 
-// AddOffence implements backend.Hot.
 func (f *Faulty) AddOffence(ctx context.Context, browser, offence string) error {
 	return do(f, "add offence", func() error { return f.Hot.AddOffence(ctx, browser, offence) })
 }
 
-// SolvedChallenge implements backend.Hot.
 func (f *Faulty) SolvedChallenge(ctx context.Context, browser string, session guest.ID) error {
 	return do(f, "solved challenge", func() error { return f.Hot.SolvedChallenge(ctx, browser, session) })
 }
 
-// Suspended implements backend.Hot.
 func (f *Faulty) Suspended(ctx context.Context, tenants []string) ([]string, bool, error) {
 	return call2(f, "suspended", func() ([]string, bool, error) { return f.Hot.Suspended(ctx, tenants) })
 }
 
-// SuspensionVersion implements backend.Hot.
 func (f *Faulty) SuspensionVersion(ctx context.Context) (int64, bool, error) {
 	return call2(f, "suspension version", func() (int64, bool, error) { return f.Hot.SuspensionVersion(ctx) })
 }
 
-// PutSuspensions implements backend.Hot.
 func (f *Faulty) PutSuspensions(ctx context.Context, version int64, all []tenants.Suspension) (bool, error) {
 	return call(f, "put suspensions", func() (bool, error) { return f.Hot.PutSuspensions(ctx, version, all) })
 }
 
-// SetSuspension implements backend.Hot.
 func (f *Faulty) SetSuspension(ctx context.Context, s tenants.Suspension) error {
 	return do(f, "set suspension", func() error { return f.Hot.SetSuspension(ctx, s) })
 }
 
-// Ping implements backend.Hot.
 func (f *Faulty) Ping(ctx context.Context) error {
 	return do(f, "ping", func() error { return f.Hot.Ping(ctx) })
 }

@@ -52,7 +52,6 @@ func userKey(text string) (k *bearer.Keyring, err error) {
 	return nil, err
 }
 
-// User implements guest.Users.
 func (u *UserKeys) User(token string, now time.Time) (string, error) {
 	for _, k := range u.keys {
 		c, err := k.Verify(token, now)

@@ -278,5 +278,4 @@ func (h *Hot) Bytes() (entries int, bytes, most int64) {
 	return entries, bytes, h.most
 }
 
-// Ping implements backend.Hot.
 func (h *Hot) Ping(context.Context) error { return nil }

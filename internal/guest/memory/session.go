@@ -60,7 +60,6 @@ func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
 	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
 
-// Session implements backend.Hot.
 func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (guest.Session, error) {
 	wall := h.watch.clock().UnixMilli()
 	s, v, now := h.session(id)
@@ -90,7 +89,6 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	return result, nil
 }
 
-// PutAttributes implements backend.Hot.
 func (h *Hot) PutAttributes(_ context.Context, id guest.ID, was string, next guest.Attributes) (bool, error) {
 	wall := h.watch.clock().UnixMilli()
 	s, v, now := h.session(id)
@@ -106,7 +104,6 @@ func (h *Hot) PutAttributes(_ context.Context, id guest.ID, was string, next gue
 	return stored, nil
 }
 
-// Push implements backend.Hot.
 func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -120,7 +117,7 @@ func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.I
 	return nil
 }
 
-// Items implements backend.Hot. Callers must not change the values.
+// Items returns values that callers must not change.
 func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.Item, error) {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -130,7 +127,6 @@ func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.It
 	return v.lists[list], nil
 }
 
-// PutSearch implements backend.Hot.
 func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	search.Query = slices.Clone(search.Query)
 	s, now := h.lock(string(search.ID))
@@ -139,7 +135,6 @@ func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	return nil
 }
 
-// Search implements backend.Hot.
 func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error) {
 	s, now := h.lock(string(id))
 	defer s.mu.Unlock()
@@ -149,7 +144,6 @@ func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error)
 	return guest.Search{}, false, nil
 }
 
-// DropSession implements backend.Hot.
 func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) error {
 	for _, key := range searches {
 		h.remove(string(key))
@@ -176,7 +170,6 @@ func (h *Hot) remove(key string) {
 	}
 }
 
-// Mirror implements backend.Hot.
 func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -191,7 +184,6 @@ func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	return guest.Mirror{Lease: v.mirror.lease}, nil
 }
 
-// FillMirror implements backend.Hot.
 func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	wall := h.watch.clock()
 	s, v, now := h.session(id)
@@ -204,7 +196,6 @@ func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes js
 	return nil
 }
 
-// BlockMirror implements backend.Hot.
 func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -213,10 +204,8 @@ func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	return nil
 }
 
-// UnblockMirror implements backend.Hot.
 func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 1) }
 
-// DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
 
 func (h *Hot) dropMirror(id guest.ID, blocks int) error {

@@ -18,7 +18,6 @@ type answer struct {
 
 func answerKey(key string) string { return "idem:" + key }
 
-// ClaimAnswer implements backend.Hot.
 func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerClaim, error) {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -30,7 +29,6 @@ func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerCla
 	return guest.AnswerClaim{Claimed: true}, nil
 }
 
-// PutAnswer implements backend.Hot.
 func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	key = answerKey(key)
 	a.Body = slices.Clone(a.Body)
@@ -40,7 +38,6 @@ func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.
 	return nil
 }
 
-// ReleaseAnswer implements backend.Hot.
 func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -51,7 +48,6 @@ func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	return nil
 }
 
-// DropAnswers implements backend.Hot.
 func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
 	for _, key := range keys {
 		h.remove(answerKey(key))
@@ -99,7 +95,7 @@ func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	}
 }
 
-// Cached implements backend.Hot. Callers must not change the value.
+// Cached returns a value that callers must not change.
 func (h *Hot) Cached(_ context.Context, key string) (c catalogue.CachedValue, err error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -116,7 +112,6 @@ func (v *cached) set(value []byte, now int64, life time.Duration) {
 	v.value, v.expires = append([]byte{}, value...), now+life.Microseconds()
 }
 
-// PutCached implements backend.Hot.
 func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.Duration) error {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -125,7 +120,6 @@ func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.D
 	return nil
 }
 
-// Lock implements backend.Hot.
 func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -137,7 +131,6 @@ func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bo
 	return true, nil
 }
 
-// Unlock implements backend.Hot.
 func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -149,7 +142,6 @@ func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	return true, nil
 }
 
-// FillCached implements backend.Hot.
 func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -162,7 +154,6 @@ func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, lif
 	return true, nil
 }
 
-// FailCached implements backend.Hot.
 func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -174,7 +165,6 @@ func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duratio
 	return true, nil
 }
 
-// Take implements backend.Hot.
 func (h *Hot) Take(_ context.Context, buckets []guest.Bucket) ([]guest.Taken, error) {
 	all := make([]guest.Taken, len(buckets))
 	for i, b := range buckets {
@@ -206,7 +196,6 @@ type suspensions struct {
 	all     map[string]tenants.Suspension
 }
 
-// Suspended implements backend.Hot.
 func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string, known bool, err error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -222,7 +211,6 @@ func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string
 	return suspended, true, nil
 }
 
-// SuspensionVersion implements backend.Hot.
 func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -230,7 +218,6 @@ func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	return c.version, c.known, nil
 }
 
-// PutSuspensions implements backend.Hot.
 func (h *Hot) PutSuspensions(_ context.Context, version int64, all []tenants.Suspension) (bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -245,7 +232,6 @@ func (h *Hot) PutSuspensions(_ context.Context, version int64, all []tenants.Sus
 	return true, nil
 }
 
-// SetSuspension implements backend.Hot.
 func (h *Hot) SetSuspension(_ context.Context, s tenants.Suspension) error {
 	c := &h.suspended
 	c.mu.Lock()

@@ -11,13 +11,13 @@ import (
 )
 
 var (
-	// Positions follow the order of the arrays.
+	// sqlAppend assigns positions in the order of the arrays.
 	sqlAppend = pgdb.NewNamed(pgdb.Statement{Name: "guest.append", SQL: `
 		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
 		SELECT e.id, e.topic, e.key, e.subject, e.payload::json, e.headers::jsonb, e.class, e.at
 		FROM unnest(@ids, @topics, @keys, @subjects, @payloads, @headers, @classes, @times)
 			WITH ORDINALITY AS e(id, topic, key, subject, payload, headers, class, at, n) ORDER BY e.n`}, appending.args)
-	// An existing event was appended before, but the commit's result was lost.
+	// sqlAppendOnce ignores events that were appended before, when the commit's result was lost.
 	sqlAppendOnce = pgdb.Statement{Name: "guest.append_once", SQL: sqlAppend.SQL + ` ON CONFLICT (id) DO NOTHING`}
 	sqlTryTurns   = pgdb.Statement{Name: "guest.try_turns", SQL: `
 		SELECT coalesce(array_agg(s) FILTER (WHERE pg_try_advisory_xact_lock(hashtextextended(s, 4715332))), '{}') FROM unnest($1::text[]) s`}
@@ -35,7 +35,6 @@ func (t *tx) append(events ...guest.Event) error {
 	return appendEvents(t.t, sqlAppend.Statement, all)
 }
 
-// Record implements backend.Store.
 func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
 	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)
@@ -69,8 +68,7 @@ func (a appending) args() []pgdb.Arg {
 	}
 }
 
-// AppendEvents implements backend.Store. Like mutations, it locks the sessions, so that their event positions become
-// visible in order.
+// AppendEvents locks the sessions, as mutations do, so that event positions become visible in order.
 func (s *Store) AppendEvents(ctx context.Context, all []telemetry.SessionEvent) (rest []telemetry.SessionEvent, err error) {
 	var sessions, turns []string
 	for i := range all {

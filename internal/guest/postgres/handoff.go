@@ -75,7 +75,6 @@ func (s *scanHandoff) handoff() handoffs.Handoff {
 	return h
 }
 
-// Handoff implements backend.Store.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (handoffs.Handoff, handoffs.State, error) {
 	var row scanHandoff
 	var state handoffs.State
@@ -87,7 +86,6 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (handoffs.Handoff, han
 	return row.handoff(), state, err
 }
 
-// Handoffs implements backend.Store.
 func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.Handoff, limit int) (all []handoffs.Handoff, err error) {
 	statement, args := sqlHandoffs, []any{string(session), limit}
 	if after != nil {
@@ -101,8 +99,8 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.
 	return all, err
 }
 
-// Consume implements backend.Store. It reads before it consumes, so that a refused attempt waits for no lock, and a
-// token that differs from the row consumes nothing.
+// Consume reads before it consumes, so that a refused attempt waits for no lock, and a token that differs from the
+// row consumes nothing.
 func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.Handoff, bool, error) {
 	for range 3 {
 		h, state, err := s.Handoff(ctx, a.ID)
@@ -133,7 +131,6 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	return b.now, err
 }
 
-// Mint implements backend.Store.
 func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
 	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended := false

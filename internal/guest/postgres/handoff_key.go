@@ -24,7 +24,7 @@ var (
 	sqlTenantKeys = pgdb.Statement{Name: "guest.tenant_keys", SQL: selectKeys + `
 		WHERE tenant_id <> '' AND (tenant_id, id) > ($1, $2) ORDER BY tenant_id, id LIMIT $3`}
 	sqlKey = pgdb.Statement{Name: "guest.handoff_key", SQL: selectKeys + `WHERE id = $1`}
-	// A rotation waits for mints, so that a replaced key signs no more tokens.
+	// sqlSigningKey locks the key. A rotation waits for mints, so that a replaced key signs no more tokens.
 	sqlSigningKey = pgdb.Statement{Name: "guest.signing_key", SQL: `
 		SELECT ` + restored + `, ` + keyColumns + ` FROM bff_consumer.handoff_keys WHERE state = 'active' AND tenant_id = $1 FOR SHARE`}
 	sqlPutKey = pgdb.NewNamed(pgdb.Statement{Name: "guest.put_handoff_key", SQL: `
@@ -32,9 +32,9 @@ var (
 		ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, state = excluded.state, not_after = excluded.not_after, retired_at = excluded.retired_at`}, keyArgs)
 	sqlHasTokens = pgdb.Statement{Name: "guest.has_tokens", SQL: `
 		SELECT EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE hmac_key_id = $1 AND minted_at > $2 AND expires_at > $3)`}
-	// Conflicts with itself, but not with mint locks.
+	// sqlLockKeys conflicts with itself, but not with the locks of mints.
 	sqlLockKeys = pgdb.Statement{Name: "guest.lock_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN SHARE ROW EXCLUSIVE MODE`}
-	// Conflicts with sqlLockKeys.
+	// sqlKeepKeys conflicts with sqlLockKeys.
 	sqlKeepKeys = pgdb.Statement{Name: "guest.keep_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN ROW EXCLUSIVE MODE`}
 	sqlEpoch    = pgdb.Statement{Name: "guest.handoff_epoch", SQL: `
 		SELECT clock_timestamp(), epoch, incarnation, bff_consumer.handoff_incarnation() FROM bff_consumer.handoff_epoch`}
@@ -65,12 +65,10 @@ func (s *scanKey) key() handoffs.Key {
 
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
-// HandoffKeys implements backend.Store.
 func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.Key, err error) {
 	return s.keys(ctx, sqlKeys, tenant)
 }
 
-// HandoffKey implements backend.Store.
 func (s *Store) HandoffKey(ctx context.Context, id string) (handoffs.Key, error) {
 	var row scanKey
 	found, err := s.db.QueryRow(ctx, sqlKey, []any{id}, row.dest()...)
@@ -80,7 +78,6 @@ func (s *Store) HandoffKey(ctx context.Context, id string) (handoffs.Key, error)
 	return row.key(), err
 }
 
-// TenantKeys implements backend.Store.
 func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) ([]handoffs.Key, error) {
 	return s.keys(ctx, sqlTenantKeys, after.Tenant, after.ID, limit)
 }
@@ -119,7 +116,6 @@ func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	}
 }
 
-// ChangeHandoffKeys implements backend.Store.
 func (s *Store) ChangeHandoffKeys(ctx context.Context, c handoffs.ChangeKeys) (r handoffs.ChangedKeys, err error) {
 	err = s.db.Tx(ctx, "guest.change_handoff_keys", func(t *pgdb.Tx) error {
 		ring, err := readKeyRing(t, &c)

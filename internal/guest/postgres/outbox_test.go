@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// collect is a sink that stores the names of events.
+// collect is a sink that stores event names.
 type collect struct{ names []string }
 
 func (c *collect) Publish(_ context.Context, events []outbox.Event) error {
@@ -27,8 +27,8 @@ func (c *collect) Publish(_ context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// TestF5: an event whose transaction began before that of a published one,
-// with a lower position, and committed after it, is published.
+// TestF5 checks that an event is published although its position is lower than that of a published event. Its
+// transaction began first and committed last.
 func TestF5(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
@@ -37,7 +37,7 @@ func TestF5(t *testing.T) {
 	late, early := guest.NewID(guest.EventPrefix, time.Now()), guest.NewID(guest.EventPrefix, time.Now())
 	session := guest.NewID(guest.SessionPrefix, time.Now())
 	appended, commit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() { // a mutation whose commit takes long
+	go func() { // a slow commit
 		done <- db.Tx(context.WithoutCancel(t.Context()), "test", func(tx *pgdb.Tx) error {
 			_, err := tx.Exec(takeTurn, string(session))
 			if err == nil {
@@ -69,5 +69,5 @@ func TestF5(t *testing.T) {
 		t.Fatal(err)
 	}
 	pass(early, late)
-	pass(early, late) // once
+	pass(early, late)
 }

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: a list reads its own rows only.
+// TestPlans checks that a list reads its own rows only.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -20,8 +20,7 @@ var (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT $1`}
 )
 
-// AddRefusals implements backend.Store. It locks the sessions of new events, so that their positions become visible
-// in order.
+// AddRefusals locks the sessions of new events, so that their positions become visible in order.
 func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) error {
 	var appended []guest.ID
 	err := s.db.Tx(ctx, "guest.add_refusals", func(t *pgdb.Tx) error {
@@ -56,7 +55,6 @@ func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) erro
 	return err
 }
 
-// Refusals implements backend.Store.
 func (s *Store) Refusals(ctx context.Context, limit int) (all []handoffs.Refusal, err error) {
 	var row handoffs.Refusal
 	var id string

@@ -14,7 +14,7 @@ import (
 
 type old struct{ drop, count pgdb.Statement }
 
-// Parameter 1 in where is the time.
+// newOld selects a job's rows. Parameter 1 in where is the time.
 func newOld(name, table, where, order string) old {
 	table = "bff_consumer." + table
 	return old{
@@ -44,7 +44,7 @@ var (
 		SELECT count(*) FROM (SELECT FROM bff_consumer.session_seen JOIN bff_consumer.wishlist_anonymous USING (guest_session_id) WHERE seen_on < $1
 			UNION ALL SELECT FROM bff_consumer.session_seen WHERE seen_on < $1 LIMIT $2) r`}
 	sqlDropSilent = pgdb.Statement{Name: "guest.drop_silent", SQL: `SELECT rows, sessions FROM bff_consumer.drop_silent(in_before => $1, in_limit => $2)`}
-	// A locked row is being marked already, or its session is being deleted.
+	// sqlSeen skips locked rows: another process is marking them already, or the session is being deleted.
 	sqlSeen = pgdb.Statement{Name: "guest.mark_seen", SQL: `
 		UPDATE bff_consumer.session_seen SET seen_on = $2 WHERE guest_session_id = ANY (ARRAY(
 			SELECT guest_session_id FROM bff_consumer.session_seen WHERE guest_session_id = ANY ($1) AND seen_on < $2 FOR UPDATE SKIP LOCKED))`}
@@ -62,7 +62,7 @@ var sqlLead = pgdb.Statement{Name: "guest.lead_job", SQL: `SELECT pg_try_advisor
 // PostgreSQL expects few rows and would sort all old rows in each step.
 var sqlByIndex = pgdb.Statement{Name: "guest.drop_by_index", SQL: `SET LOCAL enable_sort TO off`}
 
-// Drop implements backend.Store. It skips rows locked by guests.
+// Drop skips rows locked by guests.
 func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
 		return 0, errcode.New(errcode.Invalid, "limit: expected at least 1")
@@ -111,7 +111,6 @@ func dropSilent(t *pgdb.Tx, before time.Time, limit int) (n int, err error) {
 	}
 }
 
-// CountOld implements backend.Store.
 func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Time) (n int, err error) {
 	var statement pgdb.Statement
 	args := []any{before, retention.MaxCount}
@@ -129,7 +128,6 @@ func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Tim
 	return n, err
 }
 
-// MarkSeen implements backend.Store.
 func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
 	ids := make([]string, len(sessions))
 	var users []string
@@ -165,7 +163,6 @@ var remains = []string{
 	"backups made with PostgreSQL's tools",
 }
 
-// Erase implements backend.Store.
 func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
 	err = s.db.Tx(ctx, "guest.erase", func(t *pgdb.Tx) error {
 		e, answers = guest.Erased{}, nil

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestIndexSizes: docs/guest-operate.md gives these sizes to plan with. The IDs ascend as in production, a
-// session adds five entries while others do, and 23 events are published in a second.
+// TestIndexSizes checks the sizes in docs/guest-operate.md. As in production, IDs ascend, a session adds five
+// entries while other sessions add theirs, and 23 events are published per second.
 func TestIndexSizes(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -28,7 +28,7 @@ func TestIndexSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	for table, most := range map[string]int{"outbox": 65, "wishlist_anonymous": 190} { // bytes of a row in all indexes
+	for table, most := range map[string]int{"outbox": 65, "wishlist_anonymous": 190} { // bytes per row in all indexes
 		var size, rows int
 		if err := conn.QueryRow(t.Context(), `SELECT pg_indexes_size('bff_consumer.`+table+`'), count(*) FROM bff_consumer.`+table).Scan(&size, &rows); err != nil {
 			t.Fatal(err)

@@ -40,18 +40,16 @@ func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
 }
 
-// Outbox implements backend.Store.
 func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxpg.OpenRetaining(s.db, "bff_consumer.outbox"), s.waker)
 }
 
-// Ping implements backend.Store. It checks the migrations each time, because a newer release may migrate the database
-// meanwhile.
+// Ping checks the migrations each time, because a newer release may migrate the database meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations: run holdfast migrate")
 }
 
-// mostWait is how long a mutation waits for others in its session.
+// mostWait is how long a mutation waits for other mutations of its session.
 const mostWait = 5 * time.Second
 
 var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
@@ -106,8 +104,8 @@ type begun struct {
 	guest.StoredAnswer
 }
 
-// begin locks the session against other mutations until the transaction ends, and reads the answer for key; version
-// 0: none.
+// begin locks the session against other mutations until the transaction ends, and reads the answer for key.
+// Version 0 means that the key has no answer.
 func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, err error) {
 	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.ContentType, &b.Location, &b.Body)
 	if pgdb.IsState(err, pgdb.LockNotAvailable) {
@@ -158,7 +156,6 @@ var (
 		UPDATE bff_consumer.idempotency_keys SET response_body = $3 WHERE composite_key = $1 AND response_body = $2`}
 )
 
-// Answers implements backend.Store.
 func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
 	var row handoffs.KeyedAnswer
 	err = s.db.ForEach(ctx, sqlAnswers, []any{after, route, []byte{begins}, limit}, func() { all = nil }, func() error {
@@ -169,7 +166,6 @@ func (s *Store) Answers(ctx context.Context, route string, begins byte, after st
 	return all, err
 }
 
-// ReplaceBodies implements backend.Store.
 func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
 	return s.db.Tx(ctx, "guest.replace_bodies", func(t *pgdb.Tx) error {
 		for _, b := range all {

@@ -25,8 +25,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase(t), nil) })
 }
 
-// TestStoreBehindPgBouncer runs the suite through a pooler that gives each transaction
-// another connection.
+// TestStoreBehindPgBouncer runs the suite through a pooler that gives each transaction another connection.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -41,7 +40,7 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 	t.Helper()
 	db := opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, postgres.Migrations)
 	store := postgres.New(db, nil)
-	if fault != nil { // not for the migrations
+	if fault != nil { // but not in the migrations
 		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil), nil)
 	}
 	return storetest.Harness{
@@ -156,17 +155,16 @@ func find(db *pgdb.DB) func(suite.TB, string) map[string]int {
 	}
 }
 
-// TestPing: the store says what is missing, and that nothing is.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
 	opened.WantPing(t, db, postgres.Migrations, postgres.New(db, nil).Ping)
 }
 
-// takeTurn takes the turn of a session, as a mutation in progress has it.
+// takeTurn locks a session as a mutation does.
 var takeTurn = pgdb.Statement{Name: "test", SQL: `SELECT at FROM bff_consumer.begin_mutation($1, '', '', '60000')`}
 
-// TestWaitIsBounded: a mutation does not wait for another one of its session for ever.
+// TestWaitIsBounded checks that a mutation waits only mostWait for another mutation of its session.
 func TestWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -189,8 +187,7 @@ func TestWaitIsBounded(t *testing.T) {
 	suite.Must(t, "after it", record("a"))
 }
 
-// TestOneLeader: while a process deletes the rows of a job, others delete none of them, but
-// those of other jobs.
+// TestOneLeader checks that only one process deletes a job's rows, while others may run other jobs.
 func TestOneLeader(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -228,7 +225,7 @@ func TestOneLeader(t *testing.T) {
 	drop("afterwards", retention.JobBotScores, 1)
 }
 
-// TestAppendEventsDoesNotWait: events of a session whose mutation is in progress come later.
+// TestAppendEventsDoesNotWait checks that events of a session with a mutation in progress are returned for later.
 func TestAppendEventsDoesNotWait(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

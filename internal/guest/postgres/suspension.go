@@ -19,8 +19,8 @@ var (
 		SELECT tenant_id::text, suspended, reason, last_event_at, last_event_id FROM bff_consumer.tenant_suspended_cache
 		WHERE (suspended OR $1::boolean) AND tenant_id > coalesce(nullif($2::text, ''), '00000000-0000-0000-0000-000000000000')::uuid
 		ORDER BY tenant_id LIMIT nullif($3::bigint, 0)`}
-	// Implements tenants.Suspension.NewerThan. A transaction that waited for another event about the tenant compares
-	// with the new row.
+	// sqlSetSuspension implements tenants.Suspension.NewerThan. A transaction that waited for another event about the
+	// tenant compares with the new row.
 	sqlSetSuspension = pgdb.NewNamed(pgdb.Statement{Name: "guest.set_suspension", SQL: `
 		INSERT INTO bff_consumer.tenant_suspended_cache AS t
 			(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at)
@@ -31,7 +31,6 @@ var (
 		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`}, suspension.args)
 )
 
-// Receive implements backend.Store.
 func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspension) (result inbox.Result, err error) {
 	err = s.db.Tx(ctx, "guest.receive", func(t *pgdb.Tx) error {
 		var now time.Time
@@ -63,7 +62,6 @@ func (s suspension) args() []pgdb.Arg {
 	}
 }
 
-// Quarantine implements backend.Store.
 func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
 	return s.db.Tx(ctx, "guest.quarantine", func(t *pgdb.Tx) error {
 		var now time.Time
@@ -74,23 +72,19 @@ func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) er
 	})
 }
 
-// Quarantined implements backend.Store.
 func (s *Store) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
 	return received.Quarantined(ctx, s.db, limit)
 }
 
-// Suspended implements backend.Store.
 func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
 	_, err = s.db.QueryRow(ctx, sqlSuspended, []any{tenant}, &yes)
 	return yes, err
 }
 
-// SuspendedTenants implements backend.Store.
 func (s *Store) SuspendedTenants(ctx context.Context, after string, limit int) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, false, after, limit)
 }
 
-// TenantStates implements backend.Store.
 func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, true, "", 0)
 }

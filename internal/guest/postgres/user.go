@@ -13,7 +13,7 @@ const userSession = `SELECT session_id, user_id, list_id, linked_at, seen_at FRO
 var (
 	sqlUserList = pgdb.Statement{Name: "guest.user_list", SQL: `
 		SELECT list_id FROM bff_consumer.user_sessions WHERE user_id = $1 ORDER BY session_id DESC LIMIT 1`}
-	// The user's live entries, and removed rows for items in the session's list.
+	// sqlKeptWishes reads the user's live entries, and removed rows for items in the session's list.
 	sqlKeptWishes = pgdb.Statement{Name: "guest.kept_wishes", SQL: `
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous
 		WHERE guest_session_id = $1 AND (removed_at IS NULL OR property_id IN
@@ -36,8 +36,8 @@ var (
 	sqlEraseUserSessions = pgdb.Statement{Name: "guest.erase_user_sessions", SQL: `DELETE FROM bff_consumer.user_sessions WHERE list_id = $1`}
 )
 
-// LinkUser implements backend.Store. It locks the session, the user and the user's list, in this order. No cookie
-// names a list, so no other mutation that locks a list waits for another lock.
+// LinkUser locks the session, the user and the user's list, in this order. No cookie names a list, so no other
+// mutation that locks a list waits for another lock.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
 	o, err := step(ctx, s, "guest.link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
 		list, err := t.userList(l)
@@ -102,7 +102,6 @@ func (t *tx) wishes(s pgdb.Statement, args ...any) (all []guest.Wish, err error)
 	return all, err
 }
 
-// UserList implements backend.Store.
 func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found bool, err error) {
 	var id string
 	found, err = s.db.QueryRow(ctx, sqlUserList, []any{user}, &id)
@@ -122,7 +121,6 @@ func (s *scanUserSession) session() guest.UserSession {
 	return u
 }
 
-// UserSession implements backend.Store.
 func (s *Store) UserSession(ctx context.Context, id guest.ID) (guest.UserSession, bool, error) {
 	var row scanUserSession
 	found, err := s.db.QueryRow(ctx, sqlUserSession, []any{string(id)}, row.dest()...)
@@ -132,7 +130,6 @@ func (s *Store) UserSession(ctx context.Context, id guest.ID) (guest.UserSession
 	return row.session(), true, nil
 }
 
-// UserSessions implements backend.Store.
 func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all []guest.UserSession, err error) {
 	statement, args := sqlAllUserSessions, []any{string(q.After), q.Limit}
 	if q.User != "" {
@@ -146,7 +143,6 @@ func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all
 	return all, err
 }
 
-// EndUserSessions implements backend.Store.
 func (s *Store) EndUserSessions(ctx context.Context, e guest.EndUserSessions) (int, error) {
 	statement, args := sqlEndUserSessions, []any{e.User, string(e.Except)}
 	if e.Session != "" {

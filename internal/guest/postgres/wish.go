@@ -21,7 +21,7 @@ var (
 		ORDER BY added_at DESC, id LIMIT $4`}
 	sqlWish = pgdb.Statement{Name: "guest.wish", SQL: `
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND property_id = $2`}
-	// Returns a row even if the session has no entry for the item.
+	// sqlWishAndLive returns a row even if the session has no entry for the item.
 	sqlWishAndLive = pgdb.Statement{Name: "guest.wish_and_count", SQL: `
 		SELECT coalesce(id, ''), coalesce(tenant_id::text, ''), coalesce(item_id, property_id::text, ''), coalesce(quantity, 0), coalesce(source, ''), coalesce(note, ''),
 			coalesce(added_at, 'epoch'), removed_at, n
@@ -63,7 +63,6 @@ func (s *scanWish) wish() guest.Wish {
 	return w
 }
 
-// Wishes implements backend.Store.
 func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish, limit int) (all []guest.Wish, err error) {
 	statement, args := sqlWishes, []any{string(session), limit}
 	if after != nil {
@@ -77,12 +76,11 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// The upper bound sorts after the last digit of an ID.
+// The upper bound in sqlFindSessions sorts after the last digit of an ID.
 var sqlFindSessions = pgdb.Statement{Name: "guest.find_sessions", SQL: `
 	SELECT guest_session_id FROM bff_consumer.session_seen
 	WHERE guest_session_id >= $1::text AND guest_session_id < $2::text ORDER BY guest_session_id LIMIT $3::bigint`}
 
-// FindSessions implements backend.Store.
 func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all []guest.ID, err error) {
 	var id string
 	err = s.db.ForEach(ctx, sqlFindSessions, []any{prefix, prefix + "~", limit}, func() { all = nil }, func() error {
@@ -92,14 +90,13 @@ func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all
 	return all, err
 }
 
-// A missing row has no ID.
+// wish returns the entry for an item. A missing entry has no ID.
 func (t *tx) wish(item string) (guest.Wish, error) {
 	var row scanWish
 	_, err := t.t.QueryRow(sqlWish, []any{string(t.session), guest.ItemKey(item)}, row.dest()...)
 	return row.wish(), err
 }
 
-// AddWish implements backend.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return step(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		var row scanWish
@@ -137,7 +134,6 @@ func (w addedWish) args() []pgdb.Arg {
 	}
 }
 
-// ChangeWish implements backend.Store.
 func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
 	return step(ctx, s, "guest.change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
 		existing, err := t.wish(c.Item)
@@ -155,7 +151,6 @@ func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[
 	})
 }
 
-// RemoveWish implements backend.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Item)
@@ -173,7 +168,6 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 	})
 }
 
-// Clear implements backend.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := t.t.Queue(sqlEraseHandoffs, string(t.session), t.now); err != nil {

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestChangedBetween changes the attributes after the script of a read and before its HMGET. The read returns the
-// session and its attributes as of one moment, and when the session was last seen.
+// TestChangedBetween changes the attributes between a read's script and its HMGET. The session and attributes that
+// the read returns must belong together.
 func TestChangedBetween(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testdb.Redis(t))
@@ -55,8 +55,8 @@ func TestChangedBetween(t *testing.T) {
 	}
 }
 
-// beforeHMGET forwards connections to a server, and calls fn before each HMGET that clients send, when the
-// command before it was answered.
+// beforeHMGET returns the address of a proxy that calls fn before it forwards an HMGET, after earlier commands are
+// answered.
 func beforeHMGET(t *testing.T, target string, fn func()) (address string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -89,7 +89,7 @@ func beforeHMGET(t *testing.T, target string, fn func()) (address string) {
 					return write(server, p)
 				}
 				select {
-				case <-answered: // earlier commands
+				case <-answered:
 				default:
 				}
 				if err := write(server, before); err != nil {
@@ -104,7 +104,7 @@ func beforeHMGET(t *testing.T, target string, fn func()) (address string) {
 	return l.Addr().String()
 }
 
-// hmget is how an HMGET of two fields begins.
+// hmget is the beginning of an HMGET command with two fields.
 var hmget = []byte("*4\r\n$5\r\nHMGET\r\n")
 
 func write(to net.Conn, p []byte) error {
@@ -112,8 +112,8 @@ func write(to net.Conn, p []byte) error {
 	return err
 }
 
-// forward calls fn for what from sends, and closes both connections at the end. Commands that a client sends at once
-// arrive in one read.
+// forward calls fn with the bytes of each read, and finally closes both connections. Pipelined commands arrive in
+// one read.
 func forward(to, from net.Conn, fn func([]byte) error) {
 	defer to.Close()
 	defer from.Close()

@@ -9,7 +9,8 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// Keys of request times, sessions, offences and the session's solved challenge.
+// browserKeys returns the keys of the browser's request times, sessions and offences, and of the session's solved
+// challenge.
 func (h *Hot) browserKeys(browser string, session guest.ID) []string {
 	b := tag(browser)
 	return []string{h.prefix + "bot:cadence:" + b, h.prefix + "bot:fp-collisions:" + b, h.prefix + "bot:offences:" + b, h.prefix + "bot:solved:" + b + ":" + string(session)}
@@ -39,7 +40,6 @@ redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
 )
 
-// SeeBrowser implements backend.Hot.
 func (h *Hot) SeeBrowser(ctx context.Context, s bots.Sighting) (seen bots.Sighted, err error) {
 	args := []string{
 		number(s.Events.Life.Microseconds()), number(int64(s.Events.Most)), millis(s.Events.Life),
@@ -56,12 +56,10 @@ func (h *Hot) SeeBrowser(ctx context.Context, s bots.Sighting) (seen bots.Sighte
 	return seen, err
 }
 
-// AddOffence implements backend.Hot.
 func (h *Hot) AddOffence(ctx context.Context, browser, offence string) error {
 	return h.script(ctx, command{"add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(bots.OffenceLife)}}, ignore)
 }
 
-// SolvedChallenge implements backend.Hot.
 func (h *Hot) SolvedChallenge(ctx context.Context, browser string, session guest.ID) error {
 	return h.run(ctx, "solved_challenge", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.browserKeys(browser, session)[3]).Value("1").PxMilliseconds(bots.SolvedLife.Milliseconds()).Build()).Error()

@@ -35,7 +35,6 @@ var takeSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// Take implements backend.Hot.
 func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Taken, err error) {
 	err = h.run(ctx, "take", func(ctx context.Context, c rueidis.Client) error {
 		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
@@ -61,8 +60,8 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 	return all, err
 }
 
-// Suspensions are a hash, so they are never partly lost: a field per tenant, the version, and a completeness marker.
-// It never expires.
+// Suspensions are stored in a hash, so that they cannot be lost in part: a field per tenant, the version, and a
+// completeness marker. It never expires.
 const (
 	fieldComplete = "complete"
 	fieldVersion  = "version"
@@ -70,7 +69,6 @@ const (
 
 func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
 
-// Suspended implements backend.Hot.
 func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error) {
 	err = h.run(ctx, "suspended", func(ctx context.Context, c rueidis.Client) error {
 		states, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete).Field(tenants...).Build()).ToArray()
@@ -91,7 +89,6 @@ func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []stri
 	return suspended, known, err
 }
 
-// SuspensionVersion implements backend.Hot.
 func (h *Hot) SuspensionVersion(ctx context.Context) (version int64, known bool, err error) {
 	err = h.run(ctx, "suspension_version", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete, fieldVersion).Build()).ToArray()
@@ -141,7 +138,6 @@ func stateOf(s tenants.Suspension) string {
 	return state + fmt.Sprintf("%019d%x", s.At.UnixMicro(), s.Event)
 }
 
-// PutSuspensions implements backend.Hot.
 func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []tenants.Suspension) (put bool, err error) {
 	args := []string{number(version)}
 	for _, s := range all {
@@ -151,7 +147,6 @@ func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []tenants.S
 	return put, err
 }
 
-// SetSuspension implements backend.Hot.
 func (h *Hot) SetSuspension(ctx context.Context, s tenants.Suspension) error {
 	return h.script(ctx, command{"set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}}, ignore)
 }

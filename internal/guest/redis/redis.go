@@ -42,7 +42,6 @@ func Probe(environment string) func(context.Context, rueidis.Client) error {
 	}
 }
 
-// Ping implements backend.Hot.
 func (h *Hot) Ping(ctx context.Context) error {
 	return h.run(ctx, "ping", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.prefix+"probe").Value("1").ExSeconds(60).Build()).Error()

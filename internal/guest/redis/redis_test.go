@@ -22,7 +22,7 @@ func TestHot(t *testing.T) {
 	run(t, testdb.Redis(t))
 }
 
-// TestCluster runs the suite on a cluster, where all keys of a script must be on one node.
+// TestCluster runs the suite on a cluster, where all keys of a script must be on the same node.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	run(t, testdb.RedisCluster(t)[0].URL())
@@ -62,14 +62,14 @@ func open(t testing.TB, url string) *redisdb.DB {
 	return db
 }
 
-// scriptPass shortens the life of a key.
+// scriptPass shortens a key's life.
 var scriptPass = rueidis.NewLuaScript(`
 local left = redis.call('PTTL', KEYS[1])
 if left < 0 then return 0 end
 if left <= tonumber(ARGV[1]) then return redis.call('DEL', KEYS[1]) end
 return redis.call('PEXPIRE', KEYS[1], left - tonumber(ARGV[1]))`)
 
-// pass shortens the lives of the keys of an environment on a node.
+// pass shortens the lives of an environment's keys on a node.
 func pass(ctx context.Context, c rueidis.Client, environment string, d time.Duration) error {
 	for cursor := uint64(0); ; {
 		page, err := c.Do(ctx, c.B().Scan().Cursor(cursor).Match(environment+":*").Count(1000).Build()).AsScanEntry()
@@ -89,5 +89,5 @@ func pass(ctx context.Context, c rueidis.Client, environment string, d time.Dura
 
 func number(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Each step of a random test is a message.
+// TestMain reduces the random tests, whose steps each send a message.
 func TestMain(m *testing.M) { suite.Main(m, "5") }

@@ -17,7 +17,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Keys of the session, its mirror, its lists, and the mirror's lease. All but the lease live as long as the session.
+// sessionKeys returns the keys of the session, its mirror, its lists and the mirror's lease. All but the lease
+// live as long as the session.
 func (h *Hot) sessionKeys(id guest.ID) []string {
 	key := h.prefix + "session:" + tag(string(id))
 	return []string{key, key + ":wishlist", key + ":recent", key + ":history", key + ":wishlist-lease"}
@@ -57,7 +58,7 @@ else
 end
 return 1`)
 
-	// The key of an item ends at the first space.
+	// scriptPush puts an item at the front of a list. The item's key ends at the first space.
 	//nolint:dupword // Lua
 	scriptPush = rueidis.NewLuaScript(`
 local list, key = KEYS[tonumber(ARGV[2])], ARGV[4] .. ' '
@@ -79,13 +80,13 @@ func hexSum(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Values of scriptSession's fourth argument that are not versions. Without it, the script reads no attributes.
+// Values of scriptSession's fourth argument other than versions. Without the argument, the script reads no
+// attributes.
 const (
 	anyVersion  = "*" // read the attributes
 	onlyVersion = "-" // read their version
 )
 
-// Session implements backend.Hot.
 func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli()), ""}
 	if change.Locale != nil {
@@ -157,7 +158,6 @@ func (h *Hot) withAttributes(ctx context.Context, id guest.ID, cmd command) (s g
 	return s, err
 }
 
-// PutAttributes implements backend.Hot.
 func (h *Hot) PutAttributes(ctx context.Context, id guest.ID, was string, next guest.Attributes) (stored bool, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli()), was, next.Version, string(next.Value)}
 	err = h.script(ctx, command{"put_attributes", scriptPutAttributes, h.sessionKeys(id)[:4], args}, yes(&stored))
@@ -171,13 +171,11 @@ func index(list guest.List) int {
 	return 2
 }
 
-// Push implements backend.Hot.
 func (h *Hot) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1)), number(int64(list.Most())), item.Key, string(item.Value)}
 	return h.script(ctx, command{"push", scriptPush, h.sessionKeys(id)[:4], args}, ignore)
 }
 
-// Items implements backend.Hot.
 func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []guest.Item, err error) {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1))}
 	err = h.script(ctx, command{"items", scriptItems, h.sessionKeys(id)[:4], args}, func(r rueidis.RedisResult) error {
@@ -198,13 +196,11 @@ redis.call('HSET', KEYS[1], 'guestSessionId', ARGV[2], 'createdAt', ARGV[3], 'qu
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return 1`)
 
-// PutSearch implements backend.Hot.
 func (h *Hot) PutSearch(ctx context.Context, s guest.Search) error {
 	args := []string{seconds(guest.SearchLife), string(s.Session), number(s.Created.UnixMilli()), string(s.Query)}
 	return h.script(ctx, command{"put_search", scriptPutSearch, []string{h.search(s.ID)}, args}, ignore)
 }
 
-// Search implements backend.Hot.
 func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bool, err error) {
 	err = h.run(ctx, "search", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hgetall().Key(h.search(id)).Build()).AsStrMap()
@@ -218,7 +214,6 @@ func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bo
 	return s, found && err == nil, err
 }
 
-// DropSession implements backend.Hot.
 func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID) error {
 	if err := h.DropMirror(ctx, id); err != nil {
 		return err
@@ -274,7 +269,6 @@ func (h *Hot) mirrorKeys(id guest.ID) []string {
 	return []string{keys[1], keys[4]}
 }
 
-// Mirror implements backend.Hot.
 func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err error) {
 	lease := ident.New()
 	err = h.script(ctx, command{"mirror", scriptMirror, h.sessionKeys(id), []string{lease, millis(guest.LeaseLife), seconds(guest.SessionLife)}}, func(r rueidis.RedisResult) error {
@@ -297,23 +291,19 @@ func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err erro
 	return m, err
 }
 
-// FillMirror implements backend.Hot.
 func (h *Hot) FillMirror(ctx context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	args := []string{lease, seconds(guest.SessionLife), number(h.clock().UnixMilli()) + " " + string(wishes)}
 	return h.script(ctx, command{"fill_mirror", scriptFillMirror, h.mirrorKeys(id), args}, ignore)
 }
 
-// BlockMirror implements backend.Hot.
 func (h *Hot) BlockMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"block_mirror", scriptBlockMirror, h.sessionKeys(id), []string{millis(guest.BlockLife), seconds(guest.SessionLife)}}, ignore)
 }
 
-// UnblockMirror implements backend.Hot.
 func (h *Hot) UnblockMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"unblock_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"1"}}, ignore)
 }
 
-// DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"drop_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"0"}}, ignore)
 }

@@ -95,10 +95,9 @@ func New(o Options) *Service {
 	return r
 }
 
-// Keep replaces Options.Kept.
 func (r *Service) Keep(k Kept) { r.kept.Store(&k) }
 
-// Before returns the time before which a job's rows are old.
+// Before returns the cutoff time: a job's older rows are old.
 func (r *Service) Before(job Job, now time.Time) time.Time {
 	kept := r.kept.Load()
 	keep := map[Job]time.Duration{
@@ -137,7 +136,6 @@ type Old struct {
 	Rows   int       // MaxCount means at least MaxCount
 }
 
-// Count counts the rows that Run would delete.
 func (r *Service) Count(ctx context.Context, job Job) (Old, error) {
 	o := Old{Job: job, Before: r.Before(job, r.opts.Clock()).Truncate(time.Microsecond).UTC()}
 	var err error

@@ -28,7 +28,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// found returns the files of a database that have a text.
+// found returns the names of the database files that contain a text.
 func found(t *testing.T, path, text string) (in []string) {
 	t.Helper()
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -43,7 +43,6 @@ func found(t *testing.T, path, text string) (in []string) {
 	return in
 }
 
-// publishAll marks all events as published.
 func publishAll(t *testing.T, store backend.Store) {
 	t.Helper()
 	for {
@@ -56,9 +55,8 @@ func publishAll(t *testing.T, store backend.Store) {
 	}
 }
 
-// TestEraseLeavesNothing: when a session is erased, no file of the database has what its guest has
-// written, or wrote before, though others write among it. A reader that needs the deleted content
-// makes the erasure fail, and it can be repeated.
+// TestEraseLeavesNothing checks that no database file contains a guest's texts after the erasure, although other
+// guests write concurrently. While a reader needs the deleted content, the erasure fails, and may be repeated.
 func TestEraseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "guest.db")
@@ -88,7 +86,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 		_, err := store.ChangeWish(t.Context(), guest.ChangeWish{Mutation: mutation("note", n), Item: property(n), Note: new(note(session, n, 2))})
 		return err
 	}
-	for round := range 10 { // the pages of the tables are split many times
+	for round := range 10 { // splits the pages of the tables many times
 		var all sync.WaitGroup
 		for _, session := range sessions {
 			all.Go(func() {
@@ -105,7 +103,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	reader, err := db.Snapshot(t.Context())
 	suite.Must(t, "Snapshot", err)
 	suite.Must(t, "read", sqlitedb.ForEach(reader.Conn, `SELECT count(*) FROM bff_consumer_wishlist_anonymous`, func(*zombiezen.Stmt) error { return nil }))
-	for wait := 300 * time.Millisecond; !errors.Is(err, sqlitedb.ErrPurge); wait *= 2 { // a busy machine does not begin to purge so soon
+	for wait := 300 * time.Millisecond; !errors.Is(err, sqlitedb.ErrPurge); wait *= 2 { // the purge starts late on a busy machine
 		short, cancel := context.WithTimeout(t.Context(), wait)
 		_, _, err = store.Erase(short, erased)
 		cancel()

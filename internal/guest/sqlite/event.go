@@ -26,7 +26,6 @@ func (t *tx) append(events ...guest.Event) error {
 	return nil
 }
 
-// Record implements backend.Store.
 func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
 	return step(ctx, s, "record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)
@@ -38,7 +37,7 @@ func appendEvent(c *sqlite.Conn, sql string, e *telemetry.SessionEvent) error {
 	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(e.Session), e.Subject, string(e.Payload), e.Headers(e.Trace), e.Retention, e.At.UnixMicro())
 }
 
-// AppendEvents implements backend.Store. The writer excludes mutations in progress.
+// AppendEvents needs no locks, because the writer excludes mutations in progress.
 func (s *Store) AppendEvents(ctx context.Context, all []telemetry.SessionEvent) (rest []telemetry.SessionEvent, err error) {
 	err = s.db.Write(ctx, "append_events", func(c *sqlite.Conn) error {
 		for i := range all {

@@ -79,7 +79,6 @@ func scanStated(r *sqlite.Stmt) stated {
 	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(22), Suspended: r.ColumnBool(23)}}
 }
 
-// Handoff implements backend.Store.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, state handoffs.State, err error) {
 	err = s.db.Read(ctx, "handoff", func(c *sqlite.Conn) error {
 		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(id))
@@ -95,7 +94,6 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, s
 
 func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
 
-// Handoffs implements backend.Store.
 func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.Handoff, limit int) (all []handoffs.Handoff, err error) {
 	err = s.db.Read(ctx, "handoffs", func(c *sqlite.Conn) error {
 		if after == nil {
@@ -108,8 +106,7 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.
 	return all, err
 }
 
-// Consume implements backend.Store. It reads before it writes, so that a refused attempt does not wait for the
-// writer.
+// Consume reads before it writes, so that a refused attempt does not wait for the writer.
 func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (h handoffs.Handoff, repeated bool, err error) {
 	h, state, err := s.Handoff(ctx, a.ID)
 	if err == nil {
@@ -144,7 +141,7 @@ func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff
 	return h, repeated, nil
 }
 
-// Mint implements backend.Store. A restored file is detected before it is served.
+// Mint needs no check for a restored file, which is detected before it is served.
 func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
 	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended, err := suspended(t.c, m.Handoff.Tenant)

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestItemsKeepHandoffs: the migration that makes the table of handoffs again keeps its rows, and
-// what has become of them.
+// TestItemsKeepHandoffs checks that the migration that recreates the table of handoffs keeps its rows and their
+// states.
 func TestItemsKeepHandoffs(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: a list reads its own rows only, and sorts at most those of one time.
+// TestPlans checks that a list reads its own rows only, and sorts at most the rows of the same time.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
@@ -22,7 +22,7 @@ func TestPlans(t *testing.T) {
 		sqlFindSessions:  "SEARCH bff_consumer_session_seen USING PRIMARY KEY (guest_session_id>? AND guest_session_id<?)",
 		sqlSigningKey:    "USING INDEX bff_consumer_ix_handoff_keys_active (tenant_id=?)",
 		sqlTenantKeys:    "USING INDEX bff_consumer_ix_handoff_keys_tenant (",
-		sqlSuspensions:   "SEARCH bff_consumer_tenant_suspended_cache USING PRIMARY KEY (tenant_id>?)", // in the order of its key, without a sort
+		sqlSuspensions:   "SEARCH bff_consumer_tenant_suspended_cache USING PRIMARY KEY (tenant_id>?)", // in key order, without a sort
 	} {
 		var plan []string
 		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) (err error) {

@@ -43,13 +43,11 @@ func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 	return &Store{db: db, now: now, set: sync.OnceValues(Migrations), waker: waker}
 }
 
-// Outbox implements backend.Store.
 func (s *Store) Outbox() outbox.Retaining {
 	return outbox.Waking(outboxsqlite.OpenRetaining(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
-// Ping implements backend.Store. It checks the migrations each time, because a newer release may migrate the file
-// meanwhile.
+// Ping checks the migrations each time, because a newer release may migrate the file meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the guest database needs %d migrations")
 }
@@ -118,7 +116,6 @@ const (
 	sqlReplaceBody = `UPDATE bff_consumer_idempotency_keys SET response_body = ?3 WHERE composite_key = ?1 AND response_body = ?2`
 )
 
-// Answers implements backend.Store.
 func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
 	err = s.db.Read(ctx, "answers", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlAnswers, func(r *sqlite.Stmt) handoffs.KeyedAnswer {
@@ -129,7 +126,6 @@ func (s *Store) Answers(ctx context.Context, route string, begins byte, after st
 	return all, err
 }
 
-// ReplaceBodies implements backend.Store.
 func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
 	return s.db.Write(ctx, "replace_bodies", func(c *sqlite.Conn) error {
 		for _, b := range all {

@@ -139,7 +139,6 @@ func find(db *sqlitedb.DB) func(suite.TB, string) map[string]int {
 	}
 }
 
-// TestPing: the store says what is missing, and that nothing is.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)

@@ -29,7 +29,6 @@ const (
 	sqlEraseUserSessions = `DELETE FROM bff_consumer_user_sessions WHERE list_id = ?`
 )
 
-// LinkUser implements backend.Store.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
 	o, err := step(ctx, s, "link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
 		list, found, err := sqlitedb.QueryRow(t.c, sqlUserList, scanID, l.User)
@@ -80,7 +79,6 @@ func scanUserSession(r *sqlite.Stmt) guest.UserSession {
 	}
 }
 
-// UserList implements backend.Store.
 func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found bool, err error) {
 	err = s.db.Read(ctx, "user_list", func(c *sqlite.Conn) (err error) {
 		list, found, err = sqlitedb.QueryRow(c, sqlUserList, scanID, user)
@@ -89,7 +87,6 @@ func (s *Store) UserList(ctx context.Context, user string) (list guest.ID, found
 	return list, found, err
 }
 
-// UserSession implements backend.Store.
 func (s *Store) UserSession(ctx context.Context, id guest.ID) (u guest.UserSession, found bool, err error) {
 	err = s.db.Read(ctx, "user_session", func(c *sqlite.Conn) (err error) {
 		u, found, err = sqlitedb.QueryRow(c, sqlUserSession, scanUserSession, string(id))
@@ -98,7 +95,6 @@ func (s *Store) UserSession(ctx context.Context, id guest.ID) (u guest.UserSessi
 	return u, found, err
 }
 
-// UserSessions implements backend.Store.
 func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all []guest.UserSession, err error) {
 	sql, args := sqlAllUserSession, []any{string(q.After), q.Limit}
 	if q.User != "" {
@@ -111,7 +107,6 @@ func (s *Store) UserSessions(ctx context.Context, q guest.UserSessionQuery) (all
 	return all, err
 }
 
-// EndUserSessions implements backend.Store.
 func (s *Store) EndUserSessions(ctx context.Context, e guest.EndUserSessions) (n int, err error) {
 	now := s.time().UnixMicro()
 	err = s.db.Write(ctx, "end_user_sessions", func(c *sqlite.Conn) (err error) {

@@ -18,7 +18,7 @@ import (
 
 // PageView is a viewed page.
 type PageView struct {
-	Page       string    `json:"page"` // one of Pages
+	Page       string    `json:"page"`
 	TenantID   string    `json:"tenantId,omitempty"`
 	PropertyID string    `json:"propertyId,omitempty"` // profile guest.Hotel only
 	ItemID     *string   `json:"itemId,omitempty"`     // in other profiles
@@ -29,7 +29,7 @@ type PageView struct {
 
 // FunnelEvent is a guest's step towards a booking.
 type FunnelEvent struct {
-	Step       string    `json:"step"` // one of Steps
+	Step       string    `json:"step"`
 	TenantID   string    `json:"tenantId,omitempty"`
 	PropertyID string    `json:"propertyId,omitempty"`
 	ItemID     *string   `json:"itemId,omitempty"`
@@ -76,7 +76,6 @@ func DefaultSampleRates() SampleRates {
 // maxSampleRate is the maximum of the CloudEvents extension sampledrate.
 const maxSampleRate = 1<<31 - 1
 
-// Check reports every invalid setting.
 func (r *SampleRates) Check() (problems conf.Problems) {
 	for name, n := range map[string]int{
 		"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents, "sample_searches": r.Searches, "sample_detail_views": r.DetailViews, "sample_sessions": r.Sessions,
@@ -114,7 +113,7 @@ type Recorded struct {
 	IDs []guest.ID `json:"ids"`
 }
 
-// Decide returns the result and the events to append.
+// Decide returns the result, and the events that the store appends.
 func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 	events := slices.Clone(r.Events)
 	for i := range events {
@@ -123,12 +122,11 @@ func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 	return Recorded{r.IDs}, events
 }
 
-// RecordPageViews publishes page views, each a JSON object. Item errors are FieldErrors.
+// RecordPageViews publishes page views, each a JSON object, or returns FieldErrors.
 func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
 	return record(ctx, s, m, batch[PageView]{m.Profile, PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
 }
 
-// RecordFunnelEvents is like RecordPageViews.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
 	return record(ctx, s, m, batch[FunnelEvent]{m.Profile, FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
 }
@@ -260,7 +258,7 @@ func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong fun
 type place struct {
 	profile          *guest.Profile
 	tenant, property *string
-	item             *string // may be nil
+	item             *string
 	search           guest.ID
 	at               *time.Time
 }

@@ -60,7 +60,7 @@ func (o *observed) drop(session guest.ID) {
 	o.events = slices.DeleteFunc(o.events, func(e SessionEvent) bool { return e.Session == session })
 }
 
-// Started publishes a session start, once the guest received the cookie.
+// Started publishes a session start, after the guest received the cookie.
 func (s *Service) Started(ctx context.Context, session guest.Session) {
 	var campaign json.RawMessage
 	if session.Campaign != "" {
@@ -87,12 +87,11 @@ type Executed struct {
 	SearchID guest.ID             `json:"searchId,omitempty"` // "" for map searches
 	Kind     string               `json:"kind"`               // list or map
 	Query    any                  `json:"query"`              // without free text
-	HasText  bool                 `json:"hasText"`            // free text was present
+	HasText  bool                 `json:"hasText"`            // whether the query contained free text
 	Total    int                  `json:"total"`
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
-// Executed publishes a search; the query is normalized.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
@@ -106,7 +105,6 @@ type DetailViewed struct {
 	Cache      catalogue.CacheState `json:"cache"`
 }
 
-// DetailViewed publishes a property view.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
 }
@@ -118,7 +116,6 @@ type ItemViewed struct {
 	Cache    catalogue.CacheState `json:"cache"`
 }
 
-// ItemViewed publishes an item view.
 func (s *Service) ItemViewed(ctx context.Context, session guest.ID, v ItemViewed) {
 	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.ItemID, s.Samples().DetailViews, v})
 }
@@ -162,7 +159,6 @@ func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error
 	return e, nil
 }
 
-// Flush writes buffered events to the database.
 func (s *Service) Flush(ctx context.Context) error {
 	s.observed.flushing.Lock()
 	defer s.observed.flushing.Unlock()
@@ -182,7 +178,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	}
 }
 
-// Repair is a step for guest.Run that flushes buffered events.
+// Repair is a step for guest.Run.
 func (s *Service) Repair(ctx context.Context) {
 	_ = s.Flush(ctx) // retried by the next step
 }

@@ -38,15 +38,12 @@ func New(o Options) *Service {
 
 func (s *Service) profile() *guest.Profile { return s.opts.Guests.Profile() }
 
-// SetSamples replaces Options.Samples.
 func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
 
-// Samples returns the sample rates.
 func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
 // Store appends events to the outbox.
 type Store interface {
-	// Record appends events in order.
 	Record(ctx context.Context, r Record) (guest.Once[Recorded], error)
 
 	// AppendEvents appends events in order, in a transaction. It does not wait for mutations: rest holds the events

@@ -12,12 +12,10 @@ import (
 // OperatorSource is the event source for operators' suspensions.
 const OperatorSource = "holdfast guest tenant"
 
-// SuspendedTenants calls Store.SuspendedTenants.
 func (s *Service) SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error) {
 	return s.opts.Store.SuspendedTenants(ctx, after, limit)
 }
 
-// Quarantined calls Store.Quarantined.
 func (s *Service) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
 	return s.opts.Store.Quarantined(ctx, limit)
 }

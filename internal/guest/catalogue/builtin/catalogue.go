@@ -30,7 +30,7 @@ type contents struct {
 
 var _ catalogue.Source = (*Catalogue)(nil)
 
-// hotel prices are in euro.
+// hotel is a generated hotel, with prices in euro.
 type hotel struct {
 	catalogue.Property
 	seed
@@ -76,7 +76,7 @@ const (
 	ExampleProperty = "22222222-2222-4333-8444-555555555555"
 )
 
-// New returns the catalogue, which is generated on first use, within milliseconds, because most servers serve no
+// New returns the catalogue. It is generated on first use, within milliseconds, because most servers serve no
 // guests.
 func New() *Catalogue { return &Catalogue{sync.OnceValue(newContents)} }
 
@@ -196,10 +196,8 @@ func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay
 
 func fits(room, guests, rooms int) bool { return roomTypes[room].Sleeps*rooms >= guests }
 
-// HasTenant reports whether the catalogue contains a tenant.
 func (c *Catalogue) HasTenant(tenant string) bool { return c.contents().brands[tenant] != nil }
 
-// Hotel implements catalogue.Source.
 func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) (catalogue.Hotel, error) {
 	h := c.contents().byID[property]
 	if h == nil {
@@ -220,7 +218,6 @@ func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) 
 	return v, nil
 }
 
-// Property implements catalogue.Source.
 func (c *Catalogue) Property(_ context.Context, property string) (catalogue.Property, error) {
 	if h := c.contents().byID[property]; h != nil {
 		return h.Property, nil
@@ -228,7 +225,6 @@ func (c *Catalogue) Property(_ context.Context, property string) (catalogue.Prop
 	return catalogue.Property{}, catalogue.ErrNoProperty
 }
 
-// Brand implements catalogue.Source.
 func (c *Catalogue) Brand(_ context.Context, tenant string) (catalogue.Brand, error) {
 	if b := c.contents().brands[tenant]; b != nil {
 		return b.Brand, nil
@@ -236,7 +232,6 @@ func (c *Catalogue) Brand(_ context.Context, tenant string) (catalogue.Brand, er
 	return catalogue.Brand{}, catalogue.ErrNoTenant
 }
 
-// Availability implements catalogue.Source.
 func (c *Catalogue) Availability(_ context.Context, q catalogue.AvailabilityQuery) (catalogue.Availability, error) {
 	h := c.contents().byID[q.Property]
 	if h == nil {

@@ -80,7 +80,6 @@ func contains(b catalogue.Bounds, latitude, longitude float64) bool {
 	return longitude >= b.West && longitude <= b.East
 }
 
-// Search implements catalogue.Source.
 func (c *Catalogue) Search(_ context.Context, q catalogue.SearchQuery) (catalogue.Results, error) {
 	all := c.find(q)
 	r := catalogue.Results{Total: len(all)}
@@ -99,7 +98,6 @@ func (c *Catalogue) Search(_ context.Context, q catalogue.SearchQuery) (catalogu
 	return r, nil
 }
 
-// Map implements catalogue.Source.
 func (c *Catalogue) Map(_ context.Context, q catalogue.SearchQuery) (catalogue.Pins, error) {
 	all := c.find(q)
 	pins := catalogue.Pins{Total: len(all)}
@@ -111,7 +109,6 @@ func (c *Catalogue) Map(_ context.Context, q catalogue.SearchQuery) (catalogue.P
 	return pins, nil
 }
 
-// Facets implements catalogue.Source.
 func (c *Catalogue) Facets(_ context.Context, country, region string) (catalogue.Facets, error) {
 	hotels := c.contents().byRegion[country+":"+region]
 	if len(hotels) == 0 {

@@ -51,10 +51,8 @@ func New(cfg catalogue.Upstreams) *Client {
 	return c
 }
 
-// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Search implements catalogue.Source.
 func (c *Client) Search(ctx context.Context, q catalogue.SearchQuery) (r catalogue.Results, err error) {
 	err = c.call(ctx, catalogue.UpstreamSearch, nil, q, &r)
 	err = missing(err, catalogue.ErrUpstream)
@@ -66,7 +64,6 @@ func (c *Client) Search(ctx context.Context, q catalogue.SearchQuery) (r catalog
 	return r, err
 }
 
-// Map implements catalogue.Source.
 func (c *Client) Map(ctx context.Context, q catalogue.SearchQuery) (p catalogue.Pins, err error) {
 	err = c.call(ctx, catalogue.UpstreamMap, nil, q, &p)
 	err = missing(err, catalogue.ErrUpstream)
@@ -78,7 +75,6 @@ func (c *Client) Map(ctx context.Context, q catalogue.SearchQuery) (p catalogue.
 	return p, err
 }
 
-// Hotel implements catalogue.Source.
 func (c *Client) Hotel(ctx context.Context, property, locale, currency string) (h catalogue.Hotel, err error) {
 	err = c.call(ctx, catalogue.UpstreamDetail, url.Values{"property": {property}, "locale": {locale}, "currency": {currency}}, nil, &h)
 	if err == nil {
@@ -87,7 +83,6 @@ func (c *Client) Hotel(ctx context.Context, property, locale, currency string) (
 	return h, sameProperty(missing(err, catalogue.ErrNoProperty), h.PropertyID, property)
 }
 
-// Availability implements catalogue.Source.
 func (c *Client) Availability(ctx context.Context, q catalogue.AvailabilityQuery) (a catalogue.Availability, err error) {
 	values := url.Values{
 		"property": {q.Property}, "from": {q.From}, "to": {q.To}, "adults": {strconv.Itoa(q.Adults)}, "children": {strconv.Itoa(q.Children)}, "rooms": {strconv.Itoa(q.Rooms)},
@@ -97,21 +92,18 @@ func (c *Client) Availability(ctx context.Context, q catalogue.AvailabilityQuery
 	return a, missing(err, catalogue.ErrNoProperty)
 }
 
-// Facets implements catalogue.Source.
 func (c *Client) Facets(ctx context.Context, country, region string) (f catalogue.Facets, err error) {
 	err = c.call(ctx, catalogue.UpstreamFacets, url.Values{"country": {country}, "region": {region}}, nil, &f)
 	f.Country, f.Region = country, region
 	return f, missing(err, catalogue.ErrNoRegion)
 }
 
-// Brand implements catalogue.Source.
 func (c *Client) Brand(ctx context.Context, tenant string) (b catalogue.Brand, err error) {
 	err = c.call(ctx, catalogue.UpstreamBrand, url.Values{"tenant": {tenant}}, nil, &b)
 	b.TenantID = tenant
 	return b, missing(err, catalogue.ErrNoTenant)
 }
 
-// Property implements catalogue.Source.
 func (c *Client) Property(ctx context.Context, property string) (p catalogue.Property, err error) {
 	err = c.call(ctx, catalogue.UpstreamProperty, url.Values{"property": {property}}, nil, &p)
 	if err == nil {
@@ -163,7 +155,6 @@ func (c *Client) call(ctx context.Context, u guest.Upstream, values url.Values, 
 	return nil
 }
 
-// Fetch implements catalogue.Fetcher.
 func (c *Client) Fetch(ctx context.Context, u guest.Upstream, values url.Values, body []byte) ([]byte, error) {
 	if u.URL == "" {
 		return nil, errcode.Newf(errcode.Unavailable, "guest.upstreams.%s is not set", u.Name)

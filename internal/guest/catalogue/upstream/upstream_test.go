@@ -23,7 +23,6 @@ const (
 	trace    = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 )
 
-// serve answers with handler, and returns a client of it.
 func serve(t *testing.T, handler http.HandlerFunc) *upstream.Client {
 	t.Helper()
 	s := httptest.NewServer(handler)
@@ -36,7 +35,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *upstream.Client {
 	return c
 }
 
-// TestRequests: each service gets its request, with the token and the trace.
+// TestRequests checks the requests to each service, with token and trace.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	var last, body string
@@ -87,8 +86,7 @@ func TestRequests(t *testing.T) {
 	check("GET /property/"+property, err)
 }
 
-// TestErrors: an answer that is not as expected is an error, and only 404 says that there
-// is no such thing.
+// TestErrors checks that invalid answers are errors, and that only 404 and 410 mean "not found".
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -136,7 +134,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDeadline: a call ends with its timeout.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
