@@ -62,8 +62,8 @@ func attributesConcurrently(_ *testing.T, c *client) {
 	}
 }
 
-// A session is read while another request changes its attributes, then its currency. Each read returns a consistent
-// pair.
+// attributesWhileChanged reads a session while another request changes its attributes, then its currency. Each
+// read must return a pair that existed.
 func attributesWhileChanged(_ *testing.T, c *client) {
 	const changes, readers = 100, 3
 	states := make([]guest.Session, 1+changes) // the first is the new session
@@ -89,7 +89,8 @@ func attributesWhileChanged(_ *testing.T, c *client) {
 	})
 }
 
-// The session's attributes are in states; its currency is in the same state or the previous state.
+// readState checks that the session's attributes are in states, and that its currency is in the same state or the
+// previous state.
 func (c *client) readState(states []guest.Session) {
 	c.t.Helper()
 	s := c.session(guest.Change{ReadAttributes: true})

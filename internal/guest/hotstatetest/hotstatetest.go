@@ -26,7 +26,7 @@ type Harness struct {
 	Wait func(d time.Duration)
 }
 
-// Run runs the suite. A cleanup closes opened stores.
+// Run runs the suite. A cleanup closes the opened stores.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	suite.Suite[*client]{
 		Groups: []suite.Group[*client]{

@@ -132,7 +132,7 @@ func (c *client) putSuspensions(version int64, all ...tenants.Suspension) bool {
 	return must(c, put, err)
 }
 
-// A missing copy says nothing (invariant 27).
+// suspensionsLost checks that a missing copy is reported as unknown (invariant 27).
 func suspensionsLost(_ *testing.T, c *client) {
 	suite.Equal(c.t, "new", c.suspended(), []string{"unknown"})
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))
@@ -169,7 +169,7 @@ func setSuspension(_ *testing.T, c *client) {
 	suite.Equal(c.t, "it does not expire", c.suspended(), []string{tenantA})
 }
 
-// The copy remembers reinstated tenants, so that a late older event changes nothing.
+// lateSuspension checks that a late event changes nothing: the copy includes reinstated tenants.
 func lateSuspension(_ *testing.T, c *client) {
 	c.putSuspensions(c.version())
 	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, false, 9)))
@@ -182,7 +182,7 @@ func lateSuspension(_ *testing.T, c *client) {
 	suite.Equal(c.t, "after a newer one", c.suspended(), []string{tenantB})
 }
 
-// Between events at the same time, the greater ID wins, compared as bytes.
+// suspensionsOfOneTime checks that the greater ID wins between events at the same time, compared as bytes.
 func suspensionsOfOneTime(_ *testing.T, c *client) {
 	c.putSuspensions(c.version())
 	for _, step := range []struct {

@@ -79,7 +79,7 @@ func life(_ *testing.T, c *client) {
 	suite.Equal(c.t, "expired", c.session(guest.Change{}).Locale, "")
 }
 
-// Every session use extends all its data (invariant 3).
+// touchExtendsAll checks that every use of a session extends the lives of all its data (invariant 3).
 func touchExtendsAll(_ *testing.T, c *client) {
 	uses := []func(){
 		func() { c.session(guest.Change{}) },
@@ -125,7 +125,7 @@ func lists(_ *testing.T, c *client) {
 	items, err := c.Hot.Items(c.t.Context(), c.id, guest.RecentlyViewed)
 	c.ok(err)
 	suite.Equal(c.t, "the newer value", string(items[0].Value), `{"n":3,"text":"x y"}`)
-	c.push(guest.RecentlyViewed, "aa", `1`) // this key's prefix is another key
+	c.push(guest.RecentlyViewed, "aa", `1`) // another key is a prefix of this key
 	c.push(guest.RecentlyViewed, "a", `2`)
 	suite.Equal(c.t, "keys are compared whole", c.items(guest.RecentlyViewed), []string{"a", "aa", "c", "b"})
 	suite.Equal(c.t, "the other list", c.items(guest.SearchHistory), nil)

@@ -105,13 +105,13 @@ func blockMirror(_ *testing.T, c *client) {
 	c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id))
 	c.fill(`["newer"]`)
 	c.want("after the change", `["newer"]`)
-	c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) // the block is already lost
+	c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) // this block was lost
 	c.fill(`["newest"]`)
 	c.want("without a block", `["newest"]`)
 }
 
-// No copy exists while two tabs change a wishlist, in whatever order they finish. A writer killed after its change
-// leaves no copy either, and blocks for a minute.
+// twoWriters checks that no copy exists while two tabs change a wishlist, in whatever order they finish. A writer
+// that is killed after its change leaves no copy either, and blocks for a minute.
 func twoWriters(_ *testing.T, c *client) {
 	block, unblock := func() { c.ok(c.Hot.BlockMirror(c.t.Context(), c.id)) }, func() { c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) }
 	c.fill(`["old"]`)

@@ -9,13 +9,13 @@ import (
 	"holdfast/internal/guest/bots"
 )
 
-// browser holds a browser's counts, evicted like caches: bots can make up browsers.
+// browser holds a browser's counts. It is evicted like a cache, because bots can make up browsers.
 type browser struct {
 	events   []int64
 	sessions map[string]int64 // last seen
 	offences map[string]int
-	until    int64              // offences' expiry
-	solved   map[guest.ID]int64 // expiry
+	until    int64              // when offences expire
+	solved   map[guest.ID]int64 // expiry by session
 }
 
 func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {

@@ -63,7 +63,7 @@ const entryBytes = 160
 // SessionBytes approximates a session with preferences but no lists.
 const SessionBytes = 400
 
-// New returns a Hot with about the given maximum size.
+// New returns a Hot with an approximate maximum size.
 func New(now clock.Clock, bytes int64) *Hot {
 	h := &Hot{watch: watch{clock: now}, seed: maphash.MakeSeed(), most: bytes}
 	for i := range h.shards {
@@ -97,7 +97,7 @@ func (w *watch) read() int64 {
 	return w.total
 }
 
-// The caller unlocks the shard.
+// lock locks the shard of a key. The caller unlocks it.
 func (h *Hot) lock(key string) (s *shard, now int64) {
 	s = &h.shards[maphash.String(h.seed, key)%shards]
 	s.mu.Lock()
@@ -154,7 +154,7 @@ func (h *Hot) resize(s *shard, e *entry, size int) {
 	}
 }
 
-// A later expiry does not move the entry on the wheel.
+// extend postpones the expiry, but leaves the entry in its place on the wheel.
 func (s *shard) extend(e *entry, now int64, life time.Duration) {
 	e.expires = now + life.Microseconds()
 	if due := second(e.expires) + 1; e.due < 0 || due < e.due {
@@ -201,7 +201,7 @@ func (s *shard) link(e *entry) {
 
 func (e *entry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
-// sweepStep is in entries per shard lock.
+// sweepStep is the number of entries that a sweep checks per shard lock.
 const sweepStep = 500
 
 // Sweep removes expired entries and returns how many.
@@ -217,7 +217,7 @@ func (h *Hot) Sweep() (n int) {
 	return n
 }
 
-// sweep checks some due entries; more means that more are due.
+// sweep checks some of the due entries, and reports whether more are due.
 func (s *shard) sweep(now int64) (dropped int, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,14 +260,12 @@ func (s *shard) sweep(now int64) (dropped int, more bool) {
 // sweepEvery is the maximum delay between expiry and removal.
 const sweepEvery = time.Second
 
-// Run sweeps until ctx ends.
 func (h *Hot) Run(ctx context.Context) {
 	for clock.Sleep(ctx, sweepEvery) {
 		h.Sweep()
 	}
 }
 
-// Bytes returns the number of entries, their approximate size and the maximum size.
 func (h *Hot) Bytes() (entries int, bytes, most int64) {
 	for i := range h.shards {
 		s := &h.shards[i]

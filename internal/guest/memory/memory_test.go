@@ -32,8 +32,8 @@ func locale(t testing.TB, h *memory.Hot, id guest.ID, set ...string) string {
 	return s.Locale
 }
 
-// TestF11 sets the clock back and forward: what has expired stays so, and what is new
-// lives as long as it should.
+// TestF11 sets the clock back and forward. Expired entries stay expired, and new entries live for their whole
+// life.
 func TestF11(t *testing.T) {
 	t.Parallel()
 	c := clock.NewManual(start)
@@ -53,7 +53,7 @@ func TestF11(t *testing.T) {
 	id := newID()
 	locale(t, h, id, "de")
 	c.Advance(guest.SessionLife + time.Second)
-	h.Sweep() // the only operation that sees this time
+	h.Sweep()
 	c.Set(start.Add(10 * time.Second))
 	if v, _ := h.Cached(ctx, "cached"); v.Found {
 		t.Error("a cached value came back")
@@ -64,7 +64,7 @@ func TestF11(t *testing.T) {
 	if !lock("a") || lock("b") {
 		t.Error("a lock after the step back")
 	}
-	c.Set(start.Add(-10 * time.Minute)) // again, while it is held
+	c.Set(start.Add(-10 * time.Minute)) // once more, while the lock is held
 	if lock("b") {
 		t.Error("the step back ended a lock")
 	}
@@ -74,7 +74,7 @@ func TestF11(t *testing.T) {
 	}
 	limit := guest.Bucket{Key: "b", Limit: guest.Limit{Events: 60, Per: time.Minute, Burst: 2}}
 	admitted := 0
-	for i := range 600 { // a minute of tenths of seconds, during which the clock jumps back
+	for i := range 600 { // a minute in steps of 100 ms
 		if i%100 == 99 {
 			c.Advance(-time.Hour)
 		}
@@ -92,8 +92,8 @@ func TestF11(t *testing.T) {
 	}
 }
 
-// TestFull: caches make room first, then what the database has, then sessions, of which
-// the one that was not used for longest; the limit holds.
+// TestFull checks the order of eviction: caches, copies of database content, then the least recently used
+// sessions.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
@@ -154,7 +154,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestSweep: what has expired is gone from memory within 2 seconds, and what was used is not.
+// TestSweep checks that expired entries leave memory within 2 seconds.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	c := clock.NewManual(start)
@@ -173,7 +173,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("after %d seconds: %d entries", at, n)
 		}
 	}
-	for range 40 { // a session in use is looked at, and stays
+	for range 40 { // sweeps check and keep a used session
 		c.Advance(20 * 24 * time.Hour)
 		h.Sweep()
 		if locale(t, h, id) != "de" {
@@ -205,7 +205,7 @@ func TestConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// TestMemory: SessionBytes is what a session takes.
+// TestMemory compares SessionBytes with measured memory.
 //
 //nolint:paralleltest // others would take memory meanwhile
 func TestMemory(t *testing.T) {
@@ -214,7 +214,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// sessionMemory returns the memory of each of n sessions in bytes.
+// sessionMemory returns the bytes per session when n sessions are stored.
 func sessionMemory(t testing.TB, n int) int64 {
 	t.Helper()
 	before := heap()
@@ -236,8 +236,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkF23 measures a million sessions in memory: bytes of each, the longest pauses of
-// the garbage collector, and reads while it runs.
+// BenchmarkF23 measures a million sessions: bytes per session, the longest pauses of the garbage collector, and
+// reads while it runs.
 func BenchmarkF23(b *testing.B) {
 	const n = 1_000_000
 	before := heap()
@@ -247,7 +247,7 @@ func BenchmarkF23(b *testing.B) {
 		ids[i] = newID()
 		locale(b, h, ids[i], "de-AT")
 	}
-	total := heap() - before - n*16 // the IDs, whose text is in the store, too
+	total := heap() - before - n*16 // without the IDs, whose text is also in the store
 	if total > 1<<30 {
 		b.Errorf("%d bytes for %d sessions", total, n)
 	}

@@ -65,7 +65,6 @@ type cached struct {
 // failed is the lock owner after FailCached.
 const failed = "\x00failed"
 
-// cached locks the key's shard; the caller unlocks it.
 func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	s, now = h.lock("cache:" + key)
 	if e := s.get("cache:"+key, now); e != nil {
@@ -80,7 +79,7 @@ func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	return s, v, now
 }
 
-// Locked values are not evicted as caches.
+// cache stores a value. A locked value is not evicted as a cache.
 func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	c := caches
 	if v.owner != "" {
@@ -188,7 +187,7 @@ func (h *Hot) take(b guest.Bucket) guest.Taken {
 	return t
 }
 
-// suspensions are never evicted.
+// suspensions is the copy of all tenant states. It is never evicted.
 type suspensions struct {
 	mu      sync.Mutex
 	known   bool

@@ -16,7 +16,6 @@ func botChecks() []check {
 	return []check{{"Log", logBotScore}, {"WithoutSession", logWithoutSession}, {"WrongScore", wrongScore}, {"Scores", botScores}}
 }
 
-// score returns a score for the session's browser; other sessions have other browsers.
 func (u *user) score(value float64) bots.Evaluation {
 	return bots.Evaluation{
 		ID: guest.NewID("", clock.System()), Session: u.session, Fingerprint: []byte("fingerprint " + u.session), IP: []byte{0, 255}, UserAgent: []byte{1},
@@ -48,7 +47,7 @@ func logBotScore(_ *testing.T, u *user) {
 	}
 	e.At = events[0].At
 	suite.Equal(u.t, "event", events[0], e)
-	// A repeated score and its event are refused: the log is append-only.
+	// The log is append-only: a repeated score and its event are refused.
 	again := u.event(clock.System())
 	if err := u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &again, guest.Trace{}); err == nil {
 		u.t.Error("a score was logged twice")
@@ -68,7 +67,7 @@ func logWithoutSession(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, guest.ID(key))), 1)
 }
 
-// wrongScore: scores that are not numbers from 0 to 1 are refused, and their events are not appended.
+// wrongScore checks that no event is appended for a score that is not a number from 0 to 1.
 func wrongScore(_ *testing.T, u *user) {
 	for _, value := range []float64{-0.01, 1.01, math.NaN(), math.Inf(1)} {
 		s, e := u.score(value), u.event(clock.System())

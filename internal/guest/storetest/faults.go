@@ -14,8 +14,8 @@ func faultChecks() []check {
 	return []check{{"Mutate", mutateFails}, {"Consume", consumeFails}, {"AppendEvents", appendEventsFails}}
 }
 
-// mutateFails: after an engine failure a step has no effect, or its full effect if only the result was lost. A repeat
-// returns the right result.
+// mutateFails checks that a failed step has no effect, or its full effect if only the result was lost. A repeat
+// must return the right result.
 func mutateFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
@@ -64,7 +64,7 @@ func retentionFails(t *testing.T, u *user) {
 	}
 }
 
-// appendEventsFails: appending the same events again after a failure stores them once.
+// appendEventsFails checks that events are stored once if they are appended again after a failure.
 func appendEventsFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))

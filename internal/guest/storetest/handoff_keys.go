@@ -41,7 +41,6 @@ func (u *user) states() (all []handoffs.KeyState) {
 	return all
 }
 
-// keyLife: a key is added, signs, is replaced, and retires when its tokens have expired.
 func keyLife(_ *testing.T, u *user) {
 	ring := u.ring()
 	suite.Equal(u.t, "first", u.states(), []handoffs.KeyState{handoffs.KeyActive})
@@ -130,7 +129,7 @@ func rotateUnderLoad(t *testing.T, u *user) {
 	all.Wait()
 }
 
-// changeKeysFails: a failed key change has no effect, or its full effect if only the result was lost.
+// changeKeysFails checks that a failed key change has no effect, or its full effect if only the result was lost.
 func changeKeysFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
@@ -152,8 +151,8 @@ func changeKeysFails(t *testing.T, u *user) {
 	}
 }
 
-// restoredDatabase: after a database restore, no handoff is minted or consumed until the keys are replaced, which
-// voids all earlier tokens. SQLite cannot detect a restore itself: see witness.
+// restoredDatabase checks that after a database restore no handoff is minted or consumed until the keys are
+// replaced. SQLite cannot detect a restore itself: see witness.
 func restoredDatabase(_ *testing.T, u *user) {
 	ring := u.ring()
 	h := u.newHandoff(time.Minute)

@@ -153,8 +153,7 @@ func (u *user) handoffs(size int) (all []handoffs.Handoff) {
 	}
 }
 
-// consumeOnce: only the attempt that consumed the handoff may be repeated. Other attempts are refused and change
-// nothing.
+// consumeOnce checks that only the successful attempt may be repeated. Refused attempts must change nothing.
 func consumeOnce(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -181,8 +180,8 @@ func consumeOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "history", u.handoffs(10), []handoffs.Handoff{want})
 }
 
-// consumeExpired: handoffs expire by the database clock. A refused attempt does not consume the handoff, and an
-// attempt that succeeded in time may still be repeated.
+// consumeExpired checks that handoffs expire by the database clock. A refused attempt does not consume the
+// handoff, and an attempt that succeeded in time may be repeated later.
 func consumeExpired(_ *testing.T, u *user) {
 	u.ring()
 	late, early := u.newHandoff(time.Millisecond), u.newHandoff(time.Second)
@@ -207,7 +206,7 @@ func (u *user) until(h handoffs.Handoff) {
 	}
 }
 
-// consumeAtTheEdge: the results of attempts around the expiry agree with the stored row.
+// consumeAtTheEdge compares the results of attempts around the expiry with the stored row.
 func consumeAtTheEdge(_ *testing.T, u *user) {
 	u.ring()
 	for range 5 {
@@ -260,7 +259,7 @@ func consumeOtherKey(_ *testing.T, u *user) {
 	u.consume(attempt(h, "booking", "a"))
 }
 
-// consumeRace: of many attempts through several pools, one succeeds, and so do its repeats.
+// consumeRace makes many attempts through several pools. One succeeds, and so do its repeats.
 func consumeRace(t *testing.T, u *user) {
 	u.ring()
 	racers := 1000
@@ -302,7 +301,7 @@ func consumeRace(t *testing.T, u *user) {
 	}
 }
 
-// otherClaims returns claim sets that each differ from the handoff in a single claim.
+// otherClaims returns copies of the claims with a single difference each.
 func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	all := map[string]handoff.Claims{}
 	claims := handoffs.ClaimsOf(h)
@@ -325,7 +324,7 @@ func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	return all
 }
 
-// consumeOtherClaims: a correctly signed token is refused if its claims differ from the row.
+// consumeOtherClaims checks that a correctly signed token is refused if its claims differ from the row.
 func consumeOtherClaims(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -349,7 +348,7 @@ func consumeOtherClaims(_ *testing.T, u *user) {
 	}
 }
 
-// consumeWithCampaign: the campaigns in token and row are equal even if the database reformats JSON.
+// consumeWithCampaign checks a campaign whose JSON the database reformats.
 func consumeWithCampaign(_ *testing.T, u *user) {
 	u.ring()
 	for _, campaign := range []string{`{"b":[1,2.50,1e3],"aa":"<ä>","c":{"x":null}}`, `{"a":1e300}`, `{}`} {
@@ -361,7 +360,7 @@ func consumeWithCampaign(_ *testing.T, u *user) {
 	}
 }
 
-// clearHandoffs: clearing a session erases guest data in its handoffs, but they can still be consumed once.
+// clearHandoffs checks that a cleared session's handoffs contain no guest data, but can still be consumed once.
 func clearHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	h, other := u.newHandoff(time.Minute), u.other()

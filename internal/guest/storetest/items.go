@@ -23,7 +23,7 @@ func itemChecks() []check {
 	}
 }
 
-// shop is a profile whose items have text IDs and quantities.
+// shop is a profile with text IDs and quantities.
 var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Payload: json.RawMessage(`{}`)}
 
 var profiles = []*guest.Profile{nil, shop}
@@ -63,7 +63,7 @@ func shopItem(item string, quantity int) guest.Wish {
 	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: item, Quantity: quantity, Source: "list"}
 }
 
-// itemList: items with text IDs work like others. IDs are case-sensitive.
+// itemList also checks that text IDs are case-sensitive.
 func itemList(_ *testing.T, u *user) {
 	u = u.in(shop)
 	add := func(item string, quantity int) guest.AddedWish {
@@ -90,7 +90,7 @@ func itemList(_ *testing.T, u *user) {
 	suite.Equal(u.t, "revived", []any{again.ID, again.Item, again.Quantity}, []any{a.ID, "sku-4711", 7})
 }
 
-// itemQuantity: changing a quantity publishes an event; changing a note does not.
+// itemQuantity checks that a changed quantity publishes an event, unlike a changed note.
 func itemQuantity(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.add(shopItem("sku-4711", 2))
@@ -115,7 +115,7 @@ func itemQuantity(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", kinds, []string{"shop.guest.wishlist.added.v1", "shop.guest.wishlist.changed.v1", "shop.guest.wishlist.changed.v1"})
 }
 
-// itemHandoff: a payload is stored byte for byte as signed, and a token with another payload is refused.
+// itemHandoff checks that a payload is stored byte for byte, and that a token with another payload is refused.
 func itemHandoff(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.ring()
@@ -132,7 +132,7 @@ func itemHandoff(_ *testing.T, u *user) {
 	u.refused("again", attempt(h, "checkout", "b"), handoffs.ErrConsumed)
 }
 
-// stayOrPayload: the table rejects handoffs with both a stay and a payload, or neither.
+// stayOrPayload checks that the table rejects handoffs with both a stay and a payload, or neither.
 func stayOrPayload(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.ring()

@@ -24,7 +24,6 @@ import (
 	"holdfast/internal/suite"
 )
 
-// away is unavailable hot state: only the database decides.
 type away struct{ backend.Hot }
 
 var errAway = errcode.New(errcode.Unavailable, "the hot state is away")
@@ -75,8 +74,8 @@ func (u *user) mintFor(s *handoffs.Service, m guest.Mutation, tenant, item strin
 	return s.Mint(u.t.Context(), m, guest.Preferences{}, r)
 }
 
-// mintIsOneEvent: each minted handoff has one audited event, even if the request is repeated or sent concurrently. A
-// refused mint stores neither handoff nor event. No row contains the guest's address or User-Agent.
+// mintIsOneEvent checks that each minted handoff has one audited event, even if the request is repeated or
+// concurrent. A refused mint stores nothing. No row contains the guest's address or User-Agent.
 func mintIsOneEvent(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
@@ -107,7 +106,7 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			m := guest.Mutation{Session: u.session, Route: "POST /mint", Key: fmt.Sprint(i / 2), Digest: sha256.Sum256(nil), Profile: u.profile} // each twice
+			m := guest.Mutation{Session: u.session, Route: "POST /mint", Key: fmt.Sprint(i / 2), Digest: sha256.Sum256(nil), Profile: u.profile}
 			if _, err := u.mintFor(s, m, tenant, u.item(1)); err != nil && !errors.Is(err, guest.ErrInFlight) {
 				u.t.Errorf("at once: %v", err)
 			}
@@ -141,8 +140,8 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 }
 
-// mintIsSealed: no row contains a token in plain text. A repeated request gets its answer even if an earlier release
-// stored it in plain text.
+// mintIsSealed checks that no row contains a token in plain text. Answers that an earlier release stored in plain
+// text are still replayed.
 func mintIsSealed(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
@@ -183,14 +182,14 @@ func mintIsSealed(_ *testing.T, u *user) {
 		suite.Equal(u.t, "after it", mint(old), former)
 	}
 	suite.Equal(u.t, "the answer of this release", mint(m), again)
-	other := u.mutation() // mutations on other routes keep their plain answers
+	other := u.mutation() // other routes store plain answers
 	add(other, []byte(`{"kept":"plain"}`))
 	_, err := s.SealAnswers(u.t.Context())
 	suite.Must(u.t, "SealAnswers", err)
 	suite.Equal(u.t, "another route", find(`{"kept":"plain"}`)["idempotency_keys"] >= 1, true)
 }
 
-// wrongHandoffs: the database rejects invalid handoffs, whichever program writes them.
+// wrongHandoffs checks that the database rejects invalid handoffs.
 func wrongHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	allowed := u.newHandoff(time.Minute)
@@ -229,8 +228,8 @@ func wrongHandoffs(_ *testing.T, u *user) {
 	suite.Must(u.t, "an allowed one", u.h.AddHandoff(u.t, allowed))
 }
 
-// consumeClockSetBack: after the database clock was set back, a handoff can still be consumed, with a time that is
-// not before its mint.
+// consumeClockSetBack checks that a handoff can be consumed after the database clock was set back. The stored time
+// is not before the mint.
 func consumeClockSetBack(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -245,7 +244,6 @@ func consumeClockSetBack(_ *testing.T, u *user) {
 	u.refused("another attempt", attempt(h, "booking", "b"), handoffs.ErrConsumed)
 }
 
-// verifyChangesNothing: verifying a token, with any result, changes neither the handoff nor the events.
 func verifyChangesNothing(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)

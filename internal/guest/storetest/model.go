@@ -18,12 +18,12 @@ func modelChecks() []check {
 	return []check{{"RandomSteps", randomSteps}, {"RandomUserSteps", randomUserSteps}}
 }
 
-// machine applies random steps to a store and to its model, and compares them after each step.
+// machine applies random steps to a store and its model, and compares them after each step.
 type machine struct {
 	*user
 	rows    map[string]guest.Wish // by item, including removed entries
 	events  []guest.ID
-	waiting []guest.ID // unpublished
+	waiting []guest.ID // unpublished events
 	done    []request
 }
 
@@ -39,7 +39,7 @@ func randomSteps(t *testing.T, u *user) {
 		u.t, u.profile = rt, rapid.SampledFrom(profiles).Draw(rt, "profile")
 		if last != nil {
 			last.t = rt
-			last.empty() // the model reads the outbox by session after each step, and no index has all its events
+			last.empty() // keeps the outbox small: the model reads it by session after each step, without an index
 		}
 		m := &machine{user: u.other(), rows: map[string]guest.Wish{}}
 		last = m
@@ -50,8 +50,7 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// empty deletes everything. It ignores errors because a failed walk may have left a state that differs from the
-// model.
+// empty deletes all data. It ignores errors, because a failed walk may have left another state than the model.
 func (m *machine) empty() {
 	_, err := m.publish(len(m.waiting) + 1) // the failed step may have appended another event
 	_, _, err2 := m.h.Store.Erase(m.t.Context(), m.session)
@@ -60,7 +59,7 @@ func (m *machine) empty() {
 
 func (m *machine) publish(limit int) (published []guest.ID, err error) {
 	box := m.h.Store.Outbox()
-	// The limit of a query may be split among the partitions, and a session has one.
+	// The limit of a query may be split among partitions, and a session belongs to one partition.
 	events, _, err := box.Next(m.t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: outbox.Partitions * limit, Now: clock.System()})
 	if err == nil {
 		events = events[:min(limit, len(events))]

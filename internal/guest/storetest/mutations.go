@@ -34,7 +34,7 @@ func mutationChecks() []check {
 	}
 }
 
-// replay: a repeated request takes effect once and gets the first result, even if the data has changed since.
+// replay checks that a repeated request gets the first result, even if the data has changed since.
 func replay(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before := len(u.h.Events(u.t, u.session))
@@ -51,7 +51,7 @@ func replay(_ *testing.T, u *user) {
 			suite.Equal(u.t, s.name+", again: the session", u.see(), after)
 		}
 		suite.Equal(u.t, s.name+": events", len(u.h.Events(u.t, u.session)), before+s.events)
-		if s.name == "Clear" || s.name == "Link" { // These steps delete the session's other answers.
+		if s.name == "Clear" || s.name == "Link" { // these steps delete the session's other answers
 			return
 		}
 		_, err = u.note(standing, "other")
@@ -64,7 +64,6 @@ func replay(_ *testing.T, u *user) {
 	})
 }
 
-// keyReused: a different request with a used key is refused.
 func keyReused(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		m := u.mutation()
@@ -96,8 +95,7 @@ func otherKeys(_ *testing.T, u *user) {
 
 var errTest = errcode.New(errcode.Invalid, "refused by the test")
 
-// denied: a denied request has no effect and does not use up its key. A repeat gets the stored result even if it is
-// denied.
+// denied checks that a denied request does not use up its key, and that a denied repeat gets the stored result.
 func denied(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before, m := u.see(), u.mutation()
@@ -115,7 +113,7 @@ func denied(_ *testing.T, u *user) {
 	})
 }
 
-// formerAnswers: a response stored by an earlier release is replayed unchanged.
+// formerAnswers checks that responses of earlier releases are replayed unchanged.
 func formerAnswers(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before := u.see()
@@ -144,7 +142,8 @@ func formerAnswers(_ *testing.T, u *user) {
 	})
 }
 
-// laterAnswers: a request processed by a later release is not processed again, although its answer cannot be decoded.
+// laterAnswers checks that a request is not processed again if a later release processed it, although this release
+// cannot decode the answer.
 func laterAnswers(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		before, m := u.see(), u.mutation()
@@ -155,7 +154,6 @@ func laterAnswers(_ *testing.T, u *user) {
 	})
 }
 
-// errorsAreNotStored: a failed request has no effect and does not use up its key.
 func errorsAreNotStored(_ *testing.T, u *user) {
 	m := u.mutation()
 	note := func(n int) (guest.Once[guest.ChangedWish], error) {
@@ -172,7 +170,7 @@ func errorsAreNotStored(_ *testing.T, u *user) {
 	}
 }
 
-// everythingOrNothing: a step whose last change fails has no effect. The outbox already contains its event.
+// everythingOrNothing makes the last change of a step fail: the outbox already contains its event.
 func everythingOrNothing(_ *testing.T, u *user) {
 	u.eachStep(func(u *user, s step) {
 		if s.events == 0 {
@@ -192,7 +190,6 @@ func everythingOrNothing(_ *testing.T, u *user) {
 	})
 }
 
-// eventsInOrder: a session's events have the order of its mutations.
 func eventsInOrder(_ *testing.T, u *user) {
 	var want []guest.ID
 	for range 20 {
@@ -210,7 +207,7 @@ func eventsInOrder(_ *testing.T, u *user) {
 	}
 }
 
-// manyEvents: events appended together keep their order, contents and database time.
+// manyEvents checks that events appended together keep their order, contents and time.
 func manyEvents(_ *testing.T, u *user) {
 	var want []guest.Event
 	for n := range telemetry.MaxBatch {
@@ -275,7 +272,7 @@ func timeOfTheDatabase(_ *testing.T, u *user) {
 	suite.Equal(u.t, "event", u.h.Events(u.t, u.session)[0].At, now)
 }
 
-// eventsOfSessions: events outside mutations are ordered per session and keep their traces.
+// eventsOfSessions checks events outside mutations: they are ordered per session and keep their traces.
 func eventsOfSessions(_ *testing.T, u *user) {
 	other := u.other()
 	var all []telemetry.SessionEvent

@@ -25,7 +25,7 @@ func refusalChecks() []check {
 	}
 }
 
-// refusal returns refused attempts; first and last are in seconds after t0.
+// refusal returns refused attempts. first and last are in seconds after t0.
 func (u *user) refusal(h guest.ID, attempts int64, first, last int) handoffs.NewRefusal {
 	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
 	return handoffs.NewRefusal{
@@ -46,7 +46,7 @@ func (u *user) refusals(h guest.ID) (all []handoffs.Refusal) {
 	return slices.DeleteFunc(rows, func(r handoffs.Refusal) bool { return r.Handoff != h })
 }
 
-// addRefusals: each handoff and reason has one row and one event.
+// addRefusals checks that each handoff and reason has one row and one event.
 func addRefusals(_ *testing.T, u *user) {
 	one, other := guest.NewID(guest.HandoffPrefix, clock.System()), guest.NewID(guest.HandoffPrefix, clock.System())
 	add := func(all ...handoffs.NewRefusal) {
@@ -85,8 +85,8 @@ func (c *counting) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) e
 	return c.Store.AddRefusals(ctx, all)
 }
 
-// refusalRace: when two processes make many attempts, one attempt consumes the handoff. The others share one row and
-// one event, and need few writes.
+// refusalRace makes many attempts in two processes. One attempt consumes the handoff; the others share a row and
+// an event, and cause few writes.
 func refusalRace(_ *testing.T, u *user) {
 	const attempts = 200
 	tenant := newTenant()
@@ -128,7 +128,7 @@ func refusalRace(_ *testing.T, u *user) {
 	suite.Equal(u.t, "in order", rows[0].First.After(rows[0].Last), false)
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), before+1)
 
-	// After a pause, the next attempt is written at once again.
+	// After a pause, the next attempt is written immediately.
 	suite.Equal(u.t, "refused", second2(pair2(processes[0].Consume(u.t.Context(), handoffs.ConsumeRequest{
 		ID: string(minted.ID), Token: minted.Token, By: "other", Key: "late",
 	}))), error(handoffs.ErrConsumed))
@@ -140,7 +140,7 @@ func guestKey(i int) string { return "key-" + string(rune('a'+i%26)) + string(ru
 
 func pair2(r handoffs.Received, err error) (bool, error) { return r.Suspect, err }
 
-// refusalFails: after any failure and a repeat, the handoff has one event and its attempts are counted.
+// refusalFails checks that a handoff has one event after a failure and a repeat, and that attempts are counted.
 func refusalFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
@@ -151,7 +151,7 @@ func refusalFails(t *testing.T, u *user) {
 		return run, func(what string) {
 			suite.Must(t, what+": repeated", run())
 			suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), before+1)
-			if n := u.refusals(r.Handoff)[0].Attempts; n < 1 || n > 2 { // 2: the commit succeeded but its result was lost
+			if n := u.refusals(r.Handoff)[0].Attempts; n < 1 || n > 2 { // 2 if only the commit's result was lost
 				t.Errorf("%s: %d attempts", what, n)
 			}
 		}

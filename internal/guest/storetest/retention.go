@@ -33,7 +33,6 @@ func retentionChecks() []check {
 	}
 }
 
-// drop checks that CountOld and Drop agree.
 func (u *user) drop(job retention.Job, before time.Time, limit int) int {
 	u.t.Helper()
 	old, err := u.h.Store.CountOld(u.t.Context(), job, before)
@@ -69,8 +68,8 @@ func dropSilent(_ *testing.T, u *user) {
 	suite.Equal(u.t, "after it was cleared", u.drop(retention.JobSilent, tomorrow.Add(hours24), 10), 2)
 }
 
-// silentWhileUsed: a session that adds entries while its wishlist is deleted keeps all entries, those added after the
-// deletion, or none.
+// silentWhileUsed adds entries while the session's wishlist is deleted. The session keeps all entries, the entries
+// added after the deletion, or none.
 func silentWhileUsed(_ *testing.T, u *user) {
 	for range 20 {
 		u.add(u.wish(1))
@@ -112,7 +111,7 @@ func dropBotScores(_ *testing.T, u *user) {
 	suite.Equal(u.t, "late, in pieces", []int{u.drop(retention.JobBotScores, late, 2), u.drop(retention.JobBotScores, late, 2)}, []int{2, 1})
 }
 
-// dropEvents: published events are deleted by class; waiting events and dead letters stay.
+// dropEvents checks that published events are deleted by class, and that waiting events and dead letters stay.
 func dropEvents(_ *testing.T, u *user) {
 	u.publishSome()
 	late := clock.System().Add(time.Minute)
@@ -126,7 +125,7 @@ func dropEvents(_ *testing.T, u *user) {
 	suite.Equal(u.t, "left", left, []string{"dead", "waiting"})
 }
 
-// publishSome appends three published events (one audited), a dead letter and a waiting event.
+// publishSome appends three published events, one of them audited, a dead letter and a waiting event.
 func (u *user) publishSome() {
 	u.t.Helper()
 	subjects := []string{"published", "audited", "published", "dead", "waiting"}
@@ -150,8 +149,7 @@ func (u *user) publishSome() {
 	suite.Must(u.t, "Release", box.Release(ctx, "test", all))
 }
 
-// sameEventAgain: consumers recognize a republished event by its ID. An event marked as published is not published
-// again.
+// sameEventAgain checks that a republished event keeps its ID, and that a published event is not published again.
 func sameEventAgain(_ *testing.T, u *user) {
 	u.record(u.event(clock.System()), u.event(clock.System()))
 	box, ctx, all := u.h.Store.Outbox(), u.t.Context(), outbox.Parts(1<<outbox.Partitions-1)
@@ -193,7 +191,7 @@ func retentionLimits(_ *testing.T, u *user) {
 	suite.Equal(u.t, "another job", errcode.Is(err, errcode.NotFound), true)
 }
 
-// erase: only audited and waiting events of the session remain. Other sessions are unchanged.
+// erase checks that only audited and waiting events remain, and that other sessions do not change.
 func erase(_ *testing.T, u *user) {
 	u.ring()
 	other := u.other()

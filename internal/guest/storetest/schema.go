@@ -14,8 +14,8 @@ func schemaChecks() []check { return []check{{"SameInAllBackends", sameSchema}} 
 //go:embed schema.txt
 var schemaText string
 
-// sameSchema: all backends have the same migrations, tables, columns and indexes. Column types are SQLite's: integers
-// for times and booleans, text for dates, UUIDs and JSON.
+// sameSchema checks that all backends have the same migrations, tables, columns and indexes. schema.txt uses
+// SQLite's column types: integers for times and booleans, text for dates, UUIDs and JSON.
 func sameSchema(_ *testing.T, u *user) {
 	got, want := u.h.Schema(u.t), strings.Split(strings.TrimSpace(schemaText), "\n")
 	for i, line := range got {

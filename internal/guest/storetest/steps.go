@@ -99,7 +99,7 @@ func digestOf(c byte) []byte {
 	return text
 }
 
-// tryMint returns the handoff with the key and times from the result.
+// tryMint mints a handoff, and returns it with the key and times from the result.
 func (u *user) tryMint(m handoffs.Mint) (h handoffs.Handoff, err error) {
 	u.t.Helper()
 	o, err := u.h.Store.Mint(u.t.Context(), m)
@@ -131,13 +131,12 @@ func doneOf[R any](o guest.Once[R], err error) (done, error) {
 	return done{string(text), o.Replayed, o.Former}, err
 }
 
-// step is a method of guest.Mutations.
 type step struct {
 	name   string
 	events int
 
-	// do makes a valid request. RemoveWish and ChangeWish require the entry standing. event is the ID of the step's
-	// event, if any.
+	// do makes a valid request. RemoveWish and ChangeWish need the entry standing. event is for the step's event, if
+	// any.
 	do func(u *user, m guest.Mutation, event guest.ID) (done, error)
 }
 
@@ -192,7 +191,7 @@ func (u *user) see() string {
 	return string(text)
 }
 
-// eachStep calls fn with every step in both profiles, in a new session that contains the entry standing.
+// eachStep calls fn with every step in both profiles, each in a new session with the entry standing.
 func (u *user) eachStep(fn func(u *user, s step)) {
 	u.t.Helper()
 	u.ring()

@@ -45,14 +45,14 @@ type Harness struct {
 	// Again opens another store on the same database, like another process. May be nil.
 	Again func(t testing.TB) backend.Store
 
-	// Faulty opens a Harness on its own database. The engine calls fault at every possible failure point and returns
+	// Faulty opens a Harness on another database. The engine calls fault at every possible failure point and returns
 	// its error.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
 	Soak suite.Soak
 }
 
-// Run runs the suite. A cleanup closes opened stores.
+// Run runs the suite. A cleanup closes the opened stores.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -71,7 +71,7 @@ func Names() []string { return suite.Names(groups()) }
 
 type check = suite.Case[*user]
 
-// Groups with Own see the data of every session, so they get their own database.
+// groups returns the cases. Groups with Own need their own database, because they see all sessions.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Mutations", Cases: mutationChecks()},
@@ -126,7 +126,7 @@ func (u *user) other() *user {
 	return o
 }
 
-// racer is the same session for another goroutine, with its own keys.
+// racer returns the same session for another goroutine, with other keys.
 func (u *user) racer(n int) *user {
 	r := *u
 	r.keys = (n + 1) * 1000

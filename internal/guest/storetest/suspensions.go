@@ -55,7 +55,7 @@ func (u *user) suspended(tenant string) bool {
 	return yes
 }
 
-// eventsOnce: a repeated event has no effect. A different event with a used ID is quarantined.
+// eventsOnce checks that a repeated event has no effect, and that a different event with a used ID is quarantined.
 func eventsOnce(_ *testing.T, u *user) {
 	tenant, id := newTenant(), ident.New()
 	first := about(id, tenant, true, 0)
@@ -78,7 +78,7 @@ func eventsOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "reinstated", u.suspended(tenant), false)
 }
 
-// suspensionsByTime tests F10: the newest event wins, in any order of arrival and with duplicates.
+// suspensionsByTime tests F10: the newest event wins, whatever the order of arrival.
 func suspensionsByTime(_ *testing.T, u *user) {
 	var orders [][]int
 	var permute func(order, rest []int)
@@ -149,7 +149,7 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 				for {
 					result, err := u.h.Store.Receive(context.WithoutCancel(u.t.Context()), e, must(types.Parse(&e)))
 					if err != nil {
-						continue // lost to another transaction
+						continue // another transaction won
 					}
 					mu.Lock()
 					results[result]++
@@ -160,12 +160,12 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 		})
 	}
 	consumers.Wait()
-	for _, e := range all { // events that the shuffle left out
+	for _, e := range all { // the shuffle may omit events
 		results[u.receive(e)]++
 	}
 	suite.Equal(u.t, "applied or stale", results[inbox.Applied]+results[inbox.Stale], events)
 	suite.Equal(u.t, "in quarantine", results[inbox.Quarantined], 0)
-	// 18 and 19 are last; 18%4 and 19%4 are at least 2.
+	// Events 18 and 19 are last; 18%4 and 19%4 are at least 2.
 	suite.Equal(u.t, "suspended", []bool{u.suspended(both[0]), u.suspended(both[1])}, []bool{false, false})
 }
 
@@ -228,8 +228,8 @@ func suspendedInMutation(_ *testing.T, u *user) {
 	}
 }
 
-// dropReceived: received events are deleted after seven days, quarantined events after thirty. A redelivered event
-// then changes nothing.
+// dropReceived checks that received events are deleted after seven days, quarantined events after thirty. An event
+// that is delivered again then changes nothing.
 func dropReceived(_ *testing.T, u *user) {
 	tenant := newTenant()
 	suspend, reinstate := about("a", tenant, true, 0), about("b", tenant, false, 1)
@@ -254,7 +254,7 @@ func dropReceived(_ *testing.T, u *user) {
 	suite.Equal(u.t, "suspended tenants", all, []tenants.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
 }
 
-// tenantStates: reinstated tenants have a state but are not listed as suspended.
+// tenantStates checks that only TenantStates includes reinstated tenants.
 func tenantStates(_ *testing.T, u *user) {
 	suspended, reinstated := newTenant(), newTenant()
 	u.receive(about("a"+suspended, suspended, true, 1))
@@ -284,8 +284,8 @@ func tenantStates(_ *testing.T, u *user) {
 	suspendedInPages(u, suspended, reinstated)
 }
 
-// suspendedInPages reads pages of one. Other cases change tenants meanwhile, so it checks only the order and the
-// given tenants.
+// suspendedInPages reads pages of one tenant. It checks only the order and the given tenants, because other cases
+// change tenants meanwhile.
 func suspendedInPages(u *user, tenants ...string) {
 	u.t.Helper()
 	var names []string

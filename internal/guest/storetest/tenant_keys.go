@@ -23,8 +23,8 @@ func (u *user) verifyOffline(s *handoffs.Service, tenant, token string, now time
 	return c, err
 }
 
-// tenantKeys: the first handoff to a tenant creates its keys. Tokens verify only with the keys published for their
-// tenant. A revoked key is neither published nor accepted; its successor was published before.
+// tenantKeys checks that the first handoff creates a tenant's keys, and that tokens verify only with the tenant's
+// published keys. A revoked key is neither published nor accepted; its successor was published before.
 func tenantKeys(_ *testing.T, u *user) {
 	a, b := newTenant(), newTenant()
 	mint := func(tenant string) (*handoffs.Service, handoffs.Minted) {
@@ -107,7 +107,7 @@ func (u *user) listTenantKeys(a string, ofA int, b string, ofB int) {
 	suite.Equal(u.t, "keys", []int{count[a], count[b]}, []int{ofA, ofB})
 }
 
-// tenantKeysRestored: voiding all tokens includes Ed25519 tokens. The next handoff creates new keys.
+// tenantKeysRestored checks that voiding all tokens includes Ed25519 tokens. The next handoff creates new keys.
 func tenantKeysRestored(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minterWith(tenant, handoffs.Ed25519)

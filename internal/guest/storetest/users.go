@@ -32,7 +32,7 @@ func (u *user) link(l guest.Link) guest.Linked {
 	return r
 }
 
-// of returns a user whose session is the given list.
+// of returns the owner of a list as a user.
 func (u *user) of(list guest.ID) *user {
 	return &user{t: u.t, h: u.h, session: list, profile: u.profile}
 }
@@ -45,7 +45,6 @@ func (u *user) items() (all []string) {
 	return all
 }
 
-// merging returns a copy of a profile with another merge rule.
 func merging(p *guest.Profile, rule guest.MergeRule) *guest.Profile {
 	if p == nil {
 		p = guest.Hotel
@@ -99,7 +98,7 @@ func link(_ *testing.T, u *user) {
 	suite.Equal(u.t, "UserList of nobody", ok, false)
 }
 
-// linkOnce: a repeated request gets the first result, even if the list has changed since.
+// linkOnce checks that a repeated request gets the first result, even if the list has changed since.
 func linkOnce(_ *testing.T, u *user) {
 	u.add(u.wish(1))
 	l := newLink(u, "user-"+ident.New())
@@ -121,7 +120,7 @@ func linkOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "a session that was linked before has nothing left", empty.Added+empty.Changed+empty.Dropped, 0)
 }
 
-// linkFull: the session's latest entries fill up the user's list.
+// linkFull checks that a session's latest entries fill up the user's list.
 func linkFull(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	for n := range 60 {
@@ -141,7 +140,7 @@ func linkFull(_ *testing.T, u *user) {
 	suite.Equal(u.t, "the newest", all[0].Item, u.item(109))
 }
 
-// linkConcurrently: sessions linked concurrently to a user share one list, and no concurrent change is lost.
+// linkConcurrently checks that concurrently linked sessions share a list, without lost changes.
 func linkConcurrently(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	const n = 6
@@ -153,7 +152,7 @@ func linkConcurrently(_ *testing.T, u *user) {
 		all.Go(func() {
 			lists[i] = one.link(newLink(one, name)).List
 			owner := one.of(lists[i])
-			owner.keys = 100 * (i + 1) // keys of other sessions do not conflict
+			owner.keys = 100 * (i + 1) // all owners share a list, so their keys must differ
 			owner.add(owner.wish(50 + i))
 		})
 	}
@@ -167,7 +166,7 @@ func linkConcurrently(_ *testing.T, u *user) {
 	suite.Equal(u.t, "sessions", len(sessions), n)
 }
 
-// linkRevives: an entry that the user removed gets its old ID back.
+// linkRevives checks that an entry that the user removed gets its old ID back.
 func linkRevives(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	id := u.add(u.wish(1)).ID

@@ -237,7 +237,7 @@ func (m *userMachine) stepSeen(rt *rapid.T) {
 	}
 }
 
-// Users without sessions get a new list when they return.
+// stepExpire ends sessions. A user without sessions gets a new list later.
 func (m *userMachine) stepExpire(rt *rapid.T) {
 	before := m.day(rt)
 	_, err := m.h.Store.Drop(rt.Context(), retention.JobUsers, before, retention.MaxStep)
@@ -245,7 +245,7 @@ func (m *userMachine) stepExpire(rt *rapid.T) {
 	m.sessions = slices.DeleteFunc(m.sessions, func(s userRow) bool { return s.Seen.Before(before) })
 }
 
-// Erasing a user's list ends the user's sessions.
+// stepErase erases a user's list, which ends the user's sessions.
 func (m *userMachine) stepErase(rt *rapid.T) {
 	o := m.owner(rt)
 	erased, _, err := m.h.Store.Erase(rt.Context(), o.session)

@@ -151,8 +151,8 @@ func removeMissing(_ *testing.T, u *user) {
 	suite.Equal(u.t, "removed", u.remove(1), false)
 }
 
-// wishEvents: adding, reviving and removing entries publish events with the change's ID and time. Notes and requests
-// that change nothing do not.
+// wishEvents checks that adding, reviving and removing publish events with the change's ID and time. Changed notes
+// and requests without effect publish nothing.
 func wishEvents(_ *testing.T, u *user) {
 	w := u.add(u.wish(1))
 	_, err := u.tryAdd(u.wish(1))
@@ -179,7 +179,7 @@ func wishEvents(_ *testing.T, u *user) {
 	suite.Equal(u.t, "times", []time.Time{events[0].At, events[2].At}, []time.Time{w.Added, again.Added})
 }
 
-// fullList: the 101st live entry is refused. Removed entries do not count, and live entries can be added again.
+// fullList also checks that removed entries do not count, and that live entries can be added again.
 func fullList(_ *testing.T, u *user) {
 	for n := range guest.MaxWishes {
 		u.add(u.wish(n))
@@ -240,7 +240,6 @@ func oneRowPerProperty(_ *testing.T, u *user) {
 	suite.Equal(u.t, "entries", len(u.wishes(10)), 1)
 }
 
-// clearAll: only the session's events remain.
 func clearAll(_ *testing.T, u *user) {
 	u.add(u.wish(1))
 	first := u.add(u.wish(2))
@@ -293,7 +292,7 @@ func text(_ *testing.T, u *user) {
 	}
 }
 
-// wrongWishes: the database rejects invalid entries, whichever program writes them.
+// wrongWishes checks that the database rejects invalid entries.
 func wrongWishes(_ *testing.T, u *user) {
 	for what, wrong := range map[string]func(*guest.Wish){
 		"a long note":        func(w *guest.Wish) { w.Note = strings.Repeat("ä", guest.MaxNote+1) },

@@ -79,7 +79,7 @@ func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, sus
 	return err
 }
 
-// EndBrief refuses to end other suspensions. It does nothing if the tenant is not suspended.
+// EndBrief ends a brief suspension. It refuses to end other suspensions.
 func (s *Service) EndBrief(ctx context.Context, tenant string) error {
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Service) EndBrief(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// endBrief reinstates a tenant as of just after the suspension, so that any later event wins.
+// endBrief reinstates a tenant. The time is just after the suspension, so that any later event wins.
 func (s *Service) endBrief(ctx context.Context, o *Suspension) error {
 	return s.setBrief(ctx, o.Tenant, o.At.Add(time.Microsecond), false)
 }
@@ -124,7 +124,6 @@ func (s *Service) EndBriefs(ctx context.Context) {
 	s.briefs.ended(now)
 }
 
-// Brief returns the brief suspensions started by this process.
 func (s *Service) Brief() []BriefState {
 	s.briefs.mu.Lock()
 	defer s.briefs.mu.Unlock()

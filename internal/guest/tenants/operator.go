@@ -20,8 +20,8 @@ func (s *Service) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantin
 	return s.opts.Store.Quarantined(ctx, limit)
 }
 
-// Suspend suspends or reinstates a tenant for an operator, by an event with the present time. It returns
-// errcode.Conflict if the state comes from a later event.
+// Suspend creates an event with the present time. It returns errcode.Conflict if the state comes from a later
+// event.
 func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, reason string) error {
 	id, ok := guest.ParseTenant(tenant)
 	if !ok {

@@ -40,10 +40,8 @@ type Store interface {
 	// the state is newer than the event.
 	Receive(ctx context.Context, e inbox.Event, s Suspension) (inbox.Result, error)
 
-	// Quarantine stores an event that cannot be applied.
 	Quarantine(ctx context.Context, e inbox.Event, reason string) error
 
-	// Quarantined returns up to limit quarantined events, latest first.
 	Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error)
 
 	Suspended(ctx context.Context, tenant string) (bool, error)
@@ -58,11 +56,10 @@ type Store interface {
 
 // Hot caches suspensions. If the copy is lost, ask the database and replace the copy: tenants may still be suspended.
 type Hot interface {
-	// Suspended returns the suspended tenants in tenants. known is false if the copy is lost.
+	// Suspended also reports whether the copy exists.
 	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
 
-	// SuspensionVersion changes with each SetSuspension. Read it before the database, for PutSuspensions. known is
-	// false if the copy is lost.
+	// SuspensionVersion changes with each SetSuspension. Read it before the database, for PutSuspensions.
 	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
 
 	// PutSuspensions replaces the copy, unless the version changed, since the database read may be outdated. all
@@ -95,7 +92,6 @@ func DefaultTypes() Types {
 	}
 }
 
-// Check reports every invalid setting.
 func (t *Types) Check() (problems conf.Problems) {
 	for name, types := range map[string][]string{"suspended_types": t.Suspended, "reinstated_types": t.Reinstated} {
 		if len(types) == 0 || slices.Contains(types, "") {
@@ -135,13 +131,13 @@ func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	return s, nil
 }
 
-// plain also removes characters that PostgreSQL cannot store.
+// plain cuts a text to most bytes, and removes characters that PostgreSQL cannot store.
 func plain(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// Receive receives a tenant event and quarantines unknown events. After an error, redeliver the event.
+// Receive quarantines unknown events. After an error, the event must be delivered again.
 func (s *Service) Receive(ctx context.Context, e inbox.Event) (inbox.Result, error) {
 	e.Time = e.Time.Truncate(time.Microsecond).UTC()
 	if err := e.Check(); err != nil {
