@@ -32,7 +32,7 @@ type Server struct {
 type Options struct {
 	WithoutFiles bool
 
-	// Gets the number of service files copied; may be nil.
+	// Progress, if set, receives the number of service files copied.
 	Progress func(done, total int64)
 }
 

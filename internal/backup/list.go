@@ -19,7 +19,7 @@ type Listed struct {
 	At  time.Time
 	Has []string
 
-	Size *Size // nil: unknown
+	Size *Size // nil if unknown
 }
 
 // Size is a backup's size and duration.
@@ -82,7 +82,6 @@ type Location struct {
 	Spool string
 }
 
-// Inspect returns a location's content, empty if new, or a finding if unusable.
 func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
 	name := location.Name(l.URL)
 	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}
@@ -127,7 +126,6 @@ func (l Location) read(ctx context.Context, name string) (c replica.Content, err
 	return c, err
 }
 
-// Text describes the failure.
 func (f *Failure) Text() string {
 	return "the latest backup to " + f.URL + " failed at " + service.FormatMoment(f.At) + ": " + f.Says
 }

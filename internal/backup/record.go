@@ -40,7 +40,6 @@ type earlier struct {
 
 const maxEarlier = 1000
 
-// Record records a backup in a folder for servers on the data folder.
 func (b *Server) Record(dir string, lost int64) (err error) {
 	r := Record{At: b.Clock().UTC(), Path: service.Absolute(dir), Lost: lost}
 	return b.record(&r, nil)

@@ -20,13 +20,12 @@ import (
 type Sending struct {
 	Settings
 
-	// The URL differs from backup.url, so failures are not recorded.
+	// Typed means that the URL differs from backup.url, so failures are not recorded.
 	Typed bool
 
-	// Private key file for verifying an encrypted backup by a restore, or "".
+	// Identity is the private key file for verifying an encrypted backup by a restore, or "".
 	Identity string
 
-	// Called with each long step; may be nil.
 	Progress func(what string)
 }
 

@@ -36,10 +36,9 @@ func ParseSchedule(text string) (s Schedule, err error) {
 	return s, nil
 }
 
-// IsZero reports whether no backup is ever due.
 func (s Schedule) IsZero() bool { return s.every == 0 && len(s.times) == 0 }
 
-// Next returns the first due time after a time, whose time zone applies.
+// Next uses the time zone of after.
 func (s Schedule) Next(after time.Time) time.Time {
 	if s.every > 0 {
 		return after.Add(s.every)

@@ -20,11 +20,10 @@ type Scheduler struct {
 	settings Settings
 	state    SchedulerState
 	wake     chan struct{}
-	retry    time.Time // not before, after a failure
+	retry    time.Time // no attempt before, after a failure
 	fails    int
 }
 
-// Set changes the settings, even during Run.
 func (s *Scheduler) Set(settings Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +31,6 @@ func (s *Scheduler) Set(settings Settings) {
 	s.wakeUp()
 }
 
-// Settings returns the settings.
 func (s *Scheduler) Settings() Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,12 +58,11 @@ const (
 	// poll is the interval of checking the clock, which may have been set.
 	poll = 30 * time.Second
 
-	// A failed backup is retried after leastRetry, and after up to mostRetry on further failures.
+	// leastRetry is the delay after a failed backup. It grows up to mostRetry on further failures.
 	leastRetry = 5 * time.Minute
 	mostRetry  = time.Hour
 )
 
-// Run makes backups until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	wake := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -84,7 +81,6 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// CanMake returns why no backup can be made now, or nil.
 func (s *Scheduler) CanMake() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +93,6 @@ func (s *Scheduler) CanMake() error {
 	return nil
 }
 
-// Make makes a backup now, unless one is running.
 func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent, error) {
 	server := s.Server()
 	if err := s.CanMake(); err != nil {
@@ -141,7 +136,6 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 	return found, nil
 }
 
-// State returns the state.
 func (s *Scheduler) State() SchedulerState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +205,7 @@ func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	return schedule.Next(at.Local()), nil
 }
 
-// Late reports whether a backup was missed: a second one is due by the schedule. It is false without a schedule or
+// Late reports whether a backup was missed: a second backup is due by the schedule. It is false without a schedule or
 // before the first backup.
 func (s *Settings) Late(data string, now time.Time) bool {
 	schedule, err := ParseSchedule(s.Schedule)

@@ -24,7 +24,6 @@ func Defaults() Settings { return Settings{Keep: "7d 4w 6m", Verify: true} }
 // NewKey returns a private key in age-keygen's format, and its public key.
 func NewKey(now time.Time) (file, public string, err error) { return location.NewKey(now) }
 
-// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()
 	if _, err := replica.ParseKeep(s.Keep); err != nil {

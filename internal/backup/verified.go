@@ -25,7 +25,7 @@ type Verification struct {
 	Backup time.Time `json:"backup"`
 	URL    string    `json:"url"`
 	At     time.Time `json:"at"`
-	Damage string    `json:"damage,omitempty"` // "": intact
+	Damage string    `json:"damage,omitempty"` // "" if intact
 }
 
 // RecordVerified records a verification; damage describes unreadable parts.

@@ -27,13 +27,13 @@ import (
 type Verifying struct {
 	URL       string
 	Identity  string    // private key file, or ""
-	At        time.Time // newest backup at or before; zero: the newest
+	At        time.Time // selects the newest backup at or before this time; zero selects the newest
 	Temporary string
 	Progress  func(what string)
 
 	damaged bool
 
-	// Calls fn with each file that the databases in folder refer to; may be nil.
+	// Bodies, if set, calls fn for each file that the databases in folder refer to.
 	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
 }
 

@@ -13,10 +13,10 @@ import (
 
 // Broker is a message broker. It is safe for concurrent use.
 type Broker interface {
-	// A subscription gets messages published after its creation.
+	// Ensure creates a topic and a subscription, which gets messages published after its creation.
 	Ensure(ctx context.Context, topic, subscription string) error
 
-	// Publish returns a result for each message: nil if stored. Messages with the same key are stored in order: after
+	// Publish returns a result for each message, nil if stored. Messages with the same key are stored in order: after
 	// a failure, their successors fail, too. After a *PermanentError, retrying is useless.
 	Publish(ctx context.Context, topic string, messages []Message) []error
 
@@ -40,7 +40,7 @@ type Delivery struct {
 
 	Ack    func()
 	Nack   func()
-	Extend func() // processing takes longer: do not redeliver yet
+	Extend func() // delays redelivery while processing takes longer
 }
 
 // AckWait is the processing time before redelivery, unless Extend is called.

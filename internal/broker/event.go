@@ -19,12 +19,11 @@ type Event struct {
 	Type        string
 	Subject     string
 	Time        time.Time
-	ContentType string            // of Data; "": JSON
+	ContentType string            // of Data; "" means JSON
 	Extensions  map[string]string // names are lower-case letters and digits
 	Data        []byte
 }
 
-// Extension names.
 const (
 	PartitionKey = "partitionkey"
 	Sequence     = "sequence"    // ascending per key
@@ -113,7 +112,6 @@ func (e *Event) check() error {
 
 const prefix = "ce-"
 
-// Headers returns the attributes as binary mode headers, unencoded.
 func (e *Event) Headers() map[string]string {
 	all := map[string]string{"content-type": e.contentType()}
 	for name, value := range e.attributes() {
@@ -143,7 +141,6 @@ func FromHeaders(headers map[string]string, data []byte) (e Event, err error) {
 	return e, e.check()
 }
 
-// MarshalJSON returns the event in the JSON format.
 func (e *Event) MarshalJSON() ([]byte, error) {
 	all := map[string]any{"datacontenttype": e.contentType()}
 	for name, value := range e.attributes() {
@@ -161,7 +158,6 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// UnmarshalJSON reads an event in the JSON format.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {

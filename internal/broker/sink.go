@@ -16,10 +16,10 @@ type Sink struct {
 	Topic  string
 	Source string
 
-	ensured bool // only used by Publish, which is not called concurrently
+	ensured bool // only Publish uses it, which is not called concurrently
 }
 
-// Publish implements outbox.Sink. It creates the topic if missing, even if the broker lost it.
+// Publish creates the topic if missing, even if the broker lost it.
 func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	if !s.ensured {
 		if err := s.Broker.Ensure(ctx, s.Topic, ""); err != nil {
@@ -40,7 +40,7 @@ func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	return refusals(results)
 }
 
-// If all events failed, the broker is unavailable unless a reason is permanent.
+// refusals treats the broker as unavailable if all events failed, unless a reason is permanent.
 func refusals(results []error) error {
 	var refused outbox.RefusedError
 	permanent := false

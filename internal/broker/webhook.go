@@ -19,16 +19,16 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. 2xx: all events are
-// stored.
+// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. A 2xx status means that
+// all events are stored.
 type Webhook struct {
 	URL    string
 	Secret string
 	Source string
 	Clock  clock.Clock
-	Client *http.Client // nil: does not follow redirects
+	Client *http.Client // nil means a client that does not follow redirects
 
-	// Returns a request's body and content type; nil: a CloudEvents batch.
+	// Encode returns a request's body and content type; nil means a CloudEvents batch.
 	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
@@ -43,7 +43,6 @@ const (
 
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Publish implements outbox.Sink.
 func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	encode := w.Encode
 	if encode == nil {
@@ -97,7 +96,7 @@ func Signature(secret, id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// This limit prevents replays.
+// signatureLife limits replays.
 const signatureLife = 5 * time.Minute
 
 // Verify reports whether a request was signed with the secret less than five minutes ago.

@@ -21,7 +21,8 @@ const (
 	entriesOfDelete   = 5000 // per transaction
 	duplicatesOfQuery = 100_000
 
-	// A compaction reads the whole log, so it waits until the log doubled and grew by this many entries.
+	// compactAfter is how many entries the log must grow by, besides doubling, before the next compaction, which reads
+	// the whole log.
 	compactAfter = 10_000
 	compactEvery = 5 * time.Second // minimum interval, except before a pass
 )
@@ -142,7 +143,7 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	}
 }
 
-// A key is copied once, however often it was written.
+// pass copies a key once, however often it was written.
 func (c *Copy) pass(ctx context.Context) (int, error) {
 	if err := c.before("pass"); err != nil {
 		return 0, err

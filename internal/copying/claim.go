@@ -33,7 +33,7 @@ type Claim struct {
 	By   string `json:"by"`
 	Beat string `json:"beat"`
 
-	Kind  string `json:"kind,omitempty"` // "copy" or "import"
+	Kind  string `json:"kind,omitempty"`
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
@@ -62,7 +62,7 @@ type claimed struct {
 
 	service, where string
 	own            *Claim
-	step           *atomic.Pointer[Step] // contains nil until the first step begins
+	step           *atomic.Pointer[Step] // nil until the first step begins
 }
 
 func (d *claimed) errClaimed(by *Claim) error {

@@ -44,7 +44,6 @@ func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, erro
 // OwnerSet is a set of owners by table.
 type OwnerSet map[*rows.Table]map[string]rows.Row
 
-// Add adds an owner with rows in tables.
 func (o OwnerSet) Add(owner rows.Row, tables ...*rows.Table) {
 	text := owner.Text()
 	for _, t := range tables {
@@ -64,7 +63,6 @@ func (o OwnerSet) addAll(of OwnerSet) {
 	}
 }
 
-// Spans returns the owners in any of the tables, in order.
 func (o OwnerSet) Spans(tables ...*rows.Table) (spans []rows.Span) {
 	all := map[string]rows.Row{}
 	for _, t := range tables {

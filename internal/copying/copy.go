@@ -44,8 +44,8 @@ type Copy struct {
 	Report     func(line string)
 	BeforeStep func(point string) error // for tests
 
-	// These fields are for tests: keys per pass, when the log is compacted and measured, and a function called with
-	// the number of entries before and after.
+	// These fields are for tests: the keys per pass, when the log is compacted and measured, and a function called
+	// with the number of entries before and after.
 	KeysOfPass   int
 	CompactAfter int64
 	CompactEvery time.Duration
@@ -92,7 +92,6 @@ const (
 	copyLease    = 30 * time.Second
 )
 
-// Run starts or resumes the copy.
 func (c *Copy) Run(ctx context.Context) error {
 	c.begun = time.Now()
 	if err := c.open(); err != nil {
@@ -297,10 +296,8 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 	})
 }
 
-// IsPart reports whether the database is an incomplete copy.
 func (s State) IsPart() bool { return s.Target && !s.Done }
 
-// IsImport reports whether the database is an import target.
 func (s State) IsImport() bool { return s.ID == fillID }
 
 // ErrPart means that a database is an incomplete copy, which only the copy may write.

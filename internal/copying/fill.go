@@ -51,7 +51,6 @@ func NewFill(o FillOptions) *Fill {
 	}}
 }
 
-// CountSource counts the source's rows.
 func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 	err := f.copy.source.View(ctx, func(v rows.View) (err error) { f.rows, err = f.copy.count(v); return err })
 	return f.rows, err
@@ -72,7 +71,6 @@ func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err erro
 // fillID identifies every fill. Any source address can resume it, because all owners are compared.
 const fillID = "import"
 
-// Load reads the target's progress.
 func (f *Fill) Load(ctx context.Context) error {
 	return f.copy.target.View(ctx, func(v rows.View) (err error) {
 		f.copy.state, err = ReadState(v, f.copy.Service)
@@ -80,10 +78,9 @@ func (f *Fill) Load(ctx context.Context) error {
 	})
 }
 
-// IsBegun reports whether the target contains a fill, complete or not.
+// IsBegun also returns true for a complete fill.
 func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 
-// IsComplete reports whether everything is filled and verified.
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
 
 // CheckEmpty returns an error if the target contains data, except data of an incomplete copy.
@@ -119,7 +116,6 @@ func (f *Fill) CopyOwners(ctx context.Context, before, total int64) (moved int64
 	return f.copy.moved, err
 }
 
-// Settle compares all owners and replaces those that differ.
 func (f *Fill) Settle(ctx context.Context) error {
 	f.copy.dirty = OwnerSet{}
 	if _, err := f.CompareAll(ctx, func(d Difference) { f.copy.dirty.Add(d.Owner, d.group.Tables...) }); err != nil {
@@ -163,24 +159,21 @@ func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 	return nil
 }
 
-// CompareChanged compares the replaced owners.
 func (f *Fill) CompareChanged(ctx context.Context, report func(Difference)) error {
 	_, err := f.copy.compare(ctx, f.copy.dirty, report)
 	return err
 }
 
-// CompareAll compares all owners and returns the source's row count.
+// CompareAll returns the source's row count.
 func (f *Fill) CompareAll(ctx context.Context, report func(Difference)) (int64, error) {
 	f.copy.total = f.rows
 	return f.copy.compare(ctx, nil, report)
 }
 
-// SetLast sets the tables' last assigned numbers.
 func (f *Fill) SetLast(ctx context.Context, last map[*rows.Table]int64) error {
 	return f.copy.setLast(ctx, last)
 }
 
-// Complete records that everything is filled and verified.
 func (f *Fill) Complete(ctx context.Context) error {
 	state := f.copy.state
 	state.Done = true

@@ -21,7 +21,7 @@ type Estimate struct {
 	Within   time.Duration // rest of FinishWithin; 0 means no limit
 }
 
-// End estimates when everything will be copied. It returns false if that never happens.
+// End returns false if the copy never catches up.
 func (e Estimate) End() (time.Duration, bool) {
 	if e.Left == 0 {
 		return 0, true

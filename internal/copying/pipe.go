@@ -245,7 +245,7 @@ func (r *receiver) Next() (rows.Packed, error) {
 	return r.cut(), nil
 }
 
-// Read cannot end in the middle of a table.
+// Read returns io.EOF only at the end of a table's rows.
 func (r *receiver) Read(into []byte) (int, error) {
 	x, err := r.peek()
 	if err != nil {

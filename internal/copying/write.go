@@ -48,7 +48,7 @@ func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
-	put         bool // replace existing rows
+	put         bool
 	silent      bool
 	after       func(rows.Update) error
 	parts       []*part

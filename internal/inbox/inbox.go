@@ -71,7 +71,6 @@ func (e *Event) Digest() [32]byte {
 // Result is a received event's outcome.
 type Result string
 
-// Results.
 const (
 	Applied     Result = "applied"
 	Stale       Result = "stale" // older than the applied state: no effect
@@ -97,7 +96,6 @@ type Quarantine struct {
 	Received time.Time
 }
 
-// Truncated returns the part of the body kept in quarantine.
 func (e *Event) Truncated() []byte { return e.Body[:min(len(e.Body), MaxBody)] }
 
 // Reused is the quarantine reason for an ID with a different digest.

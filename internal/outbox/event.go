@@ -13,9 +13,9 @@ import (
 
 // Event is a service's event.
 type Event struct {
-	// Distribution column on Citus, e.g. a tenant.
+	// Owner is the distribution column on Citus, e.g. a tenant.
 	Owner string
-	// Owner and stream form the ordering key.
+	// Owner and Stream form the ordering key.
 	Stream string
 	// Seq numbers the stream's events from 1. The service assigns it under a stream lock held until commit, so that
 	// numbers become visible in order. Gaps are allowed, duplicates are not.
@@ -25,10 +25,10 @@ type Event struct {
 	Payload json.RawMessage // any JSON; small, because batches are in memory
 	At      time.Time
 
-	// Next sets it for Done and Refuse. Some boxes do not need it.
+	// Position is set by Next for Done and Refuse, if the box needs it.
 	Position int64
 
-	// Only set by boxes that keep published events.
+	// Name and Headers are only set by boxes that keep published events.
 	Name    string
 	Headers json.RawMessage // object of strings
 	Class   string
@@ -43,7 +43,6 @@ type ID struct {
 	Seq           int64
 }
 
-// ID returns the event ID.
 func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 
 // Table names a service's event table and its owner and stream columns, e.g. tenant_id. Names are inserted into SQL
@@ -51,7 +50,7 @@ func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 type Table struct {
 	Name, Owner, Stream string
 
-	// PostgreSQL type of owner and stream: uuid or text.
+	// Type is the PostgreSQL type of owner and stream: uuid or text.
 	Type string
 
 	// ByTopic gives each topic its own leases, so that topics do not wait for each other. A stream's events with
@@ -127,7 +126,7 @@ type WaitingEvent struct {
 	Event
 	Attempts int
 	Reason   string
-	Next     time.Time // zero: now
+	Next     time.Time // zero means now
 }
 
 // PublishedEvent is a published event.
@@ -142,7 +141,7 @@ type Query struct {
 	Limit int
 	Now   time.Time // decides which streams still wait for a refused event
 
-	// The only owners with new events; nil: unknown. A box may ignore it.
+	// Owners are the only owners with new events; nil means unknown. A box may ignore it.
 	Owners []string
 }
 

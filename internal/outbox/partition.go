@@ -10,7 +10,7 @@ import (
 // it.
 const Partitions = 16
 
-// No stream belongs to the polling lease.
+// watch is the polling lease, to which no stream belongs.
 const watch = Partitions
 
 // Leases counts a lease per partition and the polling lease.
@@ -42,13 +42,10 @@ func PartsOf(parts ...int) (set Parts) {
 	return set
 }
 
-// Has reports whether a partition is in the set.
 func (s Parts) Has(p int) bool { return s&(1<<p) != 0 }
 
-// Len returns the set's size.
 func (s Parts) Len() int { return bits.OnesCount32(uint32(s)) }
 
-// All yields the partitions in ascending order.
 func (s Parts) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for ; s != 0; s &= s - 1 {

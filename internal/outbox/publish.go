@@ -31,7 +31,7 @@ type RefusedError struct {
 type Refusal struct {
 	Index     int
 	Err       error
-	Permanent bool // retrying is useless, so it becomes a dead letter at once
+	Permanent bool // retrying is useless, so the event becomes a dead letter at once
 }
 
 func (e *RefusedError) Error() string {
@@ -90,7 +90,7 @@ func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	return r.o.Sink.Publish(ctx, events)
 }
 
-// valid is false if no names no event, or an unknown event.
+// split returns valid = false if no names no event, or an unknown event.
 func split(events []Event, no *RefusedError) (res result, valid bool) {
 	refusals := make(map[int]Refusal, len(no.Refusals))
 	for _, n := range no.Refusals {
@@ -139,7 +139,7 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 		seen[s] = true
 		err := r.call(ctx, []Event{e})
 		if ctx.Err() != nil {
-			break // canceled by us, not the sink
+			break // canceled by the relay, not by the sink
 		}
 		if err == nil {
 			res.taken = append(res.taken, e)

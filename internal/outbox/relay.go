@@ -19,40 +19,41 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Without a Waker, the relay relies on polling.
+	// Waker is optional: without it, the relay relies on polling.
 	Waker *Waker
 
-	// How often a process looks for events left by crashed processes; 0: 30 s. Distributed boxes are polled a quarter
-	// as often.
+	// Poll is how often a process looks for events left by crashed processes. The default is 30 s. Distributed boxes
+	// are polled a quarter as often.
 	Poll time.Duration
 
-	// How often the polling process also looks, between polls, for events of crashed processes and of commands, which
-	// have no relay. It only reads; 0: never.
+	// Look is how often the polling process also looks, between polls, for events of crashed processes and of
+	// commands, which have no relay. It only reads; 0 means never.
 	Look time.Duration
 
-	// 0: 500.
+	// Batch defaults to 500.
 	Batch int
 
-	// Maximum number of leased partitions, so that relays work in parallel; 0: a quarter.
+	// Share is the maximum number of leased partitions, so that relays work in parallel. The default is a quarter.
 	Share int
 
-	// Limits a batch's duration, and so the delay after a crash; 0: 20 s.
+	// Lease limits a batch's duration, and so the delay after a crash. The default is 20 s.
 	Lease time.Duration
 
-	// Refusals before an event becomes a dead letter; 0: 10, which take about two minutes.
+	// Attempts is how often an event is refused before it becomes a dead letter. The default is 10, which take about
+	// two minutes.
 	Attempts int
 
-	// Called for every batch with its event count and the oldest event's delay, and by Run for every failed pass; may
-	// be nil.
+	// Observe, if set, is called for every batch with its event count and the oldest event's delay, and by Run for
+	// every failed pass.
 	Observe func(published int, late time.Duration, err error)
 
-	// Called by the polling process; may be nil.
+	// ObserveDead, if set, is called by the polling process.
 	ObserveDead func(n int)
 
-	// Called by the polling process if the box is Counted; may be nil.
+	// ObserveBacklog, if set, is called by the polling process if the box is Counted.
 	ObserveBacklog func(n int, oldest time.Time)
 
-	// Logged with a new dead letter: what the operator can do.
+	// Hint is logged with a new dead letter: what the operator can do.
 	Hint string
 }
 
@@ -63,7 +64,7 @@ type Relay struct {
 
 	// Only Run and Pass use these, never concurrently.
 	held    [Partitions]retry
-	refused [Partitions]time.Time // zero: no refused event
+	refused [Partitions]time.Time // zero if no event was refused
 	polls   bool
 	works   bool // the sink accepted an event since it was last unavailable
 }
@@ -109,7 +110,7 @@ func NewRelay(o Options) *Relay {
 }
 
 const (
-	// A busy service causes ten passes a second, not one per write.
+	// gather limits a busy service to ten passes a second, instead of one per write.
 	gather = 100 * time.Millisecond
 
 	minBackoff = time.Second
@@ -120,20 +121,19 @@ const (
 	maxRetry = 2 * time.Second
 )
 
-// The result includes up to a quarter of jitter.
+// pause returns a backoff with up to a quarter of jitter.
 func pause(least, most time.Duration, failures int) time.Duration {
 	p := min(least<<min(failures, 20), most)
 	return p + rand.N(p/4+1)
 }
 
-// Run publishes until ctx ends.
 func (r *Relay) Run(ctx context.Context) {
 	defer func() {
 		if err := r.release(ctx, PartsOf(watch)); err != nil {
 			r.o.Log.Warn("could not release the outbox lease, other processes will wait until it expires", "error", err)
 		}
 	}()
-	var poll, look, resume time.Time // zero: now
+	var poll, look, resume time.Time // zero means now
 	for first, failures := true, 0; ; {
 		now := time.Now()
 		err := r.poll(ctx, first, &poll)
@@ -299,7 +299,7 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	return r.round(ctx, found)
 }
 
-// After a failure round tries other partitions, and if those succeed, retries the failed partitions.
+// round tries other partitions after a failure, and if those succeed, retries the failed partitions.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
 		failed  Parts
@@ -342,7 +342,7 @@ func (r *Relay) choose(todo Parts) (chosen Parts) {
 	return chosen
 }
 
-// The leases outlast the batch.
+// turn takes leases that outlast the batch.
 func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
 	defer cancel()
@@ -361,7 +361,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	if held == 0 {
 		return 0, 0, nil
 	}
-	// Before reading events, because later events are reported again.
+	// Take the time before reading events, because later events are reported again.
 	now := time.Now()
 	r.wakeRefused(held, now) // first, because another refusal sets another pause
 	was := r.o.Waker.take(held)
@@ -377,7 +377,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	return published, more, err
 }
 
-// An incomplete batch would be published again.
+// lasting returns a context that outlives ctx, because an incomplete batch would be published again.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }
@@ -405,7 +405,7 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 		}
 	}
 	if len(res.taken) < len(events) {
-		// Events neither accepted nor refused are tried in the next turn.
+		// Events that are neither accepted nor refused are tried in the next turn.
 		for _, e := range events {
 			more |= PartsOf(Partition(e.Owner, e.Stream))
 		}

@@ -19,7 +19,6 @@ import (
 // Log is a sink that logs every event.
 type Log struct{ Logger *slog.Logger }
 
-// Publish implements Sink.
 func (l Log) Publish(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		attrs := []slog.Attr{
@@ -50,7 +49,6 @@ func OpenLines(path string) (*Lines, error) {
 	return l, l.open()
 }
 
-// Close closes the file.
 func (l *Lines) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +75,7 @@ type line struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Publish implements Sink. It returns once the lines are synced.
+// Publish returns once the lines are synced.
 func (l *Lines) Publish(_ context.Context, events []Event) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

@@ -63,7 +63,7 @@ func (w *Waker) wakeAll(parts Parts) {
 	}
 }
 
-// The caller of add and addAll holds mu.
+// add requires mu, as does addAll.
 func (w *Waker) add(part int, owner string) {
 	w.parts |= PartsOf(part)
 	p := &w.pending[part]
@@ -115,7 +115,7 @@ func (w *Waker) putBack(t taken, parts Parts) {
 	}
 }
 
-// Nil means any owner.
+// owners returns nil for any owner.
 func (t taken) owners(parts Parts) (owners []string) {
 	for p := range parts.All() {
 		was, ok := t[p]

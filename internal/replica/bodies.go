@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// Large uploads need more memory, in parts.
+	// uploads is limited because large uploads need more memory, in parts.
 	uploads      = 8
 	largeUploads = 3
 	largeBody    = 1 << 20
 
-	// A reconciliation finds the bodies that do not fit.
+	// queued limits the queue. A reconciliation finds the bodies that do not fit.
 	queued = 10_000
 
 	slack = 1000
 )
 
-// The database refers to a body only after it got its number, so a restore point captured at number n needs all
-// bodies up to n.
+// bodies uploads a service's bodies. The database refers to a body only after it got its number, so a restore point
+// captured at number n needs all bodies up to n.
 type bodies struct {
 	r        *Replica
 	services map[string]Bodies
@@ -141,7 +141,7 @@ func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	return func(kept bool) { b.settle(e, kept) }
 }
 
-// If the queue is full, a reconciliation finds the body by its row.
+// settle leaves the body to a reconciliation if the queue is full.
 func (b *bodies) settle(e *entry, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +200,7 @@ func (b *bodies) tell() {
 	}
 }
 
-// isReady is called with the lock. await returns false if ctx is done before.
+// await returns false if ctx is done before isReady, which is called with the lock, returns true.
 func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()
@@ -299,7 +299,7 @@ func (b *bodies) take() (e *entry) {
 	return e
 }
 
-// Unless forever is set, work also ends when the queue is empty or the target fails.
+// work ends when the queue is empty or the target fails, unless forever is set.
 func (b *bodies) work(ctx context.Context, forever bool) {
 	for failures := 0; ctx.Err() == nil; {
 		var e *entry

@@ -45,7 +45,7 @@ type source struct {
 	state    state
 	waiting  []ltxFile
 	kept     []ltxFile
-	snapshot ltxFile // file with all pages that waits for the target; may be zero
+	snapshot ltxFile // file with all pages that waits for the target, or zero
 	last     snapshot
 	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
 	bytes    int64
@@ -75,7 +75,7 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// A run's first file contains the whole database and is exempt from the spool limit.
+// counted returns 0 for a run's first file, which contains the whole database and is exempt from the spool limit.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0
@@ -202,7 +202,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// The old files are in the target, or this process starts with all pages.
+// clear deletes old files: they are in the target, or this process starts with all pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -458,7 +458,7 @@ func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
 	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }
 
-// The file need not be durable: after a power failure the spool starts over.
+// write does not sync the file: after a power failure the spool starts over.
 func (s *source) write(f ltxFile, encode func(io.Writer) error) (ltxFile, error) {
 	path := f.path(s.spool)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

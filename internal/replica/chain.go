@@ -8,7 +8,8 @@ import (
 	"github.com/superfly/ltx"
 )
 
-// A transaction number (TXID) counts LTX files; a file may contain many SQLite transactions.
+// chain is the database state captured so far. A transaction number (TXID) counts LTX files; a file may contain many
+// SQLite transactions.
 type chain struct {
 	run      string // ID; a run's first file contains all pages
 	txid     ltx.TXID
@@ -95,7 +96,8 @@ func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int6
 	return enc.Close()
 }
 
-// Pages above the smallest size that the database had were added, so each of them must have been written.
+// missing returns a page that must have been written but was not, or 0. Pages above the database's smallest size were
+// added.
 func (n *next) missing(c changes) uint32 {
 	lock := ltx.LockPgno(n.of.pageSize)
 	for page := min(n.of.size, c.least) + 1; page <= c.size; page++ {

@@ -77,7 +77,7 @@ type candidate struct {
 	whole  bool
 }
 
-// A point that lacks a file is chosen only if no point in its period is complete.
+// choose takes a point that lacks a file only if no point in its period is complete.
 func (k Keep) choose(all []candidate) (names []string) {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.number, a.number)) })
 	for _, p := range k.periods() {

@@ -18,7 +18,7 @@ const (
 	mergeEvery = 5 * time.Minute
 	tidyEvery  = 15 * time.Minute
 
-	// Up to this age every restore point is kept, then one per mergeEvery.
+	// fine is the age up to which every restore point is kept. After that, one is kept per mergeEvery.
 	fine = time.Hour
 )
 
@@ -189,7 +189,7 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 	return points, nil
 }
 
-// Future points, from a wrong clock, are always kept.
+// retention always keeps points in the future, which come from a wrong clock.
 type retention struct {
 	now   time.Time
 	keep  time.Duration
@@ -210,7 +210,7 @@ type current struct {
 	runs map[string]string
 	also map[string]bool
 
-	proposed Point // may be published at any time; zero if no point is proposed
+	proposed Point // may be published at any time; zero if there is no proposal
 }
 
 func (c current) equals(o current) bool {
@@ -316,7 +316,7 @@ type objects []object
 
 type series map[string]objects
 
-// There may be millions of bodies.
+// listWithoutBodies skips the bodies, of which there may be millions.
 func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
 	for _, prefix := range []string{alsoPrefix, filesAll, pointsPrefix} {
 		some, err := t.List(ctx, prefix)
@@ -360,7 +360,8 @@ func (s series) leadingTo(database string, place Place) (objects, error) {
 	return chosen, err
 }
 
-// The objects start with all pages. If an object is missing, the error contains its number.
+// cover returns the objects that lead to a number, starting with all pages. If an object is missing, the error
+// contains its number.
 func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	for reached := ltx.TXID(0); reached < to; {
 		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return int(o.from) - int(from) })

@@ -12,13 +12,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// A restore reads all files of a backup series.
+// maxSeries limits a backup series, because a restore reads all of its files.
 const maxSeries = 500
 
 const listTimeout = 10 * time.Minute
 
-// Databases whose stored chain matches the newest point continue the previous backup's series. Later files, left by
-// an interrupted backup, belong to no point.
+// continueSeries continues the previous backup's series for databases whose stored chain matches the newest point.
+// Later files, left by an interrupted backup, belong to no point.
 func (r *Replica) continueSeries(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 	return missing == nil, nil
 }
 
-// The stored chain stays valid until the next point.
+// captureOnce keeps the stored chain valid until the next point.
 func (s *source) captureOnce(ctx context.Context) error {
 	if err := s.clear(chainName); err != nil {
 		return err
@@ -91,7 +91,8 @@ func (s *source) captureOnce(ctx context.Context) error {
 	return errors.Join(s.comparePages(ctx, frozen, asOf, false), frozen.Close())
 }
 
-// If the backup was not published, the next backup continues from the chains stored before.
+// closeOnce stores the chains if the backup was published. Otherwise the next backup continues from the chains stored
+// before.
 func (r *Replica) closeOnce() (err error) {
 	for _, s := range r.sources {
 		if r.newest().Number > 0 {

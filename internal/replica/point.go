@@ -35,7 +35,6 @@ type BackupSize struct {
 	Took      time.Duration `json:"took"` // from reading the databases until everything was sent
 }
 
-// Duration formats Took.
 func (b *BackupSize) Duration() string {
 	if b.Took < time.Second {
 		return b.Took.Round(time.Millisecond).String()
@@ -61,7 +60,7 @@ const (
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
-	// Another process with a copy of the data folder has the same Server.
+	// Holder identifies the process: another process with a copy of the data folder has the same Server.
 	Holder string `json:"holder"`
 	// Kind is "" for a replica and backupKind for backups.
 	Kind string `json:"kind,omitempty"`
@@ -210,7 +209,7 @@ const OtherServerFix = "set another URL, e.g. with another prefix"
 
 func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
-// The marker may be missing because the replica was deleted or a disk is not mounted.
+// checkHolder fails if the marker is missing, because the replica was deleted or a disk is not mounted.
 func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {

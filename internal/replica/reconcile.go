@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// A reconciliation finds other processes' writes. At least restFactor times its duration passes before the next.
+	// reconcileEvery is the minimum interval of reconciliations, which find other processes' writes. At least
+	// restFactor times a reconciliation's duration passes before the next.
 	reconcileEvery = time.Hour
 	restFactor     = 10
 
@@ -44,8 +45,8 @@ func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
 // clocks.
 type record map[nameHash]uint64
 
-// Points captured after round do not need these newly unreferenced bodies. number is the last point that may need
-// them, or 0 until that point exists.
+// noted is a set of newly unreferenced bodies that points captured after round do not need. number is the last point
+// that may need them, or 0 until that point exists.
 type noted struct {
 	all    []nameHash
 	round  uint64
@@ -163,7 +164,7 @@ type missingBody struct {
 
 var errBatch = errors.New("enough for now")
 
-// Queued bodies are not missing. all is false if the batch was full.
+// missing skips queued bodies. all is false if the batch was full.
 func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, all bool, err error) {
 	r.seen, r.omitted = make([]bool, len(r.have)), nil
 	former := r.failed
@@ -254,7 +255,7 @@ func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, 
 	return source, err
 }
 
-// The body may have been deleted or moved.
+// isUnconfirmed reports whether an unreadable body may have been deleted or moved.
 func (r *reconciliation) isUnconfirmed() bool {
 	for _, f := range r.failed {
 		if !f.confirmed {
@@ -414,7 +415,7 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 
 const entrySize = len(nameHash{}) + 8
 
-// A missing or damaged record counts as empty, so that bodies stay longer.
+// readRecord treats a missing or damaged record as empty, so that bodies stay longer.
 func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()

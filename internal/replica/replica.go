@@ -49,7 +49,7 @@ type Options struct {
 	// its disk may not be mounted.
 	Location string
 
-	// Without recipients, the replica is not encrypted.
+	// Recipients can decrypt the replica. Without recipients, it is not encrypted.
 	Recipients []age.Recipient
 
 	// Spool is a folder for unsent files, limited to SpoolBytes per database; the default is 256 MiB. Beyond the
@@ -62,7 +62,7 @@ type Options struct {
 
 	Rule Keep
 
-	// The default is one second.
+	// Interval defaults to one second.
 	Interval time.Duration
 
 	// Timeout limits an upload. The default is 30 seconds; for large objects, a second per 100 KB is added.
@@ -111,7 +111,8 @@ type Replica struct {
 
 // Status is a replica's progress.
 type Status struct {
-	// All writes acknowledged before Since are included in the last restore point; zero before the first point.
+	// Since is the time before which all acknowledged writes are in the last restore point; zero before the first
+	// point.
 	Since                   time.Time
 	WaitingBytes            int64
 	CaptureError, ShipError error
@@ -161,7 +162,6 @@ func New(opts Options) *Replica {
 	return r
 }
 
-// Start copies continuously until Close.
 func (r *Replica) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
@@ -291,7 +291,6 @@ func (r *Replica) begunRounds() uint64 {
 	return r.rounds
 }
 
-// Status returns the replica's progress.
 func (r *Replica) Status() Status {
 	bodies := r.bodies.state()
 	r.mu.Lock()
@@ -310,7 +309,7 @@ func (r *Replica) Status() Status {
 // ship waits only briefly for missing bodies, because later captures must not wait for a large body.
 func (r *Replica) ship(ctx context.Context) error { return r.shipAfter(ctx, r.bodies.wait) }
 
-// wait waits for all bodies up to a number, and returns false if a body is missing.
+// shipAfter calls wait for all bodies up to a number. wait returns false if a body is missing.
 func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint64) (bool, error)) error {
 	r.shipping.Lock()
 	defer r.shipping.Unlock()
@@ -331,7 +330,7 @@ type proposal struct {
 	round  uint64
 }
 
-// All writes acknowledged before since are in the target; since is zero if the time is unknown.
+// send returns since: all writes acknowledged before it are in the target. It is zero if the time is unknown.
 func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
 	err = r.prepare(ctx)
 	r.bodies.open(err == nil)
@@ -362,7 +361,7 @@ func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (
 	return p.Time, nil
 }
 
-// complete is false if a database was never captured.
+// sendFiles returns complete = false if a database was never captured.
 func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
 	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
 	for i, s := range r.sources {
@@ -397,7 +396,7 @@ func (r *Replica) proposedPoint() Point {
 	return r.proposed.Point
 }
 
-// The point proposed before stays if bodies of p are missing. If p is nil, there is no proposal.
+// propose keeps the previous proposal if bodies of p are missing. If p is nil, there is no proposal.
 func (r *Replica) propose(p *proposal) *proposal {
 	keep := p != nil && !r.bodies.isReady(p.bodies)
 	r.mu.Lock()
@@ -479,7 +478,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// The timeout depends on the size. In a backup, put reads the object back to verify it.
+// put uses a timeout that depends on the size. In a backup, it reads the object back to verify it.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	if r.opts.Once {
 		size *= 2

@@ -33,10 +33,9 @@ type Restoring struct {
 	// At selects the newest point at or before a time; zero selects the newest.
 	At time.Time
 
-	// Nil means all databases. Other files are always restored.
+	// Only selects databases; nil means all. Other files are always restored.
 	Only []string
 
-	// Progress, if set, is called with the name of each database.
 	Progress func(name string)
 }
 
@@ -161,7 +160,6 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	return done, nil
 }
 
-// Choose returns the newest and the selected point.
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
 	if _, err := readMarker(ctx, r.Target); err != nil {
 		if errcode.Is(err, errcode.NotFound) {

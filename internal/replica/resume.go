@@ -28,7 +28,7 @@ type saved struct {
 	SnapshotAt          time.Time
 }
 
-// The chain lets the next start send only differing pages.
+// save stores the chain, which lets the next start send only differing pages.
 func (s *source) save() error {
 	s.mu.Lock()
 	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
@@ -52,7 +52,7 @@ func (s *source) save() error {
 	})
 }
 
-// The chain is deleted, because it must not be used twice.
+// resume deletes the stored chain, because it must not be used twice.
 func (s *source) resume() (c chain, last snapshot, err error) {
 	c, last, err = s.saved()
 	if err != nil || c.run == "" {
@@ -62,7 +62,7 @@ func (s *source) resume() (c chain, last snapshot, err error) {
 	return c, last, err
 }
 
-// A damaged file counts as missing.
+// saved treats a damaged file as missing.
 func (s *source) saved() (c chain, last snapshot, err error) {
 	file, err := os.Open(filepath.Join(s.spool, chainName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -84,7 +84,8 @@ func (s *source) saved() (c chain, last snapshot, err error) {
 	return c, snapshot{size: of.SnapshotSize, since: of.Since, at: of.SnapshotAt}, nil
 }
 
-// If the data folder is an older copy, the target contains other files with the same numbers, so a new series begins.
+// confirm begins a new series if the target contains other files with the same numbers, because the data folder is an
+// older copy.
 func (r *Replica) confirm(ctx context.Context, s *source) error {
 	run, resumed := s.unconfirmed()
 	if resumed == 0 {

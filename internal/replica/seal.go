@@ -29,14 +29,14 @@ func (k keys) suffix() string {
 	return ""
 }
 
-// The checksum includes the name, so that one object cannot replace another.
+// digest includes the name in the checksum, so that one object cannot replace another.
 func digest(name string) hash.Hash {
 	h := sha256.New()
 	_, _ = io.WriteString(h, strings.TrimSuffix(name, encrypted)+"\n")
 	return h
 }
 
-// Always close the result.
+// seal returns a reader that must always be closed.
 func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 	sum := digest(name)
 	plain := io.MultiReader(io.TeeReader(content, sum), &tail{sum: sum})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Beyond the limit push drops the queue; the database is then captured again when the target is available.
+// push drops the queue beyond the limit; the database is then captured again when the target is available.
 func (s *source) push(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// A restore reads files of this size fast enough without a snapshot.
+	// snapshotLeast is the total size of files that a restore reads fast enough without a snapshot.
 	snapshotLeast = 16 << 20
 )
 

@@ -17,7 +17,7 @@ import (
 // Target stores a replica. Names contain slashes, and segments do not begin with a dot. All methods are safe for
 // concurrent use.
 type Target interface {
-	// The object becomes visible only when it is complete.
+	// Put makes the object visible only when it is complete.
 	Put(ctx context.Context, name string, body io.Reader) error
 
 	// Get reads an object, or returns errcode.NotFound.
@@ -25,7 +25,7 @@ type Target interface {
 
 	List(ctx context.Context, prefix string) ([]string, error)
 
-	// Walk's names are in any order.
+	// Walk calls fn with names in any order.
 	Walk(ctx context.Context, prefix string, fn func(name string) error) error
 
 	// Delete deletes an object if it exists.
@@ -35,7 +35,7 @@ type Target interface {
 // Folder is a target in a folder, e.g. on another disk.
 type Folder string
 
-// Put implements Target. It fails if the marker is missing, because the folder's disk may not be mounted.
+// Put fails if the marker is missing, because the folder's disk may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
 		return errcode.Newf(errcode.Unavailable, "the folder contains no %s: is its disk mounted?", MarkerName)
@@ -50,7 +50,6 @@ func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 	}))
 }
 
-// Get implements Target.
 func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	file, err := os.Open(f.path(name)) //nolint:gosec // names of objects come from the target itself
 	if err != nil {
@@ -59,14 +58,12 @@ func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// List implements Target.
 func (f Folder) List(ctx context.Context, prefix string) (names []string, err error) {
 	err = f.Walk(ctx, prefix, func(name string) error { names = append(names, name); return nil })
 	slices.Sort(names)
 	return names, err
 }
 
-// Walk implements Target.
 func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) error) error {
 	var failed error
 	err := filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
@@ -97,7 +94,6 @@ func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) er
 	return f.fail("list", err)
 }
 
-// Delete implements Target.
 func (f Folder) Delete(_ context.Context, name string) error {
 	err := os.Remove(f.path(name))
 	if errors.Is(err, fs.ErrNotExist) {

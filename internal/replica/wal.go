@@ -16,7 +16,7 @@ const (
 	walVersion      = 3007000
 )
 
-// The WAL does not prove that every change was read.
+// gapError means that the WAL does not prove that every change was read.
 type gapError struct{ reason string }
 
 func (e gapError) Error() string { return "the WAL does not continue: " + e.reason }
@@ -28,7 +28,7 @@ func isGap(err error) bool {
 
 type walSum [2]uint32
 
-// Each restart of the WAL increments the first salt and randomizes the second.
+// walHeader contains the salts: each restart of the WAL increments the first and randomizes the second.
 type walHeader struct {
 	bigEndian bool
 	pageSize  uint32
@@ -36,7 +36,7 @@ type walHeader struct {
 	sum       walSum
 }
 
-// Everything before the position was read.
+// position is the end of the WAL read so far.
 type position struct {
 	header walHeader
 	frames int
@@ -47,7 +47,7 @@ func (h walHeader) offset(frame int) int64 {
 	return walHeaderSize + int64(frame)*(frameHeaderSize+int64(h.pageSize))
 }
 
-// len(b) must be a multiple of 8.
+// add requires that len(b) is a multiple of 8.
 func (h walHeader) add(s walSum, b []byte) walSum {
 	if h.bigEndian {
 		for ; len(b) >= 8; b = b[8:] {
@@ -79,7 +79,7 @@ func readHeader(r io.ReaderAt) (h walHeader, err error) {
 	return h, nil
 }
 
-// If the file is too short, readAt returns a gapError.
+// readAt returns a gapError if the file is too short.
 func readAt(r io.ReaderAt, b []byte, offset int64) error {
 	_, err := r.ReadAt(b, offset)
 	if errors.Is(err, io.EOF) {
@@ -191,7 +191,7 @@ func (c *changes) commit(size uint32) {
 	c.size = size
 }
 
-// Closing the file drops no locks, because SQLite holds none on the WAL.
+// openWAL opens a WAL. Closing the file drops no locks, because SQLite holds none on the WAL.
 func openWAL(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

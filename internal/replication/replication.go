@@ -91,7 +91,6 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	return r, nil
 }
 
-// Start replicates until Close.
 func (r *Replication) Start() {
 	if r != nil {
 		r.replica.Start()
@@ -135,10 +134,10 @@ type State struct {
 
 	Unreadable int64    // service files without a good copy, missing from the replica
 	Examples   []string // with the reason
-	Omitted    []string // a line each
+	Omitted    []string // a line per file
 }
 
-// State returns the replica's progress, or nil without one.
+// State returns nil without a replica.
 func (r *Replication) State() *State {
 	if r == nil {
 		return nil
@@ -158,7 +157,6 @@ func (r *Replication) State() *State {
 	return s
 }
 
-// Finding describes the replica for holdfast check and the console.
 func (s *State) Finding() service.Finding {
 	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + service.FormatMoment(s.Since)}
 	if s.Since.IsZero() {

@@ -41,7 +41,7 @@ func Retained(data string, b *backup.Settings, r *Settings, at time.Time) (all s
 	return append(all, service.Retained{Kind: service.InReplica, Where: location.Name(r.URL), Until: last}), err
 }
 
-// The result is at least a day.
+// pause returns at least a day.
 func pause(newestFirst []service.Backup) time.Duration {
 	const usual = 24 * time.Hour
 	for _, one := range newestFirst[1:] {
@@ -52,7 +52,7 @@ func pause(newestFirst []service.Backup) time.Duration {
 	return usual
 }
 
-// least is the minimum age of dropped points, and every their interval; zero means no rule.
+// until uses least as the minimum age of dropped points and every as their interval. It returns zero without a rule.
 func until(keep string, at time.Time, least, every time.Duration) (time.Time, error) {
 	rule, err := replica.ParseKeep(keep)
 	if err != nil || rule == (replica.Keep{}) && least == 0 {

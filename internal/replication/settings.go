@@ -24,7 +24,6 @@ func Defaults() Settings {
 	return Settings{Interval: time.Second, Retention: 7 * 24 * time.Hour, Keep: "7d 4w", SpoolBytes: 256 << 20}
 }
 
-// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()
 	if s.Interval < 100*time.Millisecond || s.Interval > time.Hour {

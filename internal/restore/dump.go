@@ -37,7 +37,7 @@ func IsDump(path string) (bool, error) {
 	return string(begin) == dumpBegin, errors.Join(err, file.Close())
 }
 
-// The text may be a URL.
+// ignoreMissing ignores that a file does not exist, because the text may be a URL.
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -71,7 +71,6 @@ func (d *Dump) target() (*engine.Database, error) {
 	return found, nil
 }
 
-// Check returns the target, and an error unless it is empty.
 func (d *Dump) Check(ctx context.Context) (where string, err error) {
 	t, err := d.target()
 	if err != nil {

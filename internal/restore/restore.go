@@ -20,19 +20,18 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// A server does not start with this folder in its data folder.
+// unfinished is a folder in the data folder that keeps a server from starting.
 const unfinished = ".restoring"
 
 // Request selects the data to restore.
 type Request struct {
 	From     string
 	Identity string    // private key file for a repository, or ""
-	At       time.Time // latest moment to restore; zero: no limit
-	Services []string  // nil: all
+	At       time.Time // latest moment to restore; zero means no limit
+	Services []string  // nil means all
 	Data     string
 	Clock    clock.Clock
 
-	// Called with each step; may be nil.
 	Progress func(step string)
 
 	Finish func(ctx context.Context, f *Finishing) error
@@ -154,7 +153,7 @@ func (r *Request) fill(ctx context.Context, s source, p *Plan, work string) erro
 	return r.Finish(ctx, &Finishing{Folder: work, Services: p.Services, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
 }
 
-// No server starts while the work folder exists.
+// publish keeps the work folder until the end, because no server starts while it exists.
 func publish(work, data string) error {
 	entries, err := os.ReadDir(work)
 	if err != nil {

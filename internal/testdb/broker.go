@@ -149,7 +149,6 @@ func startBroker(name, program string, args func(host, port, dir string) []strin
 	return s, nil
 }
 
-// Start starts the server and waits until it accepts connections.
 func (s *BrokerServer) Start() error {
 	if err := s.run(s.program, s.args...); err != nil {
 		return err

@@ -75,7 +75,6 @@ func OwnCitus(t testing.TB) CitusCluster {
 	return c
 }
 
-// Database is like CitusDatabase, but in this cluster.
 func (c CitusCluster) Database(t testing.TB) string {
 	t.Helper()
 	return citusDatabase(t, c[0].URL())
@@ -167,7 +166,6 @@ func logRemoteCommands(t testing.TB, url string) {
 	}
 }
 
-// Reset clears the record.
 func (l *CitusLog) Reset() { l.Sent, l.Ran = nil, nil }
 
 func withHost(t testing.TB, base string, n citusNode) string {

@@ -93,7 +93,7 @@ func (w *CitusWatch) serve(client net.Conn, network, address string) {
 	_ = w.forward(client, server)
 }
 
-// A notice precedes the result of its statement, so a test that has the result finds the notices recorded.
+// forward handles a statement's notices before its result, so a test that has the result finds the notices recorded.
 func (w *CitusWatch) forward(client io.Writer, server io.Reader) error {
 	from, head := bufio.NewReader(server), make([]byte, 5)
 	for {

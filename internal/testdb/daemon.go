@@ -42,7 +42,7 @@ if [ -n "$pid" ]; then
 fi
 rm -rf "$1"`
 
-// Call guard before run.
+// guard must be called before run.
 func (d *daemon) guard() (err error) {
 	d.watch = exec.Command("/bin/sh", "-c", watchScript, "sh", d.dir, strconv.Itoa(int(d.kill)))
 	d.watch.SysProcAttr = d.attr
@@ -100,7 +100,6 @@ func (d *daemon) await(answers func() error) error {
 	}
 }
 
-// PID returns the server's first process, or 0.
 func (d *daemon) PID() int {
 	if d.server == nil {
 		return 0

@@ -31,7 +31,6 @@ func NewLocks(t *testing.T, url string) *Locks {
 	return l
 }
 
-// Exec runs a statement on the connection that holds the locks.
 func (l *Locks) Exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	if _, err := l.conn.Exec(t.Context(), sql, args...); err != nil {
@@ -39,7 +38,6 @@ func (l *Locks) Exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// Waiting returns when n connections wait for a lock.
 func (l *Locks) Waiting(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

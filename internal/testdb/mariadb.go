@@ -160,7 +160,6 @@ func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 	return os.Chown(dir, int(uid), int(gid))
 }
 
-// Start starts the server and waits until it responds.
 func (s *MariaDBServer) Start() error {
 	if err := s.run(s.program, "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"), "--tmpdir="+s.dir,
 		"--socket="+s.socket(), "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-networking",
@@ -173,7 +172,6 @@ func (s *MariaDBServer) Start() error {
 
 func (s *MariaDBServer) socket() string { return filepath.Join(s.dir, "s") }
 
-// URL returns the superuser's URL without a database.
 func (s *MariaDBServer) URL() string {
 	return "mysql://root@/?unix_socket=" + url.QueryEscape(s.socket())
 }
@@ -201,7 +199,7 @@ func MariaDBCertificate(t testing.TB, address string) string {
 	return path
 }
 
-// The server's user must be able to read the key.
+// writeCertificate makes the key readable for the server's user.
 func writeCertificate(dir string) error {
 	cert, key, err := SelfSigned(&x509.Certificate{
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,

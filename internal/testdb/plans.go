@@ -31,7 +31,6 @@ type Node struct {
 	Plans []Node
 }
 
-// Walk calls fn for the node and its descendants.
 func (n *Node) Walk(fn func(*Node)) {
 	fn(n)
 	for i := range n.Plans {
@@ -72,7 +71,7 @@ func Explain(t *testing.T, url string) *Explained {
 	return e
 }
 
-// Run executes a statement in a transaction that is rolled back, and returns the plans used.
+// Run rolls back the statement's transaction and returns the plans used.
 func (e *Explained) Run(t *testing.T, sql string, args ...any) []Plan {
 	t.Helper()
 	tx, err := e.conn.Begin(t.Context())

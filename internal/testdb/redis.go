@@ -92,7 +92,6 @@ func StartRedis(settings ...string) (*RedisServer, error) {
 	return s, nil
 }
 
-// Start starts the server and waits until it responds.
 func (s *RedisServer) Start() error {
 	_, port, err := net.SplitHostPort(s.address)
 	if err != nil {
@@ -108,16 +107,13 @@ func (s *RedisServer) Start() error {
 	})
 }
 
-// Address returns host:port.
 func (s *RedisServer) Address() string { return s.address }
 
-// URL returns the server's URL.
 func (s *RedisServer) URL() string { return "redis://" + s.address }
 
 // Pause stops the process, which accepts connections without responding until Continue.
 func (s *RedisServer) Pause() error { return s.server.Process.Signal(syscall.SIGSTOP) }
 
-// Continue resumes a paused server.
 func (s *RedisServer) Continue() error { return s.server.Process.Signal(syscall.SIGCONT) }
 
 // Command sends a command on a new connection and returns the string or number in the reply.
@@ -159,7 +155,6 @@ func (s *RedisServer) Command(args ...string) (string, error) {
 	return "", fmt.Errorf("%s: %s", args[0], strings.TrimSpace(line))
 }
 
-// Must is like Command, but fails the test on errors.
 func (s *RedisServer) Must(t testing.TB, args ...string) string {
 	t.Helper()
 	text, err := s.Command(args...)

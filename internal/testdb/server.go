@@ -93,7 +93,6 @@ func memoryDir() string {
 	return dir
 }
 
-// URL returns the first database's URL for the superuser.
 func (s *PostgresServer) URL() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
 }
@@ -129,7 +128,6 @@ func (s *PostgresServer) initdb() error {
 	return nil
 }
 
-// Start starts the server and waits until it responds.
 func (s *PostgresServer) Start() error {
 	settings := []string{
 		"unix_socket_directories=" + s.dir, "listen_addresses=", "max_connections=200",

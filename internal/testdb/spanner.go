@@ -93,7 +93,6 @@ func (s *SpannerServer) Host() string { return s.host }
 // the port.
 const serving = "Server address: "
 
-// Start starts the emulator and waits until it is ready.
 func (s *SpannerServer) Start() error {
 	if err := os.RemoveAll(s.log()); err != nil {
 		return err

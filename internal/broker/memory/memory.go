@@ -31,11 +31,10 @@ type queue struct {
 
 type item struct {
 	broker.Message
-	until time.Time // while in process; zero: waiting
+	until time.Time // end of processing; zero while waiting
 	try   int       // delivery count, because an old delivery must not acknowledge a newer delivery
 }
 
-// Ensure implements Broker.
 func (m *Broker) Ensure(_ context.Context, topic, subscription string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +49,7 @@ func (m *Broker) Ensure(_ context.Context, topic, subscription string) error {
 	return nil
 }
 
-// Publish implements Broker. All messages are stored, or none.
+// Publish stores all messages or none.
 func (m *Broker) Publish(_ context.Context, topic string, messages []broker.Message) []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +100,6 @@ func (q *queue) take(now time.Time) (next *item, again time.Time) {
 	return nil, again
 }
 
-// Subscribe implements Broker.
 func (m *Broker) Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *broker.Delivery)) error {
 	m.mu.Lock()
 	q := m.topics[topic][subscription]
@@ -181,5 +179,4 @@ func (m *Broker) delivery(q *queue, i *item) *broker.Delivery {
 	}
 }
 
-// Close implements Broker.
 func (m *Broker) Close() error { return nil }

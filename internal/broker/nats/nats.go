@@ -23,7 +23,7 @@ type Options struct {
 	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
 	Credentials string // file with a JWT and a key; may be ""
 	Once        bool   // fail if no server is reachable
-	Replicas    int    // for streams created by Ensure; 0: 1
+	Replicas    int    // for streams created by Ensure; 0 means 1
 }
 
 // Broker implements broker.Broker.
@@ -65,7 +65,7 @@ const (
 	maxOutstanding = 64
 )
 
-// Stream names do not allow dots and wildcards.
+// streamName replaces dots and wildcards, which stream names do not allow.
 func streamName(topic string) string {
 	return strings.NewReplacer(".", "_", "*", "_", ">", "_", " ", "_").Replace(topic)
 }
@@ -75,7 +75,6 @@ func (b *Broker) stream(ctx context.Context, topic string) (string, error) {
 	return name, classify(err)
 }
 
-// Ensure implements broker.Broker.
 func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -103,7 +102,6 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return classify(err)
 }
 
-// Exists reports whether a topic, and a subscription unless it is "", exist.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	stream, err := b.stream(ctx, topic)
 	if err == nil && subscription != "" {
@@ -140,8 +138,7 @@ func classify(err error) error {
 
 const keysAtOnce = 64
 
-// Publish implements broker.Broker. It publishes a key's messages sequentially: JetStream could store the second
-// without the first.
+// Publish publishes a key's messages sequentially: JetStream could store the second without the first.
 func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Message) []error {
 	results := make([]error, len(messages))
 	keys := map[string][]int{}
@@ -190,7 +187,7 @@ func (b *Broker) publish(ctx context.Context, topic string, m broker.Message) er
 	return classify(err)
 }
 
-// Subscribe implements broker.Broker. It processes one message at a time.
+// Subscribe processes one message at a time.
 func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *broker.Delivery)) error {
 	stream, err := b.stream(ctx, topic)
 	if err != nil {
@@ -212,8 +209,8 @@ func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil
-		case ctx.Err() != nil: // prefetched; others need not wait for it
-			_ = m.NakWithDelay(nackPause) // not to this subscription, whose request the server may still know
+		case ctx.Err() != nil: // prefetched; other consumers need not wait for it
+			_ = m.NakWithDelay(nackPause) // delayed, because the server may still know this subscription's request and would redeliver to it
 			continue
 		case errors.Is(err, jetstream.ErrNoHeartbeat):
 			continue
@@ -250,7 +247,6 @@ func delivery(m jetstream.Msg, subscription string) *broker.Delivery {
 // nackPause prevents redelivery loops of a message that fails at once.
 const nackPause = 100 * time.Millisecond
 
-// Close implements broker.Broker.
 func (b *Broker) Close() error {
 	b.conn.Close()
 	return nil

@@ -26,7 +26,7 @@ import (
 // Options select a project.
 type Options struct {
 	Project  string
-	Emulator string // host:port, used in plain text and without credentials; "": Google Cloud
+	Emulator string // host:port, used in plain text and without credentials; "" means Google Cloud
 }
 
 // Broker implements broker.Broker.
@@ -56,16 +56,15 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 }
 
 const (
-	// A dead consumer's messages are redelivered after this time.
+	// ackDeadline is the time until a dead consumer's messages are redelivered.
 	ackDeadline  = 10 * time.Second
 	retention    = 7 * 24 * time.Hour
 	maxExtension = 10 * time.Minute
 
-	// Unprocessed messages are returned for others. This limits the wait for messages in progress.
+	// shutdownTimeout limits the wait for messages in progress. Unprocessed messages are returned for other consumers.
 	shutdownTimeout = 10 * time.Second
 )
 
-// Ensure implements broker.Broker.
 func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	name := "projects/" + b.project + "/topics/" + topic
 	_, err := b.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
@@ -81,7 +80,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return created(err)
 }
 
-// Exists checks a topic and, unless "", a subscription. It returns true if the account may not check.
+// Exists returns true if the account may not check.
 func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
 	_, err := b.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: "projects/" + b.project + "/topics/" + topic})
 	if err == nil && subscription != "" {
@@ -134,16 +133,15 @@ func (b *Broker) publisher(topic string) *pubsub.Publisher {
 	if p == nil {
 		p = b.client.Publisher(topic)
 		p.EnableMessageOrdering = true
-		p.PublishSettings.DelayThreshold = 2 * time.Millisecond // a batch is complete when it is handed over
+		p.PublishSettings.DelayThreshold = 2 * time.Millisecond // a batch is already complete
 		b.publishers[topic] = p
 	}
 	return p
 }
 
-// The client would retry for a minute.
+// publishTimeout is shorter than the client's, which would retry for a minute.
 const publishTimeout = 10 * time.Second
 
-// Publish implements broker.Broker.
 func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Message) []error {
 	p := b.publisher(topic)
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
@@ -169,7 +167,6 @@ func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Me
 
 const maxOutstanding = 64
 
-// Subscribe implements broker.Broker.
 func (b *Broker) Subscribe(ctx context.Context, _, subscription string, handle func(context.Context, *broker.Delivery)) error {
 	s := b.client.Subscriber(subscription)
 	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
@@ -191,7 +188,6 @@ func (b *Broker) Subscribe(ctx context.Context, _, subscription string, handle f
 	return nil
 }
 
-// Close implements broker.Broker.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

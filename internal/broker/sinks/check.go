@@ -77,7 +77,7 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	return where, resp.Body.Close()
 }
 
-// once: fail if no server is reachable.
+// open fails if once is set and no server is reachable.
 func open(ctx context.Context, u *url.URL, once bool) (b broker.Broker, names []string, err error) {
 	switch u.Scheme {
 	case "pubsub":

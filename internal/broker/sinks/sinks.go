@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Setting string
 	Source  string
-	Secret  string // webhook signing key; "": unsigned
+	Secret  string // webhook signing key; "" means unsigned
 	Log     *slog.Logger
 	Clock   clock.Clock
 	Memory  broker.Broker

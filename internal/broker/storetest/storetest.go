@@ -20,7 +20,7 @@ import (
 // Harness is a broker for the suite.
 type Harness struct {
 	Open     func(t testing.TB) broker.Broker
-	MaxBytes int // larger messages are permanently refused; 0: no limit
+	MaxBytes int // larger messages are permanently refused; 0 means no limit
 }
 
 // Run runs the suite.

@@ -18,7 +18,7 @@ type Inbox struct {
 // New returns the SQL for a table; name is a constant.
 func New(name string) *Inbox {
 	return &Inbox{
-		// Waits for another transaction that receives the same event.
+		// This waits for another transaction that receives the same event.
 		insert: pgdb.Statement{Name: "inbox.insert", SQL: `
 			INSERT INTO ` + name + ` (source, event_id, subject, received_at, processed_at, digest) VALUES ($1, $2, $3, $4, $4, $5)
 			ON CONFLICT (source, event_id) DO NOTHING`},
@@ -59,7 +59,6 @@ func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func()
 	return inbox.Quarantined, b.Quarantine(tx, e, inbox.Reused, now)
 }
 
-// Quarantine puts an event into quarantine in a transaction.
 func (b *Inbox) Quarantine(tx *pgdb.Tx, e *inbox.Event, reason string, now time.Time) error {
 	_, err := tx.Exec(b.quarantine.Statement, b.quarantine.Args(quarantined{*e, reason, now})...)
 	return err
@@ -89,7 +88,6 @@ func (q quarantined) args() []pgdb.Arg {
 	}
 }
 
-// Quarantined returns quarantined events, newest first.
 func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []inbox.Quarantine, err error) {
 	var q inbox.Quarantine
 	err = db.ForEach(ctx, b.list, []any{limit}, func() { all = nil }, func() error {

@@ -50,7 +50,6 @@ func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply fun
 	return inbox.Quarantined, b.Quarantine(c, e, inbox.Reused, now)
 }
 
-// Quarantine puts an event into quarantine in a write transaction.
 func (b *Inbox) Quarantine(c *sqlite.Conn, e *inbox.Event, reason string, now time.Time) error {
 	digest := e.Digest()
 	body := e.Truncated()
@@ -60,7 +59,6 @@ func (b *Inbox) Quarantine(c *sqlite.Conn, e *inbox.Event, reason string, now ti
 	return sqlitedb.Exec(c, b.quarantine, e.Source, e.ID, e.Type, e.Time.UnixMicro(), digest[:], body, reason, now.UnixMicro())
 }
 
-// Quarantined returns quarantined events, newest first.
 func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, error) {
 	return sqlitedb.QueryAll(c, b.list, func(s *sqlite.Stmt) inbox.Quarantine {
 		body := make([]byte, s.ColumnLen(4))
@@ -74,7 +72,6 @@ func (b *Inbox) Quarantined(c *sqlite.Conn, limit int) ([]inbox.Quarantine, erro
 	}, limit)
 }
 
-// Drop deletes up to limit events older than Keep, and as many from quarantine older than KeepQuarantine.
 func (b *Inbox) Drop(c *sqlite.Conn, now time.Time, limit int) (n int, err error) {
 	if err := sqlitedb.Exec(c, b.drop, now.Add(-inbox.Keep).UnixMicro(), limit); err != nil {
 		return 0, err

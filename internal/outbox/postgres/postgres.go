@@ -24,7 +24,6 @@ func (o *Outbox) DDL() string { return o.ddl }
 // connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
-// OpenTopic returns a relay's box for a topic (Table.ByTopic).
 func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
 	return &topicBox{box{sql: o, db: db, topic: topic}}
 }
@@ -83,7 +82,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return err
 }
 
-// On Citus, Next uses a statement per owner, each on a single node.
+// Next uses a statement per owner on Citus, each on a single node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 	return events, full, err
 }
 
-// On Citus, Done uses a statement per stream, each on a single node.
+// Done uses a statement per stream on Citus, each on a single node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.Distributed(ctx)
 	if err != nil {

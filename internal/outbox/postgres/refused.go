@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Each statement affects a single row, so on Citus the transaction runs on a single node.
+// Refuse uses statements that each affect a single row, so on Citus the transaction runs on a single node.
 func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int
@@ -48,7 +48,7 @@ func (b *box) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []
 	return dead, err
 }
 
-// "" is not a uuid.
+// nullable turns "", which is not a uuid, into NULL.
 func nullable(s string) *string {
 	if s == "" {
 		return nil

@@ -45,7 +45,7 @@ INSERT INTO ` + name + `_relay SELECT n, '', '-infinity' FROM generate_series(0,
 `
 }
 
-// Citus does not distribute retaining's table.
+// retaining is the box for a retaining table, which Citus does not distribute.
 type retaining struct {
 	box
 
@@ -96,7 +96,6 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 			SELECT ordering_key, position FROM ` + name + ` WHERE id = $1 AND dead_at IS NOT NULL`},
 		backlog: pgdb.Statement{Name: "outbox.backlog", SQL: `
 			SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + name + ` WHERE` + waits + ` LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `) e`},
-		// The index orders each partition's events.
 		waiting: pgdb.Statement{Name: "outbox.waiting", SQL: `
 			SELECT` + failed + `, e.next_attempt_at
 			FROM generate_series(0, ` + strconv.Itoa(outbox.Partitions-1) + `) p, LATERAL (
@@ -150,7 +149,6 @@ func (b *retaining) Next(ctx context.Context, q outbox.Query) (events []outbox.E
 	return events, full, err
 }
 
-// Done marks the events as published.
 func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	of, positions := make([]int16, len(events)), make([]int64, len(events))
 	for i, e := range events {
@@ -181,7 +179,7 @@ func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Dead events are ordered by number.
+// ListDead orders dead events by number.
 func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	var r row
 	err = b.db.ForEach(ctx, b.listDead, []any{after.Seq, limit}, func() { dead = nil }, func() error {

@@ -106,7 +106,6 @@ func scanKept(s *sqlite.Stmt) outbox.Event {
 	}
 }
 
-// Done marks the events as published.
 func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	return b.db.Write(ctx, "outbox.publish", func(c *sqlite.Conn) error {
 		now := b.now().UnixMicro()
@@ -141,7 +140,7 @@ func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Dead events are ordered by number.
+// ListDead orders dead events by number.
 func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	err = b.db.Read(ctx, "outbox.list_dead", func(c *sqlite.Conn) error {
 		dead, err = sqlitedb.QueryAll(c, b.listDead, func(s *sqlite.Stmt) outbox.DeadEvent {

@@ -104,7 +104,7 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 	}
 }
 
-// DDL returns the CREATE TABLE statements, see postgres.Outbox.DDL.
+// DDL is like postgres.Outbox.DDL.
 func (o *Outbox) DDL() string { return o.ddl }
 
 // Append adds an event in a write transaction, which the caller must roll back on an error. It fails if the payload
@@ -117,12 +117,10 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 		outbox.Partition(e.Owner, e.Stream))
 }
 
-// Open returns a relay's box in a file.
 func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
 	return &box{sql: o, db: db, now: now}
 }
 
-// OpenTopic returns a relay's box for a topic (Table.ByTopic).
 func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
 	return &topicBox{box{o, db, now, topic}}
 }

@@ -236,7 +236,7 @@ func wake(t *testing.T, h Harness) {
 		waker.Wake(id(i), id(2*i))
 		s.await(t, i+1)
 	}
-	// More owners than a Waker distinguishes.
+	// These are more owners than a Waker distinguishes.
 	for i := range 40 {
 		h.Append(t, false, event(100+i, 3, 1))
 		waker.Wake(id(100+i), id(3))
@@ -289,7 +289,6 @@ func lateSink(t *testing.T, h Harness) {
 // Discard is a sink that discards events.
 type Discard struct{}
 
-// Publish implements outbox.Sink.
 func (Discard) Publish(context.Context, []outbox.Event) error { return nil }
 
 // Drain measures a relay with a backlog, in events per second.

@@ -25,7 +25,7 @@ type Harness struct {
 
 	Lapse func(t testing.TB)
 
-	// Opens a table with Table.ByTopic for a topic; may be nil.
+	// Topic, if set, opens a table with Table.ByTopic for a topic.
 	Topic func(t testing.TB, topic string) outbox.Box
 }
 

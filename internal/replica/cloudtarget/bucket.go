@@ -36,10 +36,8 @@ func Open(ctx context.Context, address string) (*Bucket, error) {
 	return &Bucket{bucket}, nil
 }
 
-// Close closes the bucket.
 func (b *Bucket) Close() error { return b.bucket.Close() }
 
-// Put implements replica.Target.
 func (b *Bucket) Put(ctx context.Context, name string, body io.Reader) error {
 	var begin bytes.Buffer
 	_, err := io.CopyN(&begin, body, cloudbucket.Small+1)
@@ -55,7 +53,7 @@ func (b *Bucket) Put(ctx context.Context, name string, body io.Reader) error {
 	return b.fail("write", b.write(ctx, name, io.MultiReader(&begin, body)))
 }
 
-// If the context is canceled before the writer is closed, the object never becomes visible.
+// write never makes the object visible if the context is canceled before the writer is closed.
 func (b *Bucket) write(ctx context.Context, name string, body io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -71,7 +69,6 @@ func (b *Bucket) write(ctx context.Context, name string, body io.Reader) error {
 	return w.Close()
 }
 
-// Get implements replica.Target.
 func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r, err := b.bucket.NewReader(ctx, name, nil)
 	if err != nil {
@@ -80,14 +77,12 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// List implements replica.Target.
 func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err error) {
 	err = b.Walk(ctx, prefix, func(name string) error { names = append(names, name); return nil })
 	slices.Sort(names)
 	return names, err
 }
 
-// Walk implements replica.Target.
 func (b *Bucket) Walk(ctx context.Context, prefix string, fn func(name string) error) error {
 	all := b.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
@@ -104,7 +99,6 @@ func (b *Bucket) Walk(ctx context.Context, prefix string, fn func(name string) e
 	}
 }
 
-// Delete implements replica.Target.
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	err := b.bucket.Delete(ctx, name)
 	if gcerrors.Code(err) == gcerrors.NotFound {

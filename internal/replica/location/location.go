@@ -31,7 +31,6 @@ type Settings struct {
 	Recipients []string `toml:"recipients" doc:"Public age keys to encrypt everything with before upload. Create a key pair with holdfast backup key; the private key restores. Required for a bucket."`
 }
 
-// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	if s.URL != "" {
 		if _, err := parse(s.URL); err != nil {
@@ -46,7 +45,6 @@ func (s *Settings) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Keys returns the recipients that can decrypt the data.
 func (s *Settings) Keys() (keys []age.Recipient, err error) {
 	for _, text := range s.Recipients {
 		one, err := age.ParseRecipients(strings.NewReader(text))

@@ -76,7 +76,6 @@ func (a *Authority) Verify(c *x509.Certificate, name string) error {
 	return err
 }
 
-// Roots returns the root for issued certificates.
 func (a *Authority) Roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(a.ca.GetRootCert(0).PEM())

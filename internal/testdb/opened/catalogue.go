@@ -11,7 +11,6 @@ import (
 // index counts as a constraint.
 type Table struct{ Columns, Constraints, Indexes string }
 
-// Columns are described by name, type with length, NOT NULL, default and collation.
 const (
 	columnLines = `SELECT concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'not null' END,
 			'default ' || pg_get_expr(d.adbin, d.adrelid), 'by ' || nullif(c.collname, 'default'))

@@ -111,8 +111,8 @@ func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrat
 	}, check)
 }
 
-// Data is in testdata/schema/NNNN.sql, where NNNN is the schema's last migration. The newest is required: it tests
-// later migrations.
+// fromEachSchema reads data from testdata/schema/NNNN.sql, where NNNN is the schema's last migration. The newest is
+// required: it tests later migrations.
 func fromEachSchema[DB database](
 	t *testing.T, migrations Migrations, open func(*testing.T) (db DB, run func(script string)), check func(*testing.T, DB),
 ) {
