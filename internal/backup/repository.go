@@ -42,8 +42,7 @@ const (
 )
 
 // Send backs up the SQLite databases, the secrets file and the services' files to a URL. It only sends changes since
-// the previous backup, verifies the backup, and deletes old backups by Settings.Keep. Only one process at a time
-// backs up a data folder.
+// the previous backup, verifies the backup, and deletes old backups by Settings.Keep.
 func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}

@@ -28,7 +28,6 @@ type Verification struct {
 	Damage string    `json:"damage,omitempty"` // "" if intact
 }
 
-// RecordVerified records a verification; damage describes unreadable parts.
 func (b *Server) RecordVerified(address string, backup time.Time, damage string) {
 	name := location.Name(address)
 	all, err := readVerified(b.Data)

@@ -24,6 +24,7 @@ type Event struct {
 	Data        []byte
 }
 
+// Extension names.
 const (
 	PartitionKey = "partitionkey"
 	Sequence     = "sequence"    // ascending per key

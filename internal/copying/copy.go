@@ -168,7 +168,6 @@ func (c *Copy) open() error {
 	return nil
 }
 
-// NeedsOwners reports whether a database names owners by texts.
 func (c *Copy) NeedsOwners() bool {
 	return c.Source.Traits().NamesOwners || c.Target.Traits().NamesOwners
 }

@@ -232,7 +232,6 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 	return nil
 }
 
-// put returns the keys for which there is no row.
 func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
 	defer func() { w.put = false }()

@@ -71,6 +71,7 @@ func (e *Event) Digest() [32]byte {
 // Result is a received event's outcome.
 type Result string
 
+// Results of a received event.
 const (
 	Applied     Result = "applied"
 	Stale       Result = "stale" // older than the applied state: no effect

@@ -355,7 +355,8 @@ func (r *reconciliation) note() (next record, fresh []nameHash) {
 	return next, fresh
 }
 
-// deleteBodies deletes the bodies in the target for which the function which returns true, if all contains any.
+// deleteBodies deletes up to a batch of the target's bodies that which selects. It lists the target only if which
+// selects a body in all.
 func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, all record) error {
 	isAny := false
 	for h := range all {

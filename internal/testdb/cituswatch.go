@@ -70,7 +70,6 @@ func (w *CitusWatch) Sent() (texts []string) {
 	return texts
 }
 
-// Messages returns the messages since the last call.
 func (w *CitusWatch) Messages() []CitusMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()

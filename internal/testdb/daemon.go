@@ -126,7 +126,6 @@ func (d *daemon) end(sig os.Signal) error {
 	return err
 }
 
-// Remove ends the server and deletes its data.
 func (d *daemon) Remove() {
 	// If this fails, the watching process cleans up.
 	_ = d.Kill()

@@ -76,7 +76,6 @@ func needsServer(t testing.TB, engine string) {
 	}
 }
 
-// These are the kinds of lines in the engine log: the test ran, or was skipped with a remedy as text.
 const (
 	Ran    = "ran"
 	Absent = "absent"

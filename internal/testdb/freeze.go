@@ -55,7 +55,6 @@ func (s *PostgresServer) Freeze(t testing.TB) (thaw func()) {
 	return thaw
 }
 
-// Worker returns the worker whose folder is a node's name.
 func (c CitusCluster) Worker(t testing.TB, name string) *PostgresServer {
 	t.Helper()
 	for _, s := range c[1:] {

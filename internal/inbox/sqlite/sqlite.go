@@ -30,8 +30,6 @@ func New(name string) *Inbox {
 	}
 }
 
-// Receive calls apply in a write transaction if the event is new. The caller must return its error to roll back.
-// apply returns false for an outdated event.
 func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	if err := sqlitedb.Exec(c, b.insert, e.Source, e.ID, e.Type, now.UnixMicro(), digest[:]); err != nil {

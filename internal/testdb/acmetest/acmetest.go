@@ -67,7 +67,6 @@ func Start(t *testing.T, listen, httpListen string, validity uint64) *Authority 
 	return a
 }
 
-// Verify fails unless clients accept a certificate for a name.
 func (a *Authority) Verify(c *x509.Certificate, name string) error {
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(a.ca.GetRootCert(0).PEM())
