@@ -17,7 +17,7 @@ import (
 
 const adminToken = "admin token"
 
-// The file may have fewer entries, if they are long.
+// most limits the entries. The file may have fewer entries, if they are long.
 const most = 5000
 
 // Log logs and records operators' changes.
@@ -46,7 +46,6 @@ type Entry struct {
 	Address string          `json:"address,omitempty"`
 }
 
-// Text formats the values.
 func (e *Entry) Text() string {
 	var all []string
 	for _, one := range e.What {
@@ -77,7 +76,7 @@ func (l *Log) Add(ctx context.Context, c *service.Change) {
 	l.save(&e)
 }
 
-// A value does not replace an attribute with the same name.
+// attributes renames values that would replace an attribute with the same name.
 func attributes(e *Entry, err error) []any {
 	all := []any{"who", e.Who, "service", e.Service, "page", e.Page, "action", e.Action}
 	for _, one := range e.What {
@@ -107,7 +106,6 @@ type Filter struct {
 	Limit              int
 }
 
-// List returns the newest selected changes, newest first.
 func (l *Log) List(f *Filter) (found []Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -84,7 +84,7 @@ type Server struct {
 	Listeners []service.Listener
 	Secrets   []secrets.Secret
 
-	// Returns an error if a service's database must not be written.
+	// Writable returns an error if a service's database must not be written.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 }
 
@@ -349,7 +349,7 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
 }
 
-// lost means that data was written with a secret that no longer exists.
+// bound returns lost if data was written with a secret that no longer exists.
 func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {

@@ -30,8 +30,8 @@ func (c *check) distribution(ctx context.Context, s *service.Running) (found []s
 	return found
 }
 
-// If services share a colocation group, so that moving or splitting shards affects both, the first keeps it and the
-// others get a statement that separates them.
+// distributions reports services that share a colocation group, so that moving or splitting shards affects both. The
+// first keeps the group, and the others get a statement that separates them.
 func (c *check) distributions() (found []service.Finding) {
 	for i, d := range c.distributed {
 		what := d.service + " tables"

@@ -48,15 +48,12 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 
 func (a Algorithm) String() string { return algorithms[a].name }
 
-// Header returns the checksum's HTTP header name.
 func (a Algorithm) Header() string { return algorithms[a].header }
 
-// Size returns the length in bytes.
 func (a Algorithm) Size() int { return algorithms[a].size }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// New returns a new hash.
 func (a Algorithm) New() hash.Hash {
 	switch a {
 	case CRC32:

@@ -62,13 +62,11 @@ type CRC64 struct{ whole joined }
 // NewCRC64 returns an empty CRC64.
 func NewCRC64() CRC64 { return CRC64{joined{polynomial: polynomials[CRC64NVME]}} }
 
-// Append appends a chunk's CRC64NVME and size.
 func (c *CRC64) Append(sum uint64, size int64) { c.whole.append(sum, size) }
 
 // Next returns the next chunk's CRC64NVME, given its size and the sum that includes it.
 func (c *CRC64) Next(whole uint64, size int64) uint64 { return whole ^ c.whole.shifted(size) }
 
-// Sum returns the whole body's CRC64NVME.
 func (c *CRC64) Sum() uint64 { return c.whole.crc }
 
 type joined struct {

@@ -21,21 +21,18 @@ type Manual struct {
 // NewManual returns a clock that shows t.
 func NewManual(t time.Time) *Manual { return &Manual{now: t} }
 
-// Now returns the time that the clock shows.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// Set sets the clock, forward or back.
 func (m *Manual) Set(t time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = t
 }
 
-// Advance moves the clock by d, which may be negative.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 const Small = 1 << 20
 
 const (
-	// S3 accepts no smaller parts, and 10,000 parts are 50 GB.
+	// partSize is the smallest size that S3 accepts; 10,000 parts are 50 GB.
 	partSize = 5 << 20
 	parts    = 2
 )

@@ -45,10 +45,8 @@ func Bytes(text []byte) func(io.Writer) error {
 	}
 }
 
-// Replace writes or replaces the file.
 func (f File) Replace(write func(io.Writer) error) error { return f.write(system{}, false, write) }
 
-// Create writes the file, and fails with fs.ErrExist if it exists.
 func (f File) Create(write func(io.Writer) error) error { return f.write(system{}, true, write) }
 
 // Rename durably renames a file or folder, whose content must be durable already.

@@ -67,7 +67,6 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// ErrorCode implements Coder.
 func (e *Error) ErrorCode() Code { return e.Code }
 
 // Coder is an error with a code.

@@ -61,7 +61,7 @@ type client struct {
 	queue  []*waiter
 }
 
-// Clients that recently got many units start later (start-time fair queueing).
+// start gives clients that recently got many units a later start (start-time fair queueing).
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 type waiter struct {
@@ -178,7 +178,6 @@ func (p *Pool) Move(from, to string, n int64) {
 	p.giveBack(from, n)
 }
 
-// Release returns units.
 func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
 
 func (p *Pool) releaseFor(name string, n, more int64) {
@@ -319,7 +318,7 @@ func (p *Pool) grant() {
 	}
 }
 
-// A client above its share waits behind the waiters.
+// mayTake makes a client above its share wait behind the waiters.
 func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
@@ -329,13 +328,13 @@ func (p *Pool) fits(c *client, n int64) bool {
 	return free >= p.options.Reserve || free >= 0 && p.withinShare(c, n)
 }
 
-// A client without units may take any number.
+// withinShare lets a client without units take any number.
 func (p *Pool) withinShare(c *client, n int64) bool {
 	share := min(p.options.Capacity/int64(len(p.clients)), p.options.Capacity-p.options.Reserve)
 	return c.used == 0 || c.used+n <= share
 }
 
-// Call forget or take afterwards.
+// client may add a client: call forget or take afterwards.
 func (p *Pool) client(name string) *client {
 	c := p.clients[name]
 	if c != nil {
@@ -397,7 +396,6 @@ type Stats struct {
 	Refused  int64
 }
 
-// Stats returns the pool's state.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -413,8 +411,8 @@ func (p *Pool) TakePeak() int64 {
 	return peak
 }
 
-// Load returns the sum of the used shares of the capacity and of the queue. It is 0 if the pool is idle and 1 if it
-// is full; at 2, requests are rejected.
+// Load adds the used share of the capacity and the used share of the queue. It is 0 if the pool is idle and 1 if it is
+// full; at 2, requests are rejected.
 func (p *Pool) Load() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

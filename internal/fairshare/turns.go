@@ -31,10 +31,10 @@ type costKey struct {
 }
 
 const (
-	// Another client's request waits this long per processor.
+	// workInFlight is how long another client's request waits per processor.
 	workInFlight = 40 * time.Millisecond
 
-	// One request works, and the other is ready when it ends.
+	// inFlight allows one request to work while the other is ready to follow.
 	inFlight = 2
 
 	maxCosts = 1 << 14
@@ -88,7 +88,6 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 	return turn, err
 }
 
-// Release ends a turn.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()
@@ -104,11 +103,10 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 	all.add(now, worked)
 }
 
-// Stats returns the state in units.
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
-// Until a client's first request ends, that request takes the usual units and the following requests take the
-// maximum: otherwise a new client with many concurrent requests would be cheap.
+// expect returns the units of a request. Until a client's first request ends, that request takes the usual units and
+// the following requests take the maximum: otherwise a new client with many concurrent requests would be cheap.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,6 +151,6 @@ func (c *cost) add(now time.Time, worked time.Duration) {
 	c.sum, c.squares, c.at = c.sum*weight+s, c.squares*weight+s*s, now
 }
 
-// expected returns the expected work of a request seen at a random moment: the mean weighted by work. Clients cannot
-// hide expensive requests among cheap ones, and rare outliers change little.
+// expected returns the mean weighted by work, i.e. the expected work of a request seen at a random moment. Clients
+// cannot hide expensive requests among cheap ones, and rare outliers change little.
 func (c *cost) expected() float64 { return c.squares / c.sum }

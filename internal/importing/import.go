@@ -76,7 +76,6 @@ func (m *Import) open(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// Migrate creates or updates the targets' tables.
 func (m *Import) Migrate(ctx context.Context) error {
 	for _, p := range m.Parts {
 		if _, err := p.Database.Migrate(ctx); err != nil {
@@ -86,7 +85,6 @@ func (m *Import) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// Run starts or resumes the import.
 func (m *Import) Run(ctx context.Context) error {
 	total, err := m.open(ctx)
 	if err != nil {
@@ -290,7 +288,6 @@ func (m *Import) done(ctx context.Context) error {
 	return nil
 }
 
-// Verify compares all owners and returns the sources' row count.
 func (m *Import) Verify(ctx context.Context, report func(copying.Difference)) (total int64, err error) {
 	if _, err := m.open(ctx); err != nil {
 		return 0, err
@@ -314,7 +311,7 @@ func (m *Import) Verify(ctx context.Context, report func(copying.Difference)) (t
 	return total, nil
 }
 
-// DryRun checks the databases and returns the tables to import, without changes.
+// DryRun changes nothing.
 func (m *Import) DryRun(ctx context.Context) (sizes []copying.TableSize, err error) {
 	if _, err := m.open(ctx); err != nil {
 		return nil, err

@@ -108,7 +108,6 @@ func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// Routes returns the operations by path and method.
 func (d *Document) Routes() (routes []Route) {
 	paths := place{"", d.root}.child("paths")
 	for _, path := range paths.names() {

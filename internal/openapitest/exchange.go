@@ -37,7 +37,6 @@ type Transport struct {
 	Report   func(error)
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := Exchange{Method: r.Method, Target: r.URL.RequestURI(), Header: r.Header.Clone()}
 	sent := func() {}
@@ -68,7 +67,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Bodies may be read concurrently.
+// observed is safe for concurrent use, because bodies may be read concurrently.
 type observed struct {
 	io.ReadCloser
 	done func([]byte)
@@ -112,7 +111,6 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// Check validates an exchange.
 func (d *Document) Check(x *Exchange) error {
 	path, query, _ := strings.Cut(x.Target, "?")
 	item, params := d.find(path)

@@ -104,8 +104,7 @@ func (w *Switch) of(name string) *settled {
 	return w.settled[name]
 }
 
-// Set makes a service read-only for an operator, or writable. Unsupported services return errcode.NotFound, other
-// holders errcode.Conflict.
+// Set returns errcode.NotFound for an unsupported service, and errcode.Conflict if another holder made it read-only.
 func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	i := slices.IndexFunc(w.Services, func(s *service.Running) bool { return s.Name == name && s.Rows() != nil })
 	if i < 0 {

@@ -35,12 +35,12 @@ func New(label, current string, former ...string) (*Box, error) {
 	return b, nil
 }
 
-// Seal encrypts a text that belongs to id, e.g. its row's ID.
+// Seal binds the text to id, e.g. its row's ID.
 func (b *Box) Seal(text []byte, id string) []byte {
 	return b.ciphers[0].Seal(nil, nil, text, []byte(id)) //nolint:gosec // the cipher makes a random nonce
 }
 
-// Open decrypts the result of Seal. ok is false for another secret, label or id, or for damaged data.
+// Open returns false for another secret, label or id, or for damaged data.
 func (b *Box) Open(sealed []byte, id string) (text []byte, ok bool) {
 	for _, c := range b.ciphers {
 		if text, err := c.Open(nil, nil, sealed, []byte(id)); err == nil {

@@ -22,10 +22,10 @@ type Group[E any] struct {
 	Name  string
 	Cases []Case[E]
 
-	// Run cases in sequence, because they sweep all cases' data.
+	// Serial runs cases in sequence, because they sweep all cases' data.
 	Serial bool
 
-	// Each case needs its own database, because it reads whole tables.
+	// Own gives each case its own database, because it reads whole tables.
 	Own bool
 }
 
@@ -33,10 +33,10 @@ type Group[E any] struct {
 type Suite[E any] struct {
 	Groups []Group[E]
 
-	// Opens a case's environment, which a cleanup closes.
+	// New opens a case's environment, which a cleanup closes.
 	New func(t *testing.T, g Group[E]) E
 
-	// Skipped cases ("Group/Case") with the reason.
+	// Exempt maps skipped cases ("Group/Case") to the reason.
 	Exempt map[string]string
 
 	Soak Soak
@@ -53,7 +53,6 @@ func (s *Soak) leaves(group, name string) bool {
 	return slices.Contains(s.Cases, group+"/"+name) || len(s.But) > 0 && !slices.Contains(s.But, group)
 }
 
-// Run runs every case that is not exempt.
 func (s Suite[E]) Run(t *testing.T) {
 	t.Helper()
 	for _, problem := range s.problems() {

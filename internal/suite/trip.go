@@ -14,7 +14,6 @@ type Trip struct {
 	point atomic.Value // string: the failed point
 }
 
-// Fault is called at every point where the engine can fail.
 func (p *Trip) Fault(point string) error {
 	if p.left.Add(-1) != 0 {
 		return nil
@@ -23,7 +22,6 @@ func (p *Trip) Fault(point string) error {
 	return errcode.New(errcode.Unavailable, "the engine fails here")
 }
 
-// Arm makes the n-th point fail.
 func (p *Trip) Arm(n int64) {
 	p.point.Store("")
 	p.left.Store(n)

@@ -22,19 +22,19 @@ import (
 // Job is a periodic job.
 type Job struct {
 	Name  string
-	Every time.Duration // pause between rounds; 0: only RunOnce
+	Every time.Duration // pause between rounds; 0 means that only RunOnce runs the job
 	Limit int           // rows per step, at least 1
 
 	// Run does a step and returns its rows, even with an error; limit means that more may be left.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 
-	// Does the job instead of Run, e.g. a database. Every is 0.
+	// By names what does the job instead of Run, e.g. a database. Every is then 0.
 	By string
 
-	// Shared by all processes on a database; may be nil.
+	// Rounds is shared by all processes on a database; may be nil.
 	Rounds Rounds
 
-	// Explains, for manual runs, why a round left rows; may be nil.
+	// Left, if set, explains for manual runs why a round left rows.
 	Left func(ctx context.Context, now time.Time) (string, error)
 }
 
@@ -53,10 +53,10 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Called after every round in this process; may be nil.
+	// Observe, if set, is called after every round in this process.
 	Observe func(job string, rows int, err error)
 
-	// Called instead if another process began the round and did not fail so far; may be nil.
+	// ObserveOther, if set, is called instead if another process began the round and did not fail so far.
 	ObserveOther func(job string)
 }
 
@@ -91,7 +91,6 @@ func New(jobs []Job, o Options) *Sweeper {
 	return s
 }
 
-// Run runs the jobs until ctx ends and the current steps have returned.
 func (s *Sweeper) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, j := range s.jobs {
@@ -102,7 +101,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// RunNow does not repeat another process's round that began up to justNow ago.
+// justNow keeps RunNow from repeating another process's round that began a moment ago.
 const justNow = 10 * time.Second
 
 // RunNow runs a round now. It returns errcode.Conflict if a round is running here or just began elsewhere. progress
@@ -201,7 +200,7 @@ func runSteps(ctx context.Context, j Job, now clock.Clock, progress func(rows in
 	}
 }
 
-// A bad row must not stop the server.
+// step turns panics into errors, because a bad row must not stop the server.
 func (j Job) step(ctx context.Context, now time.Time) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,7 +12,7 @@ import (
 // Sockets are a .socket unit's listeners, opened by systemd.
 type Sockets []net.Listener
 
-// See sd_listen_fds(3).
+// passed returns the sockets of sd_listen_fds(3).
 func passed() (Sockets, error) {
 	all, err := activation.Listeners()
 	if err != nil {
@@ -42,13 +42,12 @@ func (s *Sockets) Take(address string) net.Listener {
 	return l
 }
 
-// An unspecified address means all addresses.
+// sameHost treats all unspecified addresses as equal.
 func sameHost(a, b net.IP) bool {
 	unspecified := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
 	return a.Equal(b) || unspecified(a) && unspecified(b)
 }
 
-// Close closes the untaken sockets.
 func (s *Sockets) Close() (err error) {
 	for _, l := range *s {
 		err = errors.Join(err, l.Close())

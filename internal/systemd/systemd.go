@@ -12,7 +12,7 @@ import (
 
 // Manager is the service manager that started the server, if any.
 type Manager struct {
-	Watchdog time.Duration // restart the server after this much silence; 0: never
+	Watchdog time.Duration // restart the server after this much silence; 0 means never
 	Sockets  Sockets
 
 	notifies bool
@@ -28,7 +28,6 @@ func FromEnvironment() (m Manager, err error) {
 	return m, err
 }
 
-// Notify reports a state such as READY=1, by sd_notify(3).
 func (m *Manager) Notify(state string) error {
 	if !m.notifies {
 		return nil
@@ -37,7 +36,6 @@ func (m *Manager) Notify(state string) error {
 	return err
 }
 
-// Reload reports a configuration reload while fn runs.
 func (m *Manager) Reload(fn func()) error {
 	err := m.Notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	fn()

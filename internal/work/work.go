@@ -19,14 +19,12 @@ type Meter struct {
 	yield   func()
 }
 
-// Start begins a measurement.
 func (m *Meter) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running, m.since, m.worked = true, time.Now(), 0
 }
 
-// Stop returns the work since Start.
 func (m *Meter) Stop() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +35,6 @@ func (m *Meter) Stop() time.Duration {
 	return m.worked
 }
 
-// OnYield sets the function that Yield calls.
 func (m *Meter) OnYield(fn func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +63,6 @@ func (m *Meter) Wait() {
 	}
 }
 
-// Resume ends a wait.
 func (m *Meter) Resume() {
 	if m == nil {
 		return

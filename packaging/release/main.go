@@ -124,6 +124,6 @@ func (r *release) clear() error {
 			}
 		}
 	}
-	// Empty folder for the image; see packaging/Dockerfile.
+	// This empty folder is for the image; see packaging/Dockerfile.
 	return os.Mkdir(filepath.Join(r.out, "data"), 0o700)
 }
