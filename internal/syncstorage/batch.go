@@ -46,7 +46,6 @@ type BatchLimits struct {
 	Bytes   int64
 }
 
-// Check returns ErrBatchTooLarge if total exceeds the limits.
 func (l BatchLimits) Check(total Delta) error {
 	if total.Records > l.Records || total.Bytes > l.Bytes {
 		return ErrBatchTooLarge

@@ -54,7 +54,6 @@ func ValidID(s string) bool {
 	return true
 }
 
-// Check returns why an update is out of range, for the failed list of a POST.
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
@@ -149,7 +148,6 @@ type Delta struct {
 	Bytes   int64
 }
 
-// Add returns the sum.
 func (d Delta) Add(e Delta) Delta {
 	return Delta{d.Records + e.Records, d.Bytes + e.Bytes}
 }

@@ -90,7 +90,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// sameBSO compares two records; a nil payload equals an empty one.
+// sameBSO treats a nil payload as an empty payload.
 func sameBSO(a, b ss.BSO) bool {
 	same := bytes.Equal(a.Payload, b.Payload)
 	a.Payload, b.Payload = nil, nil
@@ -113,8 +113,7 @@ func updates(id string) *rapid.Generator[ss.Update] {
 	})
 }
 
-// TestDeltasAddUp: the deltas of any sequence of merges add up to the stored
-// records and bytes.
+// TestDeltasAddUp checks that the deltas of a sequence of merges add up to the stored records and bytes.
 func TestDeltasAddUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -147,8 +146,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestStageIsMergeInParts: staging two updates and merging the result is the same
-// as merging both at the stamp of the commit, unless the first one expires at once.
+// TestStageIsMergeInParts checks that staging two updates and merging the result equals merging both at the commit's
+// stamp, unless the first update expires immediately.
 func TestStageIsMergeInParts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -78,7 +78,6 @@ type Total struct {
 	Quota    Optional[int64]
 }
 
-// Bytes returns the total that Quota.User limits.
 func (u Usage) Bytes() int64 {
 	var n int64
 	for _, c := range u.Collections {

@@ -72,10 +72,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled returns Enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports invalid settings.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := problems.Addf
@@ -130,7 +128,6 @@ func isAddress(s string) bool {
 	return err == nil && noPort == nil && host != "" && n > 0
 }
 
-// For returns a collection's limits.
 func (l Limits) For(collection string) Limits {
 	o, ok := l.Collections[collection]
 	if !ok {
@@ -151,7 +148,6 @@ func (l Limits) For(collection string) Limits {
 // Counts reports whether bytes are counted, which enforcing a quota requires.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
-// Quota returns the configured quota.
 func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}

@@ -69,7 +69,6 @@ type Import struct {
 	last    Timestamp
 }
 
-// NewImport reads an export's header.
 func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
@@ -85,7 +84,6 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	return im, nil
 }
 
-// Run writes the records in steps.
 func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
 	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
 	here, err := im.service.store.Collections(ctx, o)

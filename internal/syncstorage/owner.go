@@ -10,7 +10,7 @@ type Owner struct {
 	FxAKID string // key ID, "<time>-<client state>"; may be empty
 }
 
-// CheckUID returns an error for an owner without a valid UID, because such users would share data.
+// CheckUID rejects an owner without a valid UID, because such users would share data.
 func (o Owner) CheckUID() error {
 	if o.UID <= 0 {
 		return errcode.New(errcode.Denied, "the token has no uid")

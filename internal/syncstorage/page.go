@@ -30,7 +30,6 @@ const (
 	maxRecords = 4096
 )
 
-// New returns an empty page.
 func (p *Pages) New() *Page {
 	if g, ok := p.pool.Get().(*Page); ok {
 		return g
@@ -38,7 +37,6 @@ func (p *Pages) New() *Page {
 	return &Page{pages: p}
 }
 
-// Drop returns the page's memory to the pool.
 func (g *Page) Drop() {
 	clear(g.records)
 	g.records, g.used, g.size = g.records[:0], 0, 0
@@ -84,13 +82,10 @@ func (g *Page) alloc(n int) []byte {
 	return (*next)[:n:n]
 }
 
-// Fits reports whether another record stays within GatherMax.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
-// Size returns the size in bytes.
 func (g *Page) Size() int { return g.size }
 
-// Records returns the records in order.
 func (g *Page) Records() []BSO { return g.records }
 
 // Listing converts the page to the result of q, which then owns the page.

@@ -33,5 +33,4 @@ func (e *PreconditionError) Error() string {
 	return "modified at " + e.Modified.String()
 }
 
-// ErrorCode implements errcode.Coder.
 func (e *PreconditionError) ErrorCode() errcode.Code { return errcode.Precondition }

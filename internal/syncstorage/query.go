@@ -46,7 +46,6 @@ type Query struct {
 	Now        Timestamp
 }
 
-// Check returns an error for an invalid query.
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
@@ -89,7 +88,6 @@ func NewListing(modified Timestamp, records int, items iter.Seq2[*BSO, error], r
 	return &Listing{Modified: modified, Records: records, Items: items, release: release}
 }
 
-// Close releases the listing.
 func (l *Listing) Close() {
 	if l.release != nil {
 		l.release()
@@ -97,10 +95,8 @@ func (l *Listing) Close() {
 	}
 }
 
-// ContinueAfter sets the start of the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page returns how many found records are on the page.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true

@@ -42,7 +42,7 @@ func TestQueryCheckIDs(t *testing.T) {
 		ok   bool
 	}{
 		{"none", nil, true},
-		{"an empty list", []string{}, false}, // it would select the whole collection
+		{"an empty list", []string{}, false}, // would select the whole collection
 		{"one", []string{"a"}, true},
 		{"as many as may be", many(100), true},
 		{"one more", many(101), false},
@@ -64,8 +64,7 @@ func sorts() *rapid.Generator[ss.Sort] {
 
 func ids() *rapid.Generator[string] { return rapid.StringMatching(`[ -~]{1,64}`) }
 
-// TestOffsetRoundTrip: a token needs no escaping, and parses to the same offset for
-// the same order only.
+// TestOffsetRoundTrip checks that a token needs no escaping and parses to the same offset, but not for another order.
 func TestOffsetRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +108,7 @@ func TestOffsetSkip(t *testing.T) {
 	}
 }
 
-// hostileOffsets returns tokens that the server does not issue.
+// hostileOffsets returns tokens that the server never issues.
 func hostileOffsets() []string {
 	id := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	return []string{
@@ -119,7 +118,7 @@ func hostileOffsets() []string {
 		"n99999999999999999999_" + id("a"), "i99999999999999999999_" + id("a"), "i1e3_" + id("a"), "i-_" + id("a"),
 		"n1000_" + id(""), "n1000_" + id("é"), "n1000_" + id("a\n"), "n1000_" + id("\x00"), "n1000_" + id(strings.Repeat("a", 65)),
 		"n1000_YQ==", "n1000_YR", "n1000_Y", "n1000_a+b/", "n1000_" + id("a") + "_", "n1000_" + id("a") + " ", "n1000__" + id("a"),
-		// Variants of valid tokens that must be rejected.
+		// Variants of valid tokens.
 		"n+1000_" + id("a"), "n01000_" + id("a"), "i+5_" + id("a"), "i-0_" + id("a"), "n1000_YQ\n", "n1000_\r\nYQ", "n-0_" + id("a"),
 		"1700000000120:3", "null", "\x00", "\xff", "é", strings.Repeat("n", 1<<20),
 	}
@@ -134,7 +133,7 @@ func TestHostileOffsets(t *testing.T) {
 	}
 }
 
-// TestOffsetBounds: a token outside newer and older belongs to another listing.
+// TestOffsetBounds checks that a token outside newer and older is rejected, because it belongs to another listing.
 func TestOffsetBounds(t *testing.T) {
 	t.Parallel()
 	at := ss.Timestamp(1_700_000_000_120)

@@ -50,13 +50,10 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload replaces the settings.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// Limits returns a collection's limits, or the general limits for "".
 func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits.For(collection) }
 
-// MaxNames returns how many new collection names a user may create.
 func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 
 // Quota returns the quota of users who have no quota of their own.
@@ -121,7 +118,6 @@ func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
 
-// Put writes a record, or returns ErrBody for an invalid update.
 func (s *Service) Put(ctx context.Context, o Owner, r Request, it Item) (Written, error) {
 	if it.Reason != "" || it.Check() != nil || tooLarge(&it.Update, s.Limits(r.Collection)) || insecure(r.Collection, &it.Update) {
 		return Written{}, ErrBody
@@ -232,7 +228,6 @@ func (s *Service) partition(collection string, items []Item) (Posted, []Update, 
 	return p, us, nil
 }
 
-// Get reads a record.
 func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, error) {
 	return s.store.Get(ctx, o, r, id)
 }
@@ -260,7 +255,6 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 	return l, nil
 }
 
-// Collections implements info/collections.
 func (s *Service) Collections(ctx context.Context, o Owner, p Precondition) (Collections, error) {
 	cs, err := s.store.Collections(ctx, o)
 	if err == nil {
@@ -269,7 +263,6 @@ func (s *Service) Collections(ctx context.Context, o Owner, p Precondition) (Col
 	return cs, err
 }
 
-// Usage implements info/quota, info/collection_usage and info/collection_counts.
 func (s *Service) Usage(ctx context.Context, o Owner, p Precondition, now Timestamp) (Usage, error) {
 	u, err := s.store.Usage(ctx, o, now)
 	if err == nil {
@@ -278,7 +271,6 @@ func (s *Service) Usage(ctx context.Context, o Owner, p Precondition, now Timest
 	return u, err
 }
 
-// DeleteBSO deletes a record.
 func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) (Written, error) {
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
@@ -293,33 +285,27 @@ func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []stri
 	return s.store.DeleteBSOs(ctx, o, s.write(r), ids)
 }
 
-// DeleteCollection deletes a collection.
 func (s *Service) DeleteCollection(ctx context.Context, o Owner, r Request) (Written, error) {
 	return s.store.DeleteCollection(ctx, o, s.write(r))
 }
 
-// DeleteAll deletes all data of a user.
 func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error {
 	return s.store.DeleteAll(ctx, o, p)
 }
 
-// Totals calls Store.Totals.
 func (s *Service) Totals(ctx context.Context, owners []Owner) ([]Total, error) {
 	return s.store.Totals(ctx, owners)
 }
 
-// SetQuota calls Store.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error {
 	return s.store.SetQuota(ctx, o, bytes)
 }
 
-// Export calls Store.Export.
 func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error] {
 	return s.store.Export(ctx, o, now)
 }
 
-// Restore checks the records and calls Store.Restore. It returns errcode.Invalid for impossible records,
-// errcode.TooLarge for a record over the limit, or ErrQuota.
+// Restore returns errcode.Invalid for impossible records, errcode.TooLarge for a record over the limit, or ErrQuota.
 func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
 	if err := of.Check(r.Now); err != nil {
 		return Restored{}, err
@@ -332,5 +318,4 @@ func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, err
 	return s.store.Sweep(ctx, At(now.Add(-s.conf.Load().SweepAfter)), limit)
 }
 
-// Ping checks that the store can serve requests.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }

@@ -23,7 +23,7 @@ func (w *writer) Put(_ context.Context, _ ss.Owner, write ss.Write, _ ss.Update)
 	return ss.Written{Modified: 10, Used: w.used, Quota: write.Quota.For(w.own)}, nil
 }
 
-// TestOverQuota: exactly the writes over a limit that is not enforced are reported.
+// TestOverQuota checks that exactly the writes over an unenforced limit are reported.
 func TestOverQuota(t *testing.T) {
 	t.Parallel()
 	var none ss.Optional[int64]
@@ -65,7 +65,7 @@ func TestOverQuota(t *testing.T) {
 	}
 }
 
-// sweeper is a Store that records the arguments of Sweep.
+// sweeper is a Store that records Sweep's arguments.
 type sweeper struct {
 	ss.Store
 	now   ss.Timestamp
@@ -90,7 +90,7 @@ func TestNewService(t *testing.T) {
 	}
 }
 
-// TestServiceSweep: a sweep keeps records that expired less than sweep_after ago.
+// TestServiceSweep checks that records expired for less than sweep_after are kept.
 func TestServiceSweep(t *testing.T) {
 	t.Parallel()
 	store, conf := &sweeper{}, ss.DefaultConfig()

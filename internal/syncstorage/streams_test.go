@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TestStreams: a streamed listing holds a slot until it is closed, and ends after
-// streamTime.
+// TestStreams checks that a streamed listing holds its slot until it is closed, and ends after streamTime.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(time.UnixMilli(1_700_000_000_000))

@@ -68,7 +68,7 @@ func TestParseTimestamp(t *testing.T) {
 		{"1 ", 0, false},
 		{"1\n", 0, false},
 		{"1\x00", 0, false},
-		{"١", 0, false}, // a digit of another script
+		{"١", 0, false}, // a digit in another script
 		{"1.5٠", 0, false},
 		{"sammich", 0, false},
 		{strings.Repeat("9", 65), 0, false},
@@ -96,8 +96,8 @@ func TestTimestampString(t *testing.T) {
 	}
 }
 
-// TestTimestampRoundTrip: every stamp survives formatting and parsing, even if a
-// client adds or drops zeros.
+// TestTimestampRoundTrip checks that every stamp survives formatting and parsing, even if a client adds or drops
+// zeros.
 func TestTimestampRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -160,8 +160,7 @@ func TestNextStamp(t *testing.T) {
 	}
 }
 
-// TestStampsGrow: regardless of the clock, stamps are multiples of Tick, greater
-// than the last one, and not before the clock.
+// TestStampsGrow checks that stamps are multiples of Tick, above the last stamp and not before the clock.
 func TestStampsGrow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -38,7 +38,6 @@ type Restored struct {
 // stamp is later.
 const MaxStampAhead = 24 * 3600 * 1000
 
-// Check returns errcode.Invalid for impossible records.
 func (r *Restore) Check(now Timestamp) error {
 	if err := checkStamp(r.Modified, now); err != nil {
 		return err
@@ -54,7 +53,6 @@ func (r *Restore) Check(now Timestamp) error {
 	return nil
 }
 
-// CheckExported returns errcode.Invalid for an impossible record.
 func (b *BSO) CheckExported(now Timestamp) error {
 	switch {
 	case !ValidID(b.ID):

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// with returns the schema with another column and another index on a table.
+// with returns the schema with another column and indexes.
 func (s Schema) with(table, column string, indexes ...Index) Schema {
 	s = slices.Clone(s)
 	for i, t := range s {
@@ -26,7 +26,7 @@ func (s Schema) with(table, column string, indexes ...Index) Schema {
 	return s
 }
 
-// historical returns the schema with the indexes that bsos once had.
+// historical returns the schema with former indexes on bsos.
 func historical() Schema {
 	return Current().with("bsos", "", Index{"BsoModified", []string{"modified"}}, Index{"BsoExpiry", []string{"expiry"}})
 }
@@ -39,8 +39,8 @@ func TestPlan(t *testing.T) {
 		quota bool
 		limit int
 
-		record, most       int // mutations per record; maximum number of records
-		records, sum, left int // for the chosen number of records
+		record, most       int // mutations per record; maximum records
+		records, sum, left int // for this number of records
 	}{
 		{"no quota", Current(), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
 		{"quota", Current(), true, 80_000, 8, 9_998, 9_984, 79_885, 115},
@@ -49,7 +49,7 @@ func TestPlan(t *testing.T) {
 
 		{"a column of bsos", Current().with("bsos", "added"), true, 80_000, 9, 8_887, 8_887, 79_996, 4},
 		{"an index on bsos", Current().with("bsos", "", Index{"ByIndex", []string{"sortindex", "modified"}}), true, 80_000, 10, 7_998, 7_998, 79_993, 7},
-		// The unused records leave space for this.
+		// The unused records leave space for this column.
 		{"a column of user_collections", Current().with("user_collections", "added"), true, 80_000, 8, 9_998, 9_984, 79_887, 113},
 		{"a column, without a quota", Current().with("user_collections", "added"), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
 		{"an index on the stamp", Current().with("user_collections", "", Index{"ByStamp", []string{"modified"}}), false, 80_000, 8, 9_999, 9_984, 79_879, 121},
@@ -118,7 +118,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestSteps checks that the steps add up to the plan and have correct descriptions.
+// TestSteps checks that steps add up to the plan and have correct descriptions.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []bool{false, true} {
@@ -159,7 +159,7 @@ func TestCheck(t *testing.T) {
 		name string
 		p    Plan
 		l    Load
-		want string // part of the error; "": no error
+		want string // part of the error; "" for no error
 	}{
 		{"nothing", on, Load{}, ""},
 		{"all that fits", on, Load{Records: 9_998}, ""},
@@ -183,7 +183,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWeightsAreOfTheSchema compares the sizes of rows with the schema.
+// TestWeightsAreOfTheSchema compares row sizes with the schema.
 func TestWeightsAreOfTheSchema(t *testing.T) {
 	t.Parallel()
 	number := []string{"collection_id", "sortindex", "count", "total_bytes", "quota"}

@@ -36,7 +36,6 @@ func (s Schema) Open() Plan {
 	}
 }
 
-// Mutations returns the total for a number of records, or math.MaxInt on overflow.
 func (p Plan) Mutations(records int) int {
 	once := p.Parent + p.Batch + p.Quota
 	if records > (math.MaxInt-once)/p.Record {
@@ -45,12 +44,10 @@ func (p Plan) Mutations(records int) int {
 	return once + p.Record*records
 }
 
-// MaxRecords returns how many records fit within limit mutations.
 func (p Plan) MaxRecords(limit int) int {
 	return max((limit-p.Mutations(0))/p.Record, 0)
 }
 
-// Explain returns the calculation as a line of text.
 func (p Plan) Explain(records, limit int) string {
 	sum := []string{strconv.Itoa(p.Parent), fmt.Sprintf("%d × %d", p.Record, records)}
 	for _, once := range []int{p.Batch, p.Quota} {
@@ -86,7 +83,6 @@ const (
 	recordBytes = numberBytes + numberBytes + 2*stampBytes + 8*cellBytes
 )
 
-// Bytes returns the commit's size with complete rows.
 func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }

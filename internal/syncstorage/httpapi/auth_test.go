@@ -18,7 +18,7 @@ import (
 
 func claims(uid int64) tokenlib.Claims { return tokenlib.Claims{UID: uid} }
 
-// refused checks that requests of the user get 401, except those for the limits.
+// refused checks that all of the user's requests except info/configuration return 401.
 func (u *user) refused(change func(*http.Request)) {
 	u.t.Helper()
 	for _, target := range []string{"/info/collections", "/info/quota", "/storage/toys", "/storage/toys/a", "/storage/toys/b"} {
@@ -86,13 +86,12 @@ func TestHawkHeader(t *testing.T) {
 	u.send(u.unsigned("GET", u.path("/info/configuration"), nil, "Authorization: garbage")).is(200)
 }
 
-// escapeLast percent-encodes the last byte of a target.
 func escapeLast(target string) string {
 	n := len(target) - 1
 	return fmt.Sprintf("%s%%%02X", target[:n], target[n])
 }
 
-// resign signs r as if it were a different request.
+// resign signs r as if it were another request.
 func (u *user) resign(r *http.Request, change func(*hawk.Request)) {
 	u.t.Helper()
 	host, port, err := hawk.HostPort(r.URL.Host, "http")
@@ -119,7 +118,7 @@ func TestHawkAccepts(t *testing.T) {
 			t.Errorf("%s: %d", name, a.status)
 		}
 	}
-	// The query is signed as sent, with its escapes.
+	// The signature covers the query as sent, with its escapes.
 	u.get("/storage/toys?ids=%7Ba%7D,{b},c+d&full=%31&x=%zz").is(400, "0")
 	u.get("/storage/toys?ids=%7Ba%7D,{b},c+d&full=%31&x=/?").is(200, "[]")
 }
@@ -139,7 +138,6 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestExpiredToken: an expired token allows only one request.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -165,7 +163,7 @@ func TestExpiredToken(t *testing.T) {
 	other.get("/info/collections").is(401, "0")
 }
 
-// TestAnotherUsersPath: 401, not 400, makes the client ask the tokenserver again.
+// TestAnotherUsersPath checks that the status is 401, not 400, so that the client asks the tokenserver again.
 func TestAnotherUsersPath(t *testing.T) {
 	t.Parallel()
 	a := newUser(t)
@@ -228,8 +226,7 @@ func TestMasterSecretsRotate(t *testing.T) {
 	}
 }
 
-// TestTokenWithAccount: the account in the token selects the records, not only the
-// number in the path.
+// TestTokenWithAccount checks that the account in the token selects the records, not only the number in the path.
 func TestTokenWithAccount(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -238,11 +235,11 @@ func TestTokenWithAccount(t *testing.T) {
 	u.get("/storage/toys").is(200, `["a"]`)
 }
 
-// TestRevokedToken: a revoked token is refused, even if it is revoked while the
-// body of a write arrives. Only the tokenserver may still delete the user's data.
+// TestRevokedToken checks that a revoked token is rejected, even if it is revoked while the request body arrives. Only
+// the tokenserver may still delete the user's data.
 func TestRevokedToken(t *testing.T) {
 	t.Parallel()
-	var revoked atomic.Int64 // a uid
+	var revoked atomic.Int64 // UID
 	checked := make(chan struct{}, 100)
 	s := start(t, setup{revoked: func(o ss.Owner) bool {
 		defer func() { checked <- struct{}{} }()
@@ -274,8 +271,7 @@ func TestRevokedToken(t *testing.T) {
 	u.get("/storage/toys").is(200, `[]`)
 }
 
-// TestPublicURL: behind a proxy a client signs the public address, whatever the
-// proxy forwards.
+// TestPublicURL checks that a client behind a proxy signs the public address, whatever the proxy forwards.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{public: "https://example.org/sync"}).user(t)

@@ -12,7 +12,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// open opens a batch and returns its ID.
 func (u *user) open(collection, body string) string {
 	u.t.Helper()
 	return u.post("/storage/"+collection+"?batch=true", body).is(202).posted().Batch
@@ -85,7 +84,6 @@ func TestBatchQueries(t *testing.T) {
 	u.get("/storage/toys").is(200, `["b","a"]`)
 }
 
-// TestBatchIsOnesOwn: a batch belongs to one user and one collection.
 func TestBatchIsOnesOwn(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -116,7 +114,6 @@ func TestBatchLifetime(t *testing.T) {
 	u.get("/storage/toys").is(200, `["c","a"]`)
 }
 
-// TestBatchTimeToLive: a time to live starts at the commit.
 func TestBatchTimeToLive(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -130,8 +127,8 @@ func TestBatchTimeToLive(t *testing.T) {
 	u.get("/storage/toys").is(200, `[]`)
 }
 
-// TestBatchesSideBySide: batches of a collection are independent; deleting the
-// collection or everything ends them.
+// TestBatchesSideBySide checks that batches in a collection are independent, and that deleting the collection or all
+// data ends them.
 func TestBatchesSideBySide(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -153,8 +150,7 @@ func TestBatchesSideBySide(t *testing.T) {
 	u.get("/info/collections").is(200, "{}")
 }
 
-// TestBatchPrecondition: the precondition of a commit is checked against the
-// collection, and a failed one leaves the batch open.
+// TestBatchPrecondition checks a commit's precondition against the collection. A failed commit leaves the batch open.
 func TestBatchPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -170,8 +166,7 @@ func TestBatchPrecondition(t *testing.T) {
 	u.get("/storage/toys").is(200, `["e","c","b","a"]`)
 }
 
-// TestBatchTotals: limits apply to the actual size of a batch, not the declared
-// one.
+// TestBatchTotals checks that limits apply to the actual, not the declared, size.
 func TestBatchTotals(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{config: func(c *ss.Config) {
@@ -199,8 +194,7 @@ func TestBatchTotals(t *testing.T) {
 	}
 }
 
-// TestDeclaredSizes: declared sizes are checked on every POST and on no other
-// request.
+// TestDeclaredSizes checks that declared sizes are checked on every POST and on no other request.
 func TestDeclaredSizes(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// bench returns the service without its listener; with options, inside a mux.
+// bench returns the service without its listener, or with options, inside a mux.
 func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, target, body string, status int)) {
 	b.Helper()
 	conf := ss.DefaultConfig()
@@ -62,7 +62,6 @@ func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, t
 	}
 }
 
-// sink discards a response.
 type sink struct {
 	header http.Header
 	status int
@@ -118,8 +117,8 @@ func BenchmarkGet1000(b *testing.B) {
 	}
 }
 
-// BenchmarkManyRecords measures the maximum memory per record: one with only an ID,
-// of which all but a hundred are returned as failed. See itemBytes.
+// BenchmarkManyRecords measures the maximum memory per record, with records that contain only an ID. All but a hundred
+// fail. See itemBytes.
 func BenchmarkManyRecords(b *testing.B) {
 	serve := bench(b, openStore(b, 0))
 	const n = 100000
@@ -139,8 +138,7 @@ func BenchmarkManyRecords(b *testing.B) {
 	b.ReportMetric(float64(len(body))/n, "B/body")
 }
 
-// BenchmarkLargeBody measures the memory that a large body takes in addition to it.
-// See workCopies.
+// BenchmarkLargeBody measures the memory that a large body needs in addition to itself. See workCopies.
 func BenchmarkLargeBody(b *testing.B) {
 	serve := bench(b, openStore(b, 0))
 	list := make([]string, 20)
@@ -155,8 +153,7 @@ func BenchmarkLargeBody(b *testing.B) {
 	b.ReportMetric(float64(len(body)), "B/body")
 }
 
-// hundred returns the body of a POST of 100 records of about 500 bytes, in the form
-// of Firefox: the payload is itself JSON.
+// hundred returns 100 records of about 500 bytes in Firefox's form: the payload is itself JSON.
 func hundred(n int) string {
 	list := make([]string, 100)
 	for i := range list {
@@ -166,8 +163,7 @@ func hundred(n int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// BenchmarkBudget measures the cost of the memory budget for a request, including
-// the wrapper of the listener: with and without a budget.
+// BenchmarkBudget measures a request with and without a memory budget, including the listener's wrapper.
 func BenchmarkBudget(b *testing.B) {
 	store := openStore(b, 0)
 	serve := bench(b, store)

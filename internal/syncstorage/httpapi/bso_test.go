@@ -21,8 +21,8 @@ func TestPutAndGet(t *testing.T) {
 	u.get("/storage/meta/global").is(200, `{"id":"global","modified":1790000001.12,"payload":"{}"}`)
 }
 
-// TestStampsGrow: stamps grow with every write, even if the clock stops or is set
-// back, and X-Weave-Timestamp is never before them.
+// TestStampsGrow checks that stamps grow with every write, even if the clock stops or is set back, and that
+// X-Weave-Timestamp never precedes them.
 func TestStampsGrow(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -41,8 +41,7 @@ func TestStampsGrow(t *testing.T) {
 	u.put("/storage/games/a", `{}`).is(200, "1790003600.60") // always two decimals
 }
 
-// TestPartialUpdate: fields that are not sent are kept; in a new record they get
-// the protocol's default.
+// TestPartialUpdate checks that omitted fields keep their value, or get the protocol's default in a new record.
 func TestPartialUpdate(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -61,7 +60,7 @@ func TestPartialUpdate(t *testing.T) {
 	u.get("/storage/toys").is(200).has("X-Last-Modified", "1790000003.12")
 
 	u.later(5 * time.Second)
-	u.put("/storage/toys/a", `{"payload":null,"sortindex":4,"ttl":null}`).is(200) // null counts as not sent
+	u.put("/storage/toys/a", `{"payload":null,"sortindex":4,"ttl":null}`).is(200) // null counts as omitted
 	u.later(4990 * time.Millisecond)
 	u.get("/storage/toys/a").is(200)
 	u.later(10 * time.Millisecond)
@@ -85,8 +84,7 @@ func TestTimeToLive(t *testing.T) {
 	u.get("/info/collection_counts").is(200, `{"tabs":1}`)
 }
 
-// TestPutRefusesBody: every invalid body of a PUT gets the same response, and
-// nothing is stored.
+// TestPutRefusesBody checks that every invalid PUT body gets the same response and is not stored.
 func TestPutRefusesBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -138,8 +136,7 @@ func TestPutAcceptsBody(t *testing.T) {
 	u.get("/storage/toys").is(200, `["a"]`)
 }
 
-// TestPayloadsComeBack: every string is returned as sent, in both formats of a
-// listing too.
+// TestPayloadsComeBack checks that every string is returned as sent, also in both listing formats.
 func TestPayloadsComeBack(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -168,7 +165,7 @@ func TestPayloadsComeBack(t *testing.T) {
 	}
 }
 
-// TestIDsInPaths: the path has the ID; it is decoded once and may contain a slash.
+// TestIDsInPaths checks that an ID in a path is decoded once and may contain a slash.
 func TestIDsInPaths(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -244,7 +241,7 @@ func TestWrongMethod(t *testing.T) {
 	}
 }
 
-// TestOldPrefix: the paths of the old all-in-one server address the same records.
+// TestOldPrefix checks that the old all-in-one server's paths address the same records.
 func TestOldPrefix(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -16,25 +16,22 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// user is a client with its own storage user.
+// user is a client and its storage user.
 type user struct {
 	t testing.TB
 	*server
 	uid        int64
-	id, secret string // the token and its secret
+	id, secret string // token and secret
 }
 
-// user returns a new user of the server.
 func (s *server) user(t testing.TB) *user {
 	u := &user{t: t, server: s, uid: 1000 + s.users.Add(1)}
 	u.id, u.secret = s.token(t, s.keys, tokenlib.Claims{UID: u.uid})
 	return u
 }
 
-// tokenLife is the lifetime of tokens in most tests.
 const tokenLife = 24 * time.Hour
 
-// token issues a token with its secret.
 func (s *server) token(t testing.TB, keys *tokenlib.Keyring, c tokenlib.Claims) (id, key string) {
 	t.Helper()
 	if c.Expires.IsZero() {
@@ -47,17 +44,15 @@ func (s *server) token(t testing.TB, keys *tokenlib.Keyring, c tokenlib.Claims) 
 	return id, key
 }
 
-// newUser returns a user of a new server.
 func newUser(t testing.TB) *user { return start(t, setup{}).user(t) }
 
-// later advances the server's clock.
 func (u *user) later(d time.Duration) { u.clock.Advance(d) }
 
-// path returns a target in the user's storage, exactly as it is sent.
+// path returns a target in the user's storage, sent without changes.
 func (u *user) path(inner string) string { return fmt.Sprintf("/1.5/%d%s", u.uid, inner) }
 
-// request returns a signed request. A body is sent as JSON unless the headers, in
-// the form "Name: value", say otherwise; a header without a value is omitted.
+// request returns a signed request. A body is sent as JSON unless headers ("Name: value") say otherwise. A header
+// without a value is omitted.
 func (u *user) request(method, target string, body io.Reader, headers ...string) *http.Request {
 	u.t.Helper()
 	r := u.unsigned(method, target, body, headers...)
@@ -103,7 +98,6 @@ func (u *user) delete(inner string, headers ...string) *answer {
 	return u.do(http.MethodDelete, inner, "", headers...)
 }
 
-// send sends a request and checks what applies to every response.
 func (u *user) send(r *http.Request) *answer {
 	u.t.Helper()
 	res, err := u.Client().Do(r)
@@ -122,8 +116,7 @@ func (u *user) send(r *http.Request) *answer {
 	return a
 }
 
-// status sends a request from any goroutine and returns its status, or 0 on
-// failure.
+// status may be called from any goroutine. It returns 0 on failure.
 func (u *user) status(r *http.Request) int {
 	res, err := u.Client().Do(r)
 	if err != nil {
@@ -134,7 +127,6 @@ func (u *user) status(r *http.Request) int {
 	return res.StatusCode
 }
 
-// answer is a response.
 type answer struct {
 	t      testing.TB
 	what   string
@@ -145,7 +137,7 @@ type answer struct {
 
 var stampForm = regexp.MustCompile(`^\d+\.\d\d$`)
 
-// lawful checks what the protocol requires of every response.
+// lawful checks the protocol's requirements for every response.
 func (a *answer) lawful(method string) {
 	a.t.Helper()
 	fail := func(format string, args ...any) {
@@ -192,7 +184,7 @@ func (a *answer) lawful(method string) {
 	}
 }
 
-// is checks the status and, if given, the body.
+// is checks the status and the body, if given.
 func (a *answer) is(status int, body ...string) *answer {
 	a.t.Helper()
 	if a.status != status || len(body) > 0 && a.body != body[0] {
@@ -201,7 +193,7 @@ func (a *answer) is(status int, body ...string) *answer {
 	return a
 }
 
-// has checks a header; "": it must be absent.
+// has checks a header; "" means absent.
 func (a *answer) has(name, value string) *answer {
 	a.t.Helper()
 	if got := a.header.Get(name); got != value {
@@ -212,7 +204,6 @@ func (a *answer) has(name, value string) *answer {
 
 func (a *answer) modified() string { return a.header.Get("X-Last-Modified") }
 
-// into decodes the body.
 func (a *answer) into(v any) {
 	a.t.Helper()
 	if err := json.Unmarshal([]byte(a.body), v); err != nil {
@@ -220,7 +211,7 @@ func (a *answer) into(v any) {
 	}
 }
 
-// numbers decodes an object of numbers and keeps their format.
+// numbers decodes an object of numbers in their original format.
 func (a *answer) numbers() map[string]json.Number {
 	a.t.Helper()
 	var m map[string]json.Number
@@ -228,7 +219,6 @@ func (a *answer) numbers() map[string]json.Number {
 	return m
 }
 
-// ids decodes a list of IDs.
 func (a *answer) ids() []string {
 	a.t.Helper()
 	list := []string{}
@@ -236,7 +226,6 @@ func (a *answer) ids() []string {
 	return list
 }
 
-// posted is the response to a POST.
 type posted struct {
 	Modified json.Number       `json:"modified"`
 	Batch    string            `json:"batch"`
@@ -251,7 +240,6 @@ func (a *answer) posted() posted {
 	return p
 }
 
-// record is a BSO in a response.
 type record struct {
 	ID        string      `json:"id"`
 	Modified  json.Number `json:"modified"`
@@ -277,7 +265,7 @@ func seconds(t testing.TB, s string) float64 {
 
 func clip(s string) string { return s[:min(len(s), 300)] }
 
-// bsos returns the JSON of records with these IDs and the payload "x".
+// bsos returns records with these IDs and the payload "x".
 func bsos(ids ...string) string {
 	list := make([]string, len(ids))
 	for i, id := range ids {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestPreflight: a preflight has no credentials and may have any path; it is
-// answered before both are checked.
+// TestPreflight checks that a preflight is answered without credentials, for any path.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -38,7 +37,7 @@ func TestPreflight(t *testing.T) {
 	u.get("/info/collections").is(200).has("Access-Control-Allow-Origin", "").has("Vary", "")
 }
 
-// TestOldClients: clients that crash on a successful response get a minimal error.
+// TestOldClients checks that clients that crash on a successful response get a minimal error.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -39,7 +39,7 @@ func TestDeleteCollection(t *testing.T) {
 	u.get("/info/collections").is(200, `{"games":1790000001.12}`).has("X-Last-Modified", gone).has("X-Weave-Records", "1")
 	u.get("/info/collection_counts").is(200, `{"games":1}`)
 	u.get("/storage/toys").is(200, "[]").has("X-Last-Modified", "0.00")
-	// Deleting nothing succeeds, with the stamp of the storage.
+	// Deleting nothing succeeds with the storage's stamp.
 	u.later(time.Second)
 	u.delete("/storage/toys").is(200, gone).has("X-Last-Modified", "0.00")
 	u.delete("/storage/nothing").is(200, gone)
@@ -50,7 +50,7 @@ func TestDeleteCollection(t *testing.T) {
 
 	fresh := u.server.user(t)
 	fresh.delete("/storage/toys").is(200, "0.00")
-	// A stamp is never used twice, even if its record was deleted.
+	// A stamp is never reused, even if its record was deleted.
 	u.clock.Set(t0)
 	if got := u.put("/storage/toys/a", `{}`).is(200).body; seconds(t, got) <= seconds(t, gone) {
 		t.Errorf("the stamp %s comes after %s", got, gone)
@@ -75,8 +75,7 @@ func TestDeleteByIDs(t *testing.T) {
 	u.get("/info/collections").is(200).has("X-Weave-Records", "1")
 }
 
-// TestDeleteByNoIDs: an empty list of IDs is a client error and must not empty the
-// collection.
+// TestDeleteByNoIDs checks that an empty ID list is a client error and does not empty the collection.
 func TestDeleteByNoIDs(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -106,6 +105,6 @@ func TestDeleteBSO(t *testing.T) {
 	u.delete("/storage/toys/brief").is(404, "0") // expired
 	u.delete("/storage/nothing/a").is(404, "0")
 	u.get("/info/collections").is(200, `{"toys":`+gone+`}`)
-	// A body is ignored.
+	// The body is ignored.
 	u.do("DELETE", "/storage/toys/b", `{"not":`).is(200)
 }

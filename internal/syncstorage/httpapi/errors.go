@@ -27,7 +27,6 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason }
 
-// ErrorCode implements errcode.Coder.
 func (r *refusal) ErrorCode() errcode.Code { return errcode.Invalid }
 
 var (

@@ -15,9 +15,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// FuzzBody compares the decoder with the standard library's: invalid JSON is
-// rejected, a list of objects with unique IDs is accepted, and an accepted record
-// is decoded the same after encoding it.
+// FuzzBody compares the decoder with encoding/json: it rejects invalid JSON, accepts any list of objects with unique
+// IDs, and decodes an accepted record the same way after encoding it.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		"", "[]", "{}", "[", "[[", "null", `[{"id":"a"}]`, `[{"id":"a","payload":"x","sortindex":-1,"ttl":5}]`, `[{"id":"a","payload":"\ud83d\ude00\n\"\\\/\u0000"}]`,
@@ -56,9 +55,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// reference decodes a list of objects with unique string IDs with the standard
-// library; nil: it is not one. sure is false if the two decoders may differ: on a
-// duplicate key, or on deep nesting.
+// reference decodes a list of objects with unique string IDs, or returns nil. sure is false if the decoders may
+// differ: on duplicate keys or deep nesting.
 func reference(body []byte) (list []map[string]json.RawMessage, sure bool) {
 	list = []map[string]json.RawMessage{}
 	if !json.Valid(body) || !utf8.Valid(body) || !isRoundTripSafe(body) {
@@ -77,7 +75,7 @@ func reference(body []byte) (list []map[string]json.RawMessage, sure bool) {
 		}
 		var id *string
 		if raw, ok := object["id"]; !ok || json.Unmarshal(raw, &id) != nil || id == nil || seen[*id] {
-			// An ID that occurs twice in its object is rejected too.
+			// An ID that occurs twice in its object is also rejected.
 			return nil, !repeats(body)
 		}
 		seen[*id] = true
@@ -85,7 +83,7 @@ func reference(body []byte) (list []map[string]json.RawMessage, sure bool) {
 	return list, !repeats(body)
 }
 
-// repeats reports whether an object on the second level has a duplicate key.
+// repeats reports duplicate keys on the second level.
 func repeats(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	depth, key := 0, false
@@ -127,7 +125,6 @@ func repeats(body []byte) bool {
 	}
 }
 
-// checkAgainst compares an item with the standard library's result.
 func checkAgainst(t *testing.T, it ss.Item, want map[string]json.RawMessage) {
 	t.Helper()
 	sound := true
@@ -154,7 +151,6 @@ func checkAgainst(t *testing.T, it ss.Item, want map[string]json.RawMessage) {
 
 var wholeNumber = regexp.MustCompile(`^(null|-?[0-9]+)$`)
 
-// soundField reports whether a field is known and has the right type.
 func soundField(key, raw string) bool {
 	switch key {
 	case "id", "modified", "collection":
@@ -169,7 +165,7 @@ func soundField(key, raw string) bool {
 	return false
 }
 
-// decoded decodes a value with the standard library; null is not set.
+// decoded treats null as unset.
 func decoded[T any](raw json.RawMessage) (v ss.Optional[T]) {
 	var p *T
 	if json.Unmarshal(raw, &p) == nil && p != nil {
@@ -178,7 +174,7 @@ func decoded[T any](raw json.RawMessage) (v ss.Optional[T]) {
 	return v
 }
 
-// checkItems checks what applies to every accepted body.
+// checkItems checks the properties of every accepted body.
 func checkItems(t *testing.T, items []ss.Item, err error) {
 	t.Helper()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// FuzzPrecondition: an accepted header is a number and parses to the same value
-// after formatting it.
+// FuzzPrecondition checks that an accepted header is a number that survives formatting.
 func FuzzPrecondition(f *testing.F) {
 	for _, v := range []string{"0", "0.00", "1790000000.12", "2.01", ".5", "1.", "", ".", "-1", "nan", "inf", "1e3", " 1 ", "1,5", "99999999999999999999999", "1.999999999", "1_0", "0x1p3"} {
 		f.Add(v, "")
@@ -52,8 +51,7 @@ func FuzzPrecondition(f *testing.F) {
 	})
 }
 
-// FuzzAccept: for any header, the choice is one of two, and adding an acceptable
-// type never makes it unacceptable.
+// FuzzAccept checks that adding an acceptable type never makes a header unacceptable.
 func FuzzAccept(f *testing.F) {
 	for _, v := range []string{"", "*/*", "application/json", "application/newlines", "application/newlines;q=0.9, application/json;q=0.8", "application/*;q=0.1", "text/plain", ";q=", ",,",
 		"application/json;q=NaN", "application/json;q=-1", "application/json;q=1e-400", "*/*;q=0, application/newlines", "application/json; q = 1"} {
@@ -86,7 +84,7 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// FuzzRoute: a path and the path built from its route have the same meaning.
+// FuzzRoute checks that a path equals the path built from its route.
 func FuzzRoute(f *testing.F) {
 	for _, p := range []string{
 		"/1.5/1", "/1.5/1/storage", "/1.5/1/info/collections", "/1.5/1/info/quota", "/1.5/1/info/configuration", "/storage/1.5/1/storage/toys", "/1.5/1/storage/toys/a", "/1.5/1/storage/toys/%7Bguid%7D",
@@ -117,7 +115,6 @@ func FuzzRoute(f *testing.F) {
 	})
 }
 
-// build returns the path of a route.
 func build(rt route) string {
 	path := "/1.5/" + strconv.FormatInt(rt.uid, 10)
 	switch rt.resource {

@@ -36,7 +36,7 @@ type exchange struct {
 	ask   ss.Request
 }
 
-// Serve implements web.Handler. If it returns an error after a listing began, close the connection.
+// Serve may return an error after a listing began. The caller must then close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient
@@ -54,7 +54,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// WriteError implements web.ErrorWriter.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())

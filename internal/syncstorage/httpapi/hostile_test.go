@@ -27,8 +27,7 @@ func guarded(t *testing.T, s *server) (u *user, undamaged func()) {
 	}
 }
 
-// TestHostileBodies: bodies made to break a parser get one kind of response and
-// change nothing.
+// TestHostileBodies checks that bodies made to break parsers get the same response and change nothing.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))
@@ -84,7 +83,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-// TestLargeRecords: records that are only too large fail individually.
+// TestLargeRecords checks that too large records fail individually.
 func TestLargeRecords(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -109,8 +108,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// TestTruncatedBodies: a truncated body is rejected, even if it is valid up to
-// there.
+// TestTruncatedBodies checks that a truncated body is rejected, even if it is valid so far.
 func TestTruncatedBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -133,7 +131,7 @@ func TestTruncatedBodies(t *testing.T) {
 			if err := w.CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			// A client that has disconnected may or may not get a response.
+			// A disconnected client may or may not get a response.
 			if heard, _ := io.ReadAll(w.in); strings.Contains(string(heard), " 200 ") {
 				t.Errorf("%q", heard)
 			}
@@ -142,7 +140,6 @@ func TestTruncatedBodies(t *testing.T) {
 	}
 }
 
-// TestMalformedChunks: malformed HTTP chunks are rejected.
 func TestMalformedChunks(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))
@@ -156,7 +153,6 @@ func TestMalformedChunks(t *testing.T) {
 	undamaged()
 }
 
-// TestSlowBody: the server stops reading a body that arrives too slowly.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{pace: web.Rate{Grace: 200 * time.Millisecond, BytesPerSecond: 1 << 20}}))
@@ -169,7 +165,6 @@ func TestSlowBody(t *testing.T) {
 	undamaged()
 }
 
-// TestHostileHeads: request lines and headers that no client sends.
 func TestHostileHeads(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))

@@ -41,7 +41,7 @@ func TestInfo(t *testing.T) {
 	}
 	const last = "1790000001.14"
 	numbers("/info/collections", last, map[string]json.Number{"toys": "1790000000.13", "Own_name.2-x": toStamp, "tabs": "1790000001.13", "forms": last})
-	// A collection without a live record is not listed.
+	// Collections without live records are not listed.
 	numbers("/info/collection_counts", last, map[string]json.Number{"toys": "2", "Own_name.2-x": "1"})
 	numbers("/info/collection_usage", last, map[string]json.Number{"toys": "1.5", "Own_name.2-x": "0.0009765625"})
 	u.get("/info/quota").is(200, "[1.5009765625,null]").has("X-Last-Modified", last).has("X-Weave-Records", "")
@@ -79,8 +79,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestCollectionNames: the standard collections do not count as names that a user
-// has added.
+// TestCollectionNames checks that standard collections do not count as names added by a user.
 func TestCollectionNames(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: func(c *ss.Config) { c.MaxNames = 2 }}).user(t)
@@ -109,8 +108,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestShedding: an overloaded server responds in the protocol's format and tells
-// even refused clients to wait longer.
+// TestShedding checks that an overloaded server responds in the protocol's format and makes rejected clients wait,
+// too.
 func TestShedding(t *testing.T) {
 	t.Parallel()
 	busy, done := make(chan struct{}), make(chan struct{})

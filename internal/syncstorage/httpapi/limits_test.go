@@ -10,7 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// small sets limits that a test reaches quickly, near the minimum for clients.
+// small sets limits that tests reach quickly, near the minimum for clients.
 func small(c *ss.Config) {
 	c.Limits.MaxPostBytes = 240000
 	c.Limits.MaxRecordPayloadBytes = 200000
@@ -22,7 +22,7 @@ func small(c *ss.Config) {
 	}
 }
 
-// sized returns a record whose payload has n bytes, and more in JSON.
+// sized returns a record with n payload bytes.
 func sized(id string, n int) string { return bso(id, `"`+strings.Repeat("x", n-1)) }
 
 func TestPayloadLimit(t *testing.T) {
@@ -46,7 +46,7 @@ func TestPostBytes(t *testing.T) {
 	for i, row := range []struct {
 		name    string
 		sizes   []int
-		success string // the successful ones of the records a, b, c
+		success string // successful records among a, b and c
 	}{
 		{"exactly full", []int{100000, 100000, 40000}, "abc"},
 		{"one byte over", []int{100000, 100000, 40001}, "ab"},
@@ -78,8 +78,7 @@ func TestPostBytes(t *testing.T) {
 	}
 }
 
-// TestPostRecords: valid records over the limit fail, starting at the end. Invalid
-// ones do not count.
+// TestPostRecords checks that surplus valid records fail, starting at the end. Invalid records do not count.
 func TestPostRecords(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: small}).user(t)
@@ -99,8 +98,7 @@ func TestPostRecords(t *testing.T) {
 	}
 }
 
-// TestFullPost: with the default limits, a hundred records of maximum total size
-// fit.
+// TestFullPost checks that a hundred records with the maximum total size fit the default limits.
 func TestFullPost(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -141,8 +139,7 @@ func TestRequestBytes(t *testing.T) {
 				if chunked {
 					send(body+" ").is(400, "17")
 				} else {
-					// A client that waits for 100 Continue need not send a body
-					// that is too long.
+					// A client that waits for 100 Continue need not send a body that is too large.
 					send(body+" ", "Expect: 100-continue").is(413, "17")
 				}
 				u.get("/storage/"+collection).is(200, "[]").has("X-Last-Modified", "0.00")
@@ -150,7 +147,7 @@ func TestRequestBytes(t *testing.T) {
 			}
 		}
 	}
-	// Others get the response too; here the server keeps reading for a while.
+	// Other clients get the response too, because the server keeps reading for a while.
 	u.post("/storage/toys", strings.Repeat(" ", 244097)).is(413, "17")
 }
 
@@ -188,8 +185,8 @@ func TestEnforcedQuota(t *testing.T) {
 	u.server.user(t).put("/storage/toys/a", sized("a", 4096)).is(200)
 }
 
-// TestCollectionQuota: the response has the smaller of the remainders of the
-// collection and the user.
+// TestCollectionQuota checks that the response contains the smaller of the collection's and the user's remaining
+// bytes.
 func TestCollectionQuota(t *testing.T) {
 	t.Parallel()
 	for _, user := range []int64{0, 4096} {

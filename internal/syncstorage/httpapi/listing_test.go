@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// sevenToys returns a user with seven toys: a to g, a second apart, except that c and d
-// have one stamp, and e and f too. Their sortindexes are 3, none, -1, 3, none, 0
-// and 2.
+// sevenToys returns a user with records a to g, a second apart, except that c and d share a stamp, and so do e and f.
+// Their sortindexes are 3, none, -1, 3, none, 0 and 2.
 func sevenToys(t *testing.T) *user {
 	t.Helper()
 	u := newUser(t)
@@ -64,7 +63,7 @@ func TestListing(t *testing.T) {
 		"ids=a,b,c&limit=1":                    "c",
 		"ids=A":                                "",
 		"unknown=1&Sort=x&LIMIT=-1&ID=&commit=no&batch=x": newest,
-		"sort=oldest&sort=x":                              oldest, // the first one applies
+		"sort=oldest&sort=x":                              oldest, // the first parameter applies
 		"&&":                                              newest,
 		"full":                                            newest, "full=": newest, "full=1": newest, "full=true": newest, "full=0": newest, "full=&sort=index": index,
 	} {
@@ -81,7 +80,6 @@ func TestListing(t *testing.T) {
 	u.get("/info/collections").is(200, `{"toys":1790000004.12}`) // reading creates nothing
 }
 
-// listed returns the IDs of a listing.
 func (a *answer) listed(full bool) []string {
 	a.t.Helper()
 	if !full {
@@ -120,8 +118,8 @@ func TestListingRefusesQuery(t *testing.T) {
 	u.get("/storage/toys?ids="+many[2:]).is(200, `["a"]`)
 }
 
-// TestPaging: pages of any size and order have every record once, even if others
-// are written or deleted meanwhile.
+// TestPaging checks that pages of any size and order contain every record once, even if others are written or deleted
+// meanwhile.
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	for _, sort := range []string{"", "newest", "oldest", "index"} {
@@ -139,8 +137,7 @@ func TestPaging(t *testing.T) {
 					t.Errorf("pages of %d: %q; want %q", size, got, whole)
 				}
 			}
-			// Deleting a record of a page that was read does not shift the next
-			// page.
+			// Deleting a record on an earlier page does not shift the next page.
 			query.Set("limit", "2")
 			got := u.pages(query, func(page []string) { u.delete("/storage/toys/" + page[0]).is(200) })
 			if !slices.Equal(got, whole) {
@@ -174,8 +171,7 @@ func (u *user) pages(query url.Values, read func(page []string)) (all []string) 
 	}
 }
 
-// TestLimitOfNothing: the next page after a page with limit 0 starts at the same
-// place.
+// TestLimitOfNothing checks that the page after a page with limit 0 starts at the same place.
 func TestLimitOfNothing(t *testing.T) {
 	t.Parallel()
 	u := sevenToys(t)

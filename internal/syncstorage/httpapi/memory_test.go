@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestLeastMemory: the minimum memory with which a server starts is enough for
-// every single request, and all of it is released.
+// TestLeastMemory checks that the server's minimum memory suffices for every request, and that all of it is released.
 func TestLeastMemory(t *testing.T) {
 	t.Parallel()
 	limits := ss.DefaultConfig().Limits
@@ -39,7 +38,7 @@ func TestLeastMemory(t *testing.T) {
 		u.get("/storage/tabs?full").is(200)
 		free("GET")
 	}
-	// More records than a body may have.
+	// More records than a body may contain.
 	list := make([]string, 100*limits.MaxPostRecords+1)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"id":"%x"}`, i)
@@ -52,8 +51,7 @@ func TestLeastMemory(t *testing.T) {
 	free("many records")
 }
 
-// expectFree waits until all memory is released, which may be shortly after the
-// response.
+// expectFree waits until all memory is released, which may happen shortly after the response.
 func expectFree(t *testing.T, m *web.Memory, what string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); m.Stats().Used > 0; time.Sleep(time.Millisecond) {
@@ -63,8 +61,8 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 	}
 }
 
-// TestNoMemory: without memory a request is refused before it has an effect, and
-// small requests need none.
+// TestNoMemory checks that a request without memory is rejected before it has an effect. Small requests need no
+// memory.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -93,7 +91,6 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// TestManyIDs: many IDs are streamed too.
 func TestManyIDs(t *testing.T) {
 	t.Parallel()
 	memory := web.NewMemory(math.MaxInt32, 0, 0)

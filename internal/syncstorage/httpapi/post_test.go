@@ -19,7 +19,7 @@ func TestPost(t *testing.T) {
 	var list []record
 	u.get("/storage/toys?full").is(200).into(&list)
 	for _, r := range list {
-		if r.Modified != stamp { // one stamp for all
+		if r.Modified != stamp { // same stamp for all records
 			t.Errorf("modified is %s", r.Modified)
 		}
 	}
@@ -29,8 +29,7 @@ func TestPost(t *testing.T) {
 	u.get("/info/collections").is(200).has("X-Weave-Records", "2")
 }
 
-// TestPostEscapes: payloads with escapes, which get shorter when decoded, do not
-// overlap.
+// TestPostEscapes checks that payloads with escapes, which shrink when decoded, do not overlap.
 func TestPostEscapes(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -56,7 +55,7 @@ func TestPostEscapes(t *testing.T) {
 	}
 }
 
-// TestPostFailsRecords: an invalid record does not affect others.
+// TestPostFailsRecords checks that an invalid record does not affect others.
 func TestPostFailsRecords(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -118,7 +117,6 @@ func TestPostFailsIDs(t *testing.T) {
 	u.get("/storage/toys").is(200, `["good"]`)
 }
 
-// TestPostRefusesBody: nothing of an invalid body is stored.
 func TestPostRefusesBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -152,7 +150,7 @@ func TestLines(t *testing.T) {
 	good := bso("good", "x")
 	for name, row := range map[string]struct {
 		body   string
-		stored string // """: rejected
+		stored string // "" if rejected
 	}{
 		"nothing": {"", "[]"}, "one": {good, `["good"]`}, "one and its end": {good + "\n", `["good"]`}, "DOS": {bso("a", "") + "\r\n" + good + "\r\n", `["good","a"]`},
 		"two": {good + "\n" + bso("z", ""), `["z","good"]`}, "space around": {"  " + good + "\t \n", `["good"]`}, "escaped end in a payload": {`{"id":"good","payload":"a\nb"}`, `["good"]`},
@@ -190,12 +188,11 @@ func TestContentTypes(t *testing.T) {
 		u.put("/storage/toys/a", `{}`, "Content-Type:"+contentType).is(415, "0")
 		u.post("/storage/toys", `[]`, "Content-Type:"+contentType).is(415, "0")
 	}
-	u.put("/storage/toys/a", `{}`, "Content-Type: application/newlines").is(415, "0") // newlines format is only for lists
+	u.put("/storage/toys/a", `{}`, "Content-Type: application/newlines").is(415, "0") // the newlines format is only for lists
 	u.get("/info/collections").is(200, before)
 }
 
-// TestZeroVector: an all-zero initialization vector is a bug of an old client and
-// must not be stored in the crypto collection.
+// TestZeroVector checks that the crypto collection rejects an all-zero initialization vector, an old client's bug.
 func TestZeroVector(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -220,7 +217,7 @@ func TestZeroVector(t *testing.T) {
 		u.put("/storage/crypto/keys", body).is(status, code...)
 		u.post("/storage/crypto", "["+bso("good", "x")+","+body+"]").is(status, code...)
 		u.post("/storage/crypto?batch=true", "["+body+"]").is(map[bool]int{false: 202, true: 400}[bad])
-		u.put("/storage/toys/keys", body).is(200) // other collections may have it
+		u.put("/storage/toys/keys", body).is(200) // allowed in other collections
 		if bad {
 			u.get("/storage/crypto").is(200, "[]")
 		}

@@ -11,9 +11,9 @@ import (
 const (
 	since   = "X-If-Modified-Since: "
 	unless  = "X-If-Unmodified-Since: "
-	aStamp  = "1790000000.12" // of the record toys/a
-	toStamp = "1790000001.12" // of the collection toys
-	myStamp = "1790000002.12" // of the user
+	aStamp  = "1790000000.12" // record toys/a
+	toStamp = "1790000001.12" // collection toys
+	myStamp = "1790000002.12" // user
 )
 
 // conditional returns a user with records at those stamps.
@@ -28,8 +28,8 @@ func conditional(s *server, t *testing.T) *user {
 	return u
 }
 
-// TestPreconditions: both headers are checked on every path, each against the
-// addressed resource, and a request that fails a check has no effect.
+// TestPreconditions sends both headers to every path. Each is checked against the addressed resource, and a failed
+// request has no effect.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	for _, r := range []struct {
@@ -97,7 +97,6 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
-// everything returns all data of a user with stamps.
 func (u *user) everything() string {
 	u.t.Helper()
 	a := u.get("/info/collections").is(200)
@@ -109,8 +108,8 @@ func (u *user) everything() string {
 	return all
 }
 
-// TestEmptyPrecondition: a header without a value is invalid. Ignoring it would
-// allow a write that the client wanted to be conditional.
+// TestEmptyPrecondition checks that a header without a value is invalid. If it were ignored, a write would become
+// unconditional.
 func TestEmptyPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -119,12 +118,12 @@ func TestEmptyPrecondition(t *testing.T) {
 		r.Header[name] = []string{""}
 		u.send(r).is(400, "0")
 	}
-	// Space around a value is ignored.
+	// Surrounding spaces are ignored.
 	u.get("/info/collections", unless+"  0 ").is(200)
 }
 
-// TestConfigurationHasNoPrecondition: the limits are the same for all users, so
-// preconditions do not apply.
+// TestConfigurationHasNoPrecondition checks that preconditions do not apply to the limits, which are the same for all
+// users.
 func TestConfigurationHasNoPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -133,9 +132,8 @@ func TestConfigurationHasNoPrecondition(t *testing.T) {
 	}
 }
 
-// TestCreateOnly: an absent resource has the modified time 0, so a write with that
-// precondition creates and never overwrites. Reading an absent record is 404 with
-// any precondition.
+// TestCreateOnly checks that a precondition of 0 creates but never overwrites. Reading an absent record returns 404
+// with any precondition.
 func TestCreateOnly(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -150,10 +148,10 @@ func TestCreateOnly(t *testing.T) {
 	}
 	u.put("/storage/toys/a", `{"ttl":1}`).is(200)
 	u.later(2 * time.Second)
-	u.put("/storage/toys/a", `{"payload":"third"}`, unless+"0").is(200) // the first has expired
+	u.put("/storage/toys/a", `{"payload":"third"}`, unless+"0").is(200) // the first record has expired
 }
 
-// TestOneWins: of many clients with the same stamp, one succeeds.
+// TestOneWins checks that only a single client succeeds among many with the same stamp.
 func TestOneWins(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -184,8 +182,7 @@ func TestOneWins(t *testing.T) {
 	}
 }
 
-// TestRetries: a client that did not get the response retries, and learns from the
-// second response whether the first request succeeded.
+// TestRetries checks that a client that missed a response learns from a retry whether the first request succeeded.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

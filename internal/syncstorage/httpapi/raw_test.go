@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/auth/hawk"
 )
 
-// wire is a connection for requests that no HTTP client would send.
+// wire is a connection for requests that no HTTP client sends.
 type wire struct {
 	*net.TCPConn
 	t  testing.TB
@@ -29,7 +29,6 @@ func (s *server) dial(t testing.TB) *wire {
 	return &wire{TCPConn: conn.(*net.TCPConn), t: t, in: bufio.NewReader(conn)}
 }
 
-// say sends the text unchanged.
 func (w *wire) say(text string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
@@ -37,7 +36,6 @@ func (w *wire) say(text string) {
 	}
 }
 
-// hear reads one response.
 func (w *wire) hear(method string) *answer {
 	w.t.Helper()
 	res, err := http.ReadResponse(w.in, &http.Request{Method: method})
@@ -52,8 +50,7 @@ func (w *wire) hear(method string) *answer {
 	return &answer{t: w.t, what: method, status: res.StatusCode, header: res.Header, body: string(body)}
 }
 
-// head returns the head of a signed request including the empty line. Headers in
-// lines replace generated ones.
+// head returns a signed request's head, including the empty line. Headers in lines replace generated headers.
 func (u *user) head(method, target string, lines ...string) string {
 	u.t.Helper()
 	host, port, err := hawk.HostPort(u.Listener.Addr().String(), "http")

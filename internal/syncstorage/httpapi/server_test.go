@@ -23,38 +23,35 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// t0 is the time at which tests begin. It is not a multiple of a tick, so that a
-// stamp that is not rounded down fails a test.
+// t0 is not a multiple of a tick, so that tests notice a stamp that is not rounded down.
 var t0 = time.UnixMilli(1790000000123)
 
 const secret = "the master secret of these tests"
 
-// quiet discards the log of a server whose failures are expected.
+// quiet is the log of a server whose failures are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// setup holds the options of a test server.
 type setup struct {
 	config  func(*ss.Config)
 	store   func(ss.Store) ss.Store // wraps the real store
-	readers int                     // connections of the real store
+	readers int                     // connections to the real store
 	secrets []string
 	backoff func() time.Duration
 	revoked func(ss.Owner) bool
-	public  string // URL
+	public  string
 	pace    web.Rate
 	gate    *web.Gate
 	memory  *web.Memory
-	log     *slog.Logger // nil: a log that fails the test on a server error
+	log     *slog.Logger // nil for a log that fails the test on a server error
 }
 
-// server is the service on a real listener, with its own database and a clock that
-// only the test advances.
+// server is the service on a real listener, with its own database and a manual clock.
 type server struct {
 	*httptest.Server
 	clock *clock.Manual
 	keys  *tokenlib.Keyring
 	users atomic.Int64
-	over  atomic.Pointer[ss.Used] // the last usage reported as over quota
+	over  atomic.Pointer[ss.Used] // last usage reported as over quota
 }
 
 func start(t testing.TB, with setup) *server {
@@ -97,7 +94,7 @@ func start(t testing.TB, with setup) *server {
 		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory},
 		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	})
-	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // a client with Expect waits for the response
+	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // makes a client with Expect wait for the response
 	return s
 }
 

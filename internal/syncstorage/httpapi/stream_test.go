@@ -35,8 +35,7 @@ func (u *user) fill(n, size int) {
 	}
 }
 
-// TestLargeCollection: a collection that is too large for memory is listed
-// completely, with the number of records in a header.
+// TestLargeCollection checks that a collection too large for memory is listed completely, with a record count header.
 func TestLargeCollection(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -67,8 +66,7 @@ func TestLargeCollection(t *testing.T) {
 	check(rest.has("X-Weave-Next-Offset", ""), 30, n)
 }
 
-// TestHangUp: a client that disconnects during a listing releases its connection to
-// the database. The server has only one, and the next client gets it.
+// TestHangUp checks that a client that disconnects during a listing releases the only database connection.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{readers: 1}).user(t)
@@ -90,7 +88,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// brokenStore is a store with a method that fails.
+// brokenStore is a store with a failing method.
 type brokenStore struct {
 	ss.Store
 	list func(*ss.Listing) (*ss.Listing, error)
@@ -132,8 +130,7 @@ func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, 
 	}
 }
 
-// TestListingFailsEarly: a listing that fails before a part of it was sent is a
-// normal error.
+// TestListingFailsEarly checks that a listing that fails before it was partly sent is a normal error.
 func TestListingFailsEarly(t *testing.T) {
 	t.Parallel()
 	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: errcode.New(errcode.Unavailable, "away")} {
@@ -153,8 +150,8 @@ func TestListingFailsEarly(t *testing.T) {
 	}
 }
 
-// TestListingFailsLate: a partial list must not look complete. Once a part was
-// sent, the only way to report a failure is to close the connection.
+// TestListingFailsLate checks that a failure after a part was sent closes the connection, because a partial list must
+// not look complete.
 func TestListingFailsLate(t *testing.T) {
 	t.Parallel()
 	released := false
@@ -179,7 +176,7 @@ func TestListingFailsLate(t *testing.T) {
 	}
 }
 
-// TestFaults: errors of the store get a status by their code, without their text.
+// TestFaults checks that store errors get a status by their code, without their text.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	var failure func() error

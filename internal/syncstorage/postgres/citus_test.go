@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDistribution checks that on Citus a user's rows are on one node, that a
-// request needs one task on that node, and that a write is delegated there as a
-// function call.
+// TestDistribution checks that Citus keeps a user's rows on a single node, runs each request as a single task there,
+// and delegates writes as function calls.
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -31,22 +30,21 @@ func TestDistribution(t *testing.T) {
 
 	for _, h := range hot() {
 		switch h.st.Name {
-		case sqlDue.Name, // queries every node, once per sweep
-			sqlTotals.Name: // reads several users, for an operator
+		case sqlDue.Name, // queries every node, but only per sweep
+			sqlTotals.Name: // reads several users, for operators
 			continue
 		}
 		opened.WantOneTask(t, db, h.name, h.st.SQL, h.args...)
 	}
 }
 
-// TestRebalance drains a worker and fills it again as the guide says. No
-// acknowledged write may be lost.
+// TestRebalance drains and refills a worker according to the guide. No acknowledged write may be lost.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
 	testdb.FewShards(t, url)
 	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations))
-	written := make([]atomic.Int64, 20) // the last acknowledged write of each user
+	written := make([]atomic.Int64, 20) // each user's last acknowledged write
 	testdb.Rebalance(t, url, func(ctx context.Context, n int) error {
 		user := n % len(written)
 		w := ss.Write{Collection: "bookmarks", Now: ss.Timestamp(1_700_000_000_000), MaxNames: 10}
@@ -67,7 +65,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestHungWorker: users of other workers do not notice a worker that hangs.
+// TestHungWorker checks that a hanging worker does not affect users on other workers.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string

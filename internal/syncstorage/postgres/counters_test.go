@@ -16,14 +16,13 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// miscounted counts the collections whose counters are wrong.
+// miscounted counts collections with wrong counters.
 const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id <> 0 AND (c.count, c.total_bytes) <> (
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) FROM bsos b
 	WHERE b.user_id = c.user_id AND b.collection_id = c.collection_id)`
 
-// TestCountersAreExact: sync_post_v1 and sync_commit_v1 look up no record in a
-// collection whose counter is 0. That is safe because, with any concurrent writes
-// and sweeps, no counter is 0 while a record exists, expired or not.
+// TestCountersAreExact checks that, with any concurrent writes and sweeps, no counter is 0 while a record exists,
+// expired or not. sync_post_v1 and sync_commit_v1 rely on this: they look up no record if the counter is 0.
 func TestCountersAreExact(t *testing.T) {
 	t.Parallel()
 	const (
@@ -57,7 +56,7 @@ func TestCountersAreExact(t *testing.T) {
 	}
 }
 
-// randomWrite does a random write on five records, some of which expire at once.
+// randomWrite writes some of five records, some of which expire immediately.
 func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Owner, w ss.Write) (err error) {
 	var us []ss.Update
 	for id := range 5 {
@@ -95,9 +94,8 @@ func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Ow
 	return err
 }
 
-// TestWrongCounterOfZero: if an administrator has set a counter to 0 by hand, a
-// POST of a record that exists fails as a whole. The record is not duplicated and
-// does not change.
+// TestWrongCounterOfZero checks that if an administrator set a counter to 0, a POST of an existing record fails as a
+// whole. The record is neither duplicated nor changed.
 func TestWrongCounterOfZero(t *testing.T) {
 	t.Parallel()
 	const second ss.Timestamp = 1_700_000_000_000
@@ -127,7 +125,6 @@ func TestWrongCounterOfZero(t *testing.T) {
 	}
 }
 
-// connect opens a connection that does not belong to the store.
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -11,9 +11,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDeletionMeetsNewName creates a name and a record after a deletion has looked
-// up the name and before it reads the user's stamp. The result must not have that
-// stamp without that collection.
+// TestDeletionMeetsNewName creates a name and a record after a deletion looked up the name, but before it reads the
+// user's stamp. The result must not combine that stamp with a missing collection.
 func TestDeletionMeetsNewName(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill creates users with a collection, half of whose records have a time to live,
-// an open batch each, and many names of collections.
+// fill creates users with an open batch, many collection names, and a collection in which half of the records have a
+// TTL.
 const fill = `
 	INSERT INTO collections (name) SELECT 'name-' || n FROM generate_series(1, 3000) n;
 	INSERT INTO user_collections SELECT u, c, now(), 100, 5000 FROM generate_series(1, 400) u, generate_series(0, 9) c;
@@ -26,8 +26,7 @@ const fill = `
 	INSERT INTO batch_bsos SELECT u, 7, 'batch', 'id-' || n, NULL, 'x', NULL FROM generate_series(50, 150) n, generate_series(1, 400) u;
 	ANALYZE`
 
-// hot returns every statement that a request or the sweep waits for, with the
-// indexes that its plan must use.
+// hot returns every statement that requests or the sweep wait for, with the indexes that its plan must use.
 func hot() []struct {
 	name    string
 	st      pgdb.Statement
@@ -87,8 +86,7 @@ func hot() []struct {
 	}
 }
 
-// TestPlans checks that the hot statements use their indexes, both in the custom
-// plans of the first calls and in the generic plans of later ones.
+// TestPlans checks that hot statements use their indexes in both custom and generic plans.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -100,8 +98,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPlansWithoutStatistics uses a new database. Every lookup of a record must use
-// the whole key.
+// TestPlansWithoutStatistics uses a new database. Every record lookup must use the whole key.
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -122,7 +119,7 @@ func TestPlansWithoutStatistics(t *testing.T) {
 				for _, p := range e.Run(t, h.st.SQL, h.args...) {
 					p.Plan.Walk(func(n *testdb.Node) {
 						byCTID = byCTID || n.Type == "Tid Scan"
-						// The sum of expired records is not a lookup.
+						// Summing expired records is not a lookup.
 						if n.Table == "bsos" && strings.HasSuffix(n.Type, "Scan") && n.Type != "Tid Scan" && n.Index != "bsos_user_expiry_idx" &&
 							(n.Index != "bsos_pkey" || !strings.Contains(n.Cond, "bso_id")) {
 							t.Errorf("%s with %s finds a record in\n%s", n.Index, n.Cond, p.Query)

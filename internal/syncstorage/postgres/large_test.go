@@ -9,8 +9,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// BenchmarkLargePost measures the memory that a large POST takes in addition to its
-// body. httpapi charges requests for it.
+// BenchmarkLargePost measures the memory that a large POST needs in addition to its body. httpapi charges it to
+// requests.
 func BenchmarkLargePost(b *testing.B) {
 	be := newBench(b, 1, false)
 	us := make([]ss.Update, 20)

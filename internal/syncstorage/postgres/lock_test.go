@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// These tests hold two writers at a user's lock and release them together. A write
-// that decides on data read before the lock was acquired would let both succeed.
+// These tests make two writers wait for a user's lock and release them together. A write that decides on data read
+// before it acquired the lock would let both succeed.
 
 // lockTest is a database with a store and its locks.
 type lockTest struct {
@@ -30,8 +30,7 @@ func newLockTest(t *testing.T) *lockTest {
 
 const holdUser = `SELECT 1 FROM user_collections WHERE user_id = 1 AND collection_id = 0 FOR UPDATE`
 
-// TestTwoWaiters runs each writing function twice at once where only one may
-// succeed.
+// TestTwoWaiters runs each writing function twice concurrently where only a single call may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	const second ss.Timestamp = 1_700_000_000_000
@@ -56,7 +55,7 @@ func TestTwoWaiters(t *testing.T) {
 		name  string
 		setup func(s *postgres.Store) error
 		step  func(s *postgres.Store, i int) error
-		code  errcode.Code // of the one that fails
+		code  errcode.Code // of the failed call
 	}{
 		{"Put that creates", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.Put(t.Context(), o, iff(0), record)
@@ -114,8 +113,8 @@ func TestTwoWaiters(t *testing.T) {
 	}
 }
 
-// TestFirstWriters: the first writers of a user, whose lock row does not exist yet,
-// are serialized too, even if the one that creates the row rolls back.
+// TestFirstWriters checks that a user's first writers, whose lock row does not exist yet, are serialized, even if the
+// writer that creates the row rolls back.
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	o := ss.Owner{UID: 1}
@@ -142,8 +141,8 @@ func TestFirstWriters(t *testing.T) {
 	}
 }
 
-// TestWaiterIsEnded: a writer whose connection the server terminates leaves nothing
-// behind, and the store keeps working.
+// TestWaiterIsEnded checks that a writer leaves nothing behind when the server terminates its connection, and that the
+// store keeps working.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t)
@@ -172,8 +171,7 @@ func TestWaiterIsEnded(t *testing.T) {
 	}
 }
 
-// TestNewNameWaits: a write waits for a name that another user is creating, and
-// both get one ID.
+// TestNewNameWaits checks that a write waits for a name that another user is creating, and gets the same ID.
 func TestNewNameWaits(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {

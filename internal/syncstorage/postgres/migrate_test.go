@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases that were filled under each older
-// schema to the newest.
+// TestMigrationsKeepData migrates databases from each older schema.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.PostgresFromEachSchema(t, testdb.PostgresDatabase, postgres.Migrations, func(t *testing.T, db *pgdb.DB) {

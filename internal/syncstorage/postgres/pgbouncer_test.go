@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more
-// callers than connections.
+// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more callers than connections.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	if !testdb.PgBouncerCancels(t) {
@@ -27,8 +26,7 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	})
 }
 
-// BenchmarkModes measures the cost of unprepared statements and of a pooler,
-// without a disk, which would hide it.
+// BenchmarkModes measures the cost of unprepared statements and a pooler without a disk, which would hide it.
 func BenchmarkModes(b *testing.B) {
 	url := testdb.PostgresDatabase(b)
 	through := testdb.PgBouncer(b, url, 16)

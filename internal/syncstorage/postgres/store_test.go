@@ -17,7 +17,6 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m, "25") }
 
-// open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	t.Helper()
 	return postgres.New(opened.Postgres(t, opts, postgres.Migrations))
@@ -38,14 +37,13 @@ func harness(t testing.TB, url string) storetest.Harness {
 	return storetest.Harness{
 		Store: open(t, pgdb.Options{URL: url, MaxConns: 20}),
 		Faulty: func(t testing.TB, fault func(point string) error) ss.Store {
-			// Migrated above, so that the fault does not affect the migrations.
+			// The database is already migrated, so that the fault does not affect migrations.
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil))
 		},
 	}
 }
 
-// TestPing checks that Ping reports missing migrations, and nothing on a migrated
-// database.
+// TestPing checks that Ping reports missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
@@ -56,8 +54,8 @@ func TestPing(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// TestWithoutPreparedStatements runs each operation in the modes that a pooler may
-// require: the driver then sends the types of arguments itself, or sends text.
+// TestWithoutPreparedStatements runs each operation in the modes that a pooler may require. The driver then sends
+// argument types itself, or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -6,8 +6,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Sweep implements syncstorage.Store, with a transaction per user: it never blocks writers for long or holds two
-// locks.
+// Sweep runs a transaction per user: it never blocks writers for long or holds two locks.
 func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept int, err error) {
 	var (
 		users []int64

@@ -11,14 +11,14 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestTables checks in the catalog what operators, their tools and other releases
-// depend on: columns with type, length and nullability, keys and indexes.
+// TestTables checks the parts of the catalog that operators, their tools and other releases depend on: columns with
+// type, length and nullability, keys and indexes.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)
 	opened.CheckTables(t, db, map[string]opened.Table{
 		"collections": {
-			// The IDs come from an identity column, on Citus from a sequence.
+			// The IDs come from an identity column, or on Citus from a sequence.
 			Columns: `collection_id integer not null
 name character varying(32) not null by C`,
 			Constraints: `UNIQUE (name)
@@ -87,8 +87,7 @@ FOREIGN KEY (user_id, collection_id, batch_id) REFERENCES batches(user_id, colle
 	}
 }
 
-// TestCollectionIDs checks the IDs of the standard collections, and that others
-// start at 100.
+// TestCollectionIDs checks the standard collections' IDs, and that others start at 100.
 func TestCollectionIDs(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)

@@ -8,7 +8,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Totals implements syncstorage.Store.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	users, err := ss.UIDs(owners)
 	if err != nil {
@@ -36,7 +35,6 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
-// SetQuota implements syncstorage.Store.
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := o.CheckUID(); err != nil {
 		return err

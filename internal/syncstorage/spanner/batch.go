@@ -12,7 +12,6 @@ import (
 
 func batchKey() []string { return append(userKey(), "batch_id") }
 
-// Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	if p.Opens {
 		if err := s.ensure(ctx, o, w); err != nil {
@@ -152,7 +151,6 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
-// Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {

@@ -17,7 +17,6 @@ type Inspection struct {
 	Unswept []string
 }
 
-// Inspect compares the tables with Migrations.
 func (s *Store) Inspect(ctx context.Context) (in Inspection, err error) {
 	for _, query := range []struct {
 		names *[]string

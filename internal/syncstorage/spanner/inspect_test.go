@@ -11,9 +11,8 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// TestInspect: tables of an older release of Mozilla's server have indexes on bsos, and
-// no row deletion policies. Their operator is told; those of Holdfast have nothing to
-// report.
+// TestInspect checks that indexes on bsos and missing row deletion policies, as in an older release of Mozilla's
+// server, are reported, and that Holdfast's own tables are accepted.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -13,10 +13,9 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// theirTables are the tables as Mozilla's server creates them. theirRows are rows
-// that it wrote for two users, without a quota and therefore without counters.
-// 2,100,000,000 s after the write means never. A batch is opened in a collection
-// with the stamp 0, and collection 0 has the stamp of the last deletion.
+// theirTables are the tables of Mozilla's server, and theirRows its rows for two users without a quota, so without
+// counters. 2,100,000,000 s after the write means never. Opening a batch creates its collection with stamp 0.
+// Collection 0 stores the last deletion's stamp.
 const theirTables = `
 CREATE TABLE user_collections (
 	fxa_uid STRING(MAX) NOT NULL, fxa_kid STRING(MAX) NOT NULL, collection_id INT64 NOT NULL,
@@ -71,8 +70,7 @@ INSERT INTO batches (fxa_uid, fxa_kid, collection_id, batch_id, expiry) VALUES
 INSERT INTO batch_bsos (fxa_uid, fxa_kid, collection_id, batch_id, batch_bso_id, sortindex, payload, ttl) VALUES
 	('alice', '0000000000001-qqo', 8, '1d9f4e3c5b6a47988a1b2c3d4e5f6071', 'prefs', NULL, 'staged', NULL);`
 
-// taken returns a store on a database that Mozilla's server has filled, and the
-// time of the takeover.
+// taken returns a store on a database filled by Mozilla's server, and the takeover time.
 func taken(t *testing.T) (*backend.Store, ss.Timestamp) {
 	t.Helper()
 	opts := options(t)
@@ -88,8 +86,7 @@ func taken(t *testing.T) (*backend.Store, ss.Timestamp) {
 	return backend.New(openDB(t, opts)), ss.Timestamp(time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC).UnixMilli())
 }
 
-// TestMozillasTables checks that the data of Mozilla's server is served after the
-// migrations, which keep its tables.
+// TestMozillasTables checks that migrations keep Mozilla's tables and that their data is served.
 func TestMozillasTables(t *testing.T) {
 	t.Parallel()
 	s, now := taken(t)
@@ -149,9 +146,8 @@ func TestMozillasTables(t *testing.T) {
 	}
 }
 
-// TestWritesInMozillasTables checks that records of Mozilla's server change by the
-// same rules, that a batch that it opened can be committed, and that a quota counts
-// records without counters.
+// TestWritesInMozillasTables checks that Mozilla's records change by the same rules, that an open batch can be
+// committed, and that a quota counts records without counters.
 func TestWritesInMozillasTables(t *testing.T) {
 	t.Parallel()
 	s, now := taken(t)
@@ -161,7 +157,7 @@ func TestWritesInMozillasTables(t *testing.T) {
 		return ss.Write{Collection: collection, Now: now + ss.Timestamp(1000*i), MaxNames: 10}
 	}
 
-	// Fields that are not sent are kept, and a record that never expires stays so.
+	// Omitted fields are kept, and a record that never expires stays so.
 	if _, err := s.Put(ctx, alice, write("bookmarks", 1), ss.Update{ID: "toolbar", Payload: ss.Some([]byte("new"))}); err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +165,13 @@ func TestWritesInMozillasTables(t *testing.T) {
 	if err != nil || string(bso.Payload) != "new" || bso.SortIndex != ss.Some[int64](150) || bso.Modified != now+1000 || bso.Expiry != 0 {
 		t.Errorf("after a put %+v, %v", bso, err)
 	}
-	// Preconditions are checked against the stamp of Mozilla's server.
+	// Preconditions are checked against Mozilla's stamps.
 	w := write("bookmarks", 2)
 	w.If = ss.Precondition{UnmodifiedSince: ss.Some(ss.Timestamp(1))}
 	if _, err := s.Put(ctx, alice, w, ss.Update{ID: "menu", Payload: ss.Some([]byte("lost"))}); err == nil {
 		t.Error("a write succeeded although the record is newer than the precondition allows")
 	}
-	// Commit the batch of Mozilla's server.
+	// Commit the batch that Mozilla's server opened.
 	limits := ss.BatchLimits{Records: 100, Bytes: 1 << 20}
 	if _, err := s.Commit(ctx, alice, write("prefs", 3), ss.BatchPart{ID: "1d9f4e3c5b6a47988a1b2c3d4e5f6071", Limits: limits}); err != nil {
 		t.Fatal(err)

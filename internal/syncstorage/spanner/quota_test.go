@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// sums are the counters of a collection and their correct values.
+// sums are a collection's counters and their correct values.
 type sums struct {
 	collection   int64
 	count, bytes spanner.NullInt64
@@ -43,12 +43,12 @@ func counted(t testing.TB, db *spannerdb.DB, o ss.Owner) (all []sums) {
 	return all
 }
 
-// wrong reports whether counters are set and not correct.
+// wrong reports whether counters are set and incorrect.
 func (s sums) wrong() bool {
 	return s.count.Valid != s.bytes.Valid || s.count.Valid && (s.count.Int64 != s.rows || s.bytes.Int64 != s.size)
 }
 
-// recounts returns how often the calls counted a user's records.
+// recounts returns how often a user's records were counted.
 func recounts(calls []*call) (n int) {
 	for _, c := range calls {
 		if r, ok := c.request.(interface{ GetSql() string }); ok && strings.Contains(r.GetSql(), "GROUP BY c.collection_id") {
@@ -58,9 +58,8 @@ func recounts(calls []*call) (n int) {
 	return n
 }
 
-// TestReapedCounters: when Spanner has removed expired records, the counters are
-// too high. Writes are not refused for that, and the write that the counters would
-// refuse corrects them in every collection.
+// TestReapedCounters checks that counters that are too high, because Spanner removed expired records, do not cause
+// errors. The first write that would exceed the quota corrects them in every collection.
 func TestReapedCounters(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error){
@@ -101,7 +100,7 @@ func TestReapedCounters(t *testing.T) {
 	}
 }
 
-// fillAndReap creates two collections with counters of 45 bytes each and no record.
+// fillAndReap creates two collections without records and with counters of 45 bytes each.
 func fillAndReap(t *testing.T, s *tapped, o ss.Owner, q ss.Quota) {
 	t.Helper()
 	for i, collection := range []string{"forms", "tabs"} {
@@ -118,7 +117,6 @@ func fillAndReap(t *testing.T, s *tapped, o ss.Owner, q ss.Quota) {
 	}
 }
 
-// checkCounted checks that every collection has correct counters.
 func checkCounted(t *testing.T, s *tapped, o ss.Owner) {
 	t.Helper()
 	for _, c := range counted(t, s.db, o) {
@@ -128,8 +126,8 @@ func checkCounted(t *testing.T, s *tapped, o ss.Owner) {
 	}
 }
 
-// TestUncountedOnce: the first write that needs missing counters sets them in all
-// collections, and later writes update them.
+// TestUncountedOnce checks that the first write that needs missing counters sets them in all collections, and that
+// later writes update them.
 func TestUncountedOnce(t *testing.T) {
 	t.Parallel()
 	s, o := newTapped(t, nil), user("a")
@@ -163,9 +161,8 @@ func TestUncountedOnce(t *testing.T) {
 	}
 }
 
-// TestQuotaFlips switches a quota off and on between random writes, as two servers
-// with different configurations on one database do. Counters must be correct or
-// NULL.
+// TestQuotaFlips toggles a quota between random writes, like two servers with different configurations on the same
+// database. Counters must be correct or NULL.
 func TestQuotaFlips(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -176,7 +173,7 @@ func TestQuotaFlips(t *testing.T) {
 			}
 			s := newTapped(t, nil)
 			f := flips{t: t, s: s, o: user("a"), r: rand.New(rand.NewPCG(seed, 0))}
-			written := map[bool]int{} // with or without a quota
+			written := map[bool]int{} // keyed by whether there is a quota
 			for i := range 60 {
 				w := to([]string{"forms", "tabs"}[f.r.IntN(2)], i, ss.Quota{})
 				if f.r.IntN(2) == 0 {
@@ -206,8 +203,8 @@ type flips struct {
 	s    *tapped
 	o    ss.Owner
 	r    *rand.Rand
-	open string // the collection with an open batch; "": none
-	made int    // number of batches, of which the last may be open
+	open string // collection with an open batch, or ""
+	made int    // number of batches; only the last may be open
 }
 
 func (f *flips) step(w ss.Write) (kind string, err error) {
@@ -235,7 +232,7 @@ func (f *flips) step(w ss.Write) (kind string, err error) {
 	return "DeleteCollection", err
 }
 
-// batch opens a batch, or commits the open one.
+// batch opens a batch, or commits the open batch.
 func (f *flips) batch(w ss.Write) (kind string, err error) {
 	if f.open != "" {
 		w.Collection = f.open
@@ -251,8 +248,7 @@ func (f *flips) batch(w ss.Write) (kind string, err error) {
 	return "Append", err
 }
 
-// updates returns up to three updates of six records, with or without payload; some
-// expire soon or at once.
+// updates returns up to three updates to six records, with or without payload. Some expire soon or immediately.
 func (f *flips) updates() []ss.Update {
 	us := make([]ss.Update, 1+f.r.IntN(3))
 	for i := range us {

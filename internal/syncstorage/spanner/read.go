@@ -15,7 +15,6 @@ import (
 
 var epoch = ss.Timestamp(0).Time()
 
-// Collections implements syncstorage.Store.
 func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections, err error) {
 	if err := checkOwner(o); err != nil {
 		return cs, err
@@ -76,7 +75,7 @@ func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name s
 	return nil
 }
 
-// Usage implements syncstorage.Store. It reads all the user's records, because counters may be too high or NULL.
+// Usage reads all the user's records, because counters may be too high or NULL.
 func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.Usage, err error) {
 	if err := checkOwner(o); err != nil {
 		return us, err
@@ -116,7 +115,6 @@ var (
 	errShort          = errcode.Wrap(errcode.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
 )
 
-// Get implements syncstorage.Store.
 func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (ss.BSO, error) {
 	if err := checkOwner(o); err != nil {
 		return ss.BSO{}, err

@@ -11,9 +11,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestSpannerRefusesTheSize: if Spanner refuses a request as too large although the
-// prediction fitted, the client gets errcode.TooLarge and nothing is written. The
-// emulator has no such limits, so the test injects the errors.
+// TestSpannerRefusesTheSize checks that if Spanner rejects a request despite the prediction, the client gets
+// errcode.TooLarge and nothing is written. The test injects errors, because the emulator lacks the limits.
 func TestSpannerRefusesTheSize(t *testing.T) {
 	t.Parallel()
 	mutations, err := status.New(codes.InvalidArgument, "The transaction contains too many mutations. (Maximum number: 80000)").

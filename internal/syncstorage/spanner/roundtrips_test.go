@@ -14,7 +14,7 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// The messages of an operation.
+// Messages per operation.
 const (
 	query    = "ExecuteStreamingSql"
 	dml      = "ExecuteBatchDml"
@@ -28,11 +28,9 @@ var (
 	commits = []string{query, dml, commit}
 )
 
-// and concatenates series of calls.
 func and(all ...[]string) []string { return slices.Concat(all...) }
 
-// tapped is a store whose messages are recorded. It has been used before, so it has
-// a session.
+// tapped is a store with recorded messages. It already has a session.
 type tapped struct {
 	ss.Store
 	db   *spannerdb.DB
@@ -42,13 +40,12 @@ type tapped struct {
 	told []commitStats
 }
 
-// commitStats is an argument of Options.Mutations.
 type commitStats struct {
 	name      string
 	predicted int
 }
 
-// newTapped returns a store on its own database. change may change its options.
+// newTapped returns a store on its own database.
 func newTapped(t *testing.T, change func(*spannerdb.Options)) *tapped {
 	t.Helper()
 	s := &tapped{wire: &wire{}}
@@ -67,10 +64,9 @@ func newTapped(t *testing.T, change func(*spannerdb.Options)) *tapped {
 	return s
 }
 
-// clear discards the recorded messages.
 func (s *tapped) clear() { s.wire.taken(); s.told = nil }
 
-// other returns the store of another process on the same database.
+// other returns another process's store on the same database.
 func (s *tapped) other(t *testing.T) ss.Store {
 	t.Helper()
 	return backend.New(openDB(t, s.opts))
@@ -81,7 +77,7 @@ var (
 	large = ss.Quota{User: 1 << 40, Enforce: true}
 )
 
-// at returns the i-th time of a test.
+// at returns the i-th time in a test.
 func at(i int) ss.Timestamp { return ss.Timestamp(1_700_000_000_000 + 1_000*int64(i)) }
 
 func to(collection string, i int, q ss.Quota) ss.Write {
@@ -92,7 +88,6 @@ func update(id, payload string) ss.Update {
 	return ss.Update{ID: id, Payload: ss.Some([]byte(payload))}
 }
 
-// updates returns n records with payloads of a size in bytes.
 func updates(n, bytes int) []ss.Update {
 	us := make([]ss.Update, n)
 	for i := range us {
@@ -103,7 +98,7 @@ func updates(n, bytes int) []ss.Update {
 
 func user(name string) ss.Owner { return ss.Owner{UID: 1, FxAUID: name, FxAKID: "k"} }
 
-// drained reads a listing to its end.
+// drained reads a whole listing.
 func drained(l *ss.Listing, err error) error {
 	if err != nil {
 		return err
@@ -130,8 +125,8 @@ type trip struct {
 	why  string
 }
 
-// TestRoundTrips checks that every method sends the least number of messages. The
-// operations run in order for one user and build on each other.
+// TestRoundTrips checks that every method sends the minimum number of messages. The operations run in order for the
+// same user.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -154,9 +149,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// checkSelectors checks that reads begin no transaction that must be ended, and
-// that a write begins its transaction with its first statement, without a separate
-// message.
+// checkSelectors checks that reads begin no transaction that must be ended, and that a write's first statement begins
+// its transaction.
 func checkSelectors(t *testing.T, name string, calls []*call) {
 	t.Helper()
 	var open bool
@@ -233,7 +227,6 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 	}
 }
 
-// refused returns nil if err has the code.
 func refused(err error, code errcode.Code) error {
 	if errcode.Is(err, code) {
 		return nil
@@ -272,8 +265,7 @@ func readTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	}
 }
 
-// nameTrips are operations on names that this process, or every process, does not
-// know.
+// nameTrips are operations on names unknown to this process or to every process.
 func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	ctx, neighbour := t.Context(), s.other(t)
 	named := func(names ...string) {
@@ -315,7 +307,6 @@ func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	}
 }
 
-// quotaTrips are operations that count records.
 func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	ctx := t.Context()
 	small := ss.Quota{User: 30, Enforce: true}
@@ -348,8 +339,7 @@ func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	}
 }
 
-// TestRouteToLeader: with the option, read-write transactions carry the header.
-// Reads never do, because any replica may serve them.
+// TestRouteToLeader checks that only read-write transactions carry the header, because any replica may serve reads.
 func TestRouteToLeader(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
@@ -381,8 +371,7 @@ func TestRouteToLeader(t *testing.T) {
 	}
 }
 
-// TestCommitStats: commit statistics are requested only if Options.Mutations is
-// set.
+// TestCommitStats checks that commit statistics are requested only if Options.Mutations is set.
 func TestCommitStats(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// all reads the rows of a query whose columns are strings.
+// all reads rows of strings.
 func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	t.Helper()
 	err := db.ForEach(t.Context(), spannerdb.Statement{Name: "test", SQL: sql}, nil, func(r *spanner.Row) error {
@@ -39,7 +39,7 @@ func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	return rows
 }
 
-// deployed returns the schema of a database, without the table of migrations.
+// deployed returns a database's schema without the migrations table.
 func deployed(t testing.TB, db *spannerdb.DB) (schema budget.Schema) {
 	t.Helper()
 	tables := map[string]*budget.Table{}
@@ -77,9 +77,8 @@ func deployed(t testing.TB, db *spannerdb.DB) (schema budget.Schema) {
 	return schema
 }
 
-// TestSchemaIsTheBudgets: with a column or an index that the budget does not have,
-// commits would need more mutations than predicted. With one that no longer exists,
-// it would refuse requests that fit.
+// TestSchemaIsTheBudgets compares the schema with the budget. With an unknown column or index, commits would need more
+// mutations than predicted; with a removed one, the budget would reject requests that fit.
 func TestSchemaIsTheBudgets(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, options(t))
@@ -88,7 +87,7 @@ func TestSchemaIsTheBudgets(t *testing.T) {
 	if got := deployed(t, db); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 		t.Errorf("the tables are\n%q, the budget has\n%q", got, want)
 	}
-	// Interleaving, deletion by cascade, and row deletion policies.
+	// Interleaving, cascading deletes and row deletion policies.
 	const reap = "OLDER_THAN(expiry, INTERVAL 0 DAY)"
 	tables := all(t, db, `
 		SELECT table_name, parent_table_name, on_delete_action, row_deletion_policy_expression FROM information_schema.tables
@@ -111,8 +110,7 @@ func TestSchemaIsTheBudgets(t *testing.T) {
 	}
 }
 
-// TestCollectionIDs checks the IDs of the standard collections, and that others
-// start at 100.
+// TestCollectionIDs checks the standard collections' IDs, and that others start at 100.
 func TestCollectionIDs(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -137,7 +135,7 @@ func TestCollectionIDs(t *testing.T) {
 	}
 }
 
-// counter counts the mutations of messages as Spanner does, for a schema.
+// counter counts messages' mutations like Spanner, for a schema.
 type counter struct{ schema budget.Schema }
 
 func (c counter) table(t testing.TB, name string) budget.Table {
@@ -181,7 +179,7 @@ var (
 	deleteDML = regexp.MustCompile(`^\s*DELETE FROM (\w+) `)
 )
 
-// statement returns the mutations of a DML statement that changed so many rows.
+// statement returns the mutations of a DML statement that changed this many rows.
 func (c counter) statement(t testing.TB, sql string, rows int) int {
 	t.Helper()
 	if m := insertDML.FindStringSubmatch(sql); m != nil {
@@ -202,7 +200,7 @@ func (c counter) statement(t testing.TB, sql string, rows int) int {
 	return 0
 }
 
-// commits returns the mutations of each commit among the calls.
+// commits returns the mutations of each commit.
 func (c counter) commits(t testing.TB, calls []*call) (sums []int) {
 	t.Helper()
 	sum := 0
@@ -257,7 +255,7 @@ func TestPredictions(t *testing.T) {
 			written += sum
 		}
 	}
-	// 10 commits of at least 800 mutations, which must have been recorded.
+	// At least 10 commits of 800 mutations.
 	if written < 8_000 {
 		t.Errorf("all commits together had %d mutations", written)
 	}
@@ -301,8 +299,8 @@ func keptTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	)
 }
 
-// TestTooMuchIsNotSent: a request that Spanner would refuse is refused before a
-// statement or a commit is sent, even if it is within the limits of a batch.
+// TestTooMuchIsNotSent checks that a request that Spanner would reject is rejected before anything is sent, even
+// within the batch limits.
 func TestTooMuchIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -346,7 +344,7 @@ func TestTooMuchIsNotSent(t *testing.T) {
 	stage(user("a"), 2, records[most/2:])
 	refusedUnsent("Commit of a record too many", end(user("a"), large))
 
-	// 100 MiB in records of 2.5 MB. All are the same bytes.
+	// 100 MiB in records of 2.5 MB that share the same bytes.
 	big := bytes.Repeat([]byte("x"), 2_500_000)
 	heavy := make([]ss.Update, 42)
 	for i := range heavy {

@@ -61,12 +61,11 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// Sweep implements syncstorage.Store. It does nothing, because row deletion policies remove expired rows.
+// Sweep does nothing, because row deletion policies remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
 func checkOwner(o ss.Owner) error {

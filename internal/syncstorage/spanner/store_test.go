@@ -17,9 +17,8 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// TestMain reduces the random tests and runs more tests in parallel, unless flags
-// set these: the emulator is a hundred times slower than a database and is idle
-// half of that time.
+// TestMain reduces the random tests and runs more tests in parallel unless flags are set. The emulator is a hundred
+// times slower than a database and idle half of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	for name, value := range map[string]string{"rapid.checks": "5", "test.parallel": "8"} {
@@ -32,7 +31,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openDB opens a new migrated database.
 func openDB(t testing.TB, opts spannerdb.Options) *spannerdb.DB {
 	t.Helper()
 	db, err := spannerdb.Open(t.Context(), opts)
@@ -50,14 +48,12 @@ func openDB(t testing.TB, opts spannerdb.Options) *spannerdb.DB {
 	return db
 }
 
-// options returns the options of a new database.
 func options(t testing.TB) spannerdb.Options {
 	t.Helper()
 	emulator, database := spannertest.Database(t)
 	return spannerdb.Options{EmulatorHost: emulator, Database: database, MaxTransactions: 100}
 }
 
-// TestStoreOnSpanner runs the suite.
 func TestStoreOnSpanner(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -96,8 +92,7 @@ func TestStoreOnSpanner(t *testing.T) {
 	})
 }
 
-// reap does what the row deletion policies do, which the emulator does not
-// implement.
+// reap replaces row deletion policies, which the emulator does not implement.
 func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err error) {
 	err = db.Write(ctx, "reap", func(tx *spannerdb.Tx) error {
 		n = 0
@@ -122,8 +117,7 @@ func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err e
 	return n, err
 }
 
-// TestPing checks that Ping reports missing migrations, and nothing on a migrated
-// database.
+// TestPing checks that Ping reports missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	opts := options(t)

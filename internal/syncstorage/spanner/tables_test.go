@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// documented are the tables as operators and Mozilla's server expect them: the
-// columns with type, length and nullability, and the key columns.
+// documented are the columns (with type, length and nullability) and keys that operators and Mozilla's server expect.
 var documented = map[string]struct{ columns, key string }{
 	"collections": {
 		columns: `collection_id INT64 not null
@@ -63,8 +62,7 @@ log_until TIMESTAMP`,
 	},
 }
 
-// TestTables checks in the catalog that the tables are as documented.
-// TestSchemaIsTheBudgets checks indexes and interleaving.
+// TestTables compares the catalog with documented. TestSchemaIsTheBudgets checks indexes and interleaving.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, options(t))

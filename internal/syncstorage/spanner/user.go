@@ -15,7 +15,6 @@ type named struct {
 	KID string `spanner:"kid"`
 }
 
-// Totals implements syncstorage.Store.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	all := make([]named, len(owners))
 	totals := make([]ss.Total, len(owners))
@@ -48,7 +47,6 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 	return totals, nil
 }
 
-// SetQuota implements syncstorage.Store.
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	if err := ss.CheckOwnQuota(bytes); err != nil {
 		return err

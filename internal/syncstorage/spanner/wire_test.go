@@ -13,25 +13,24 @@ import (
 	"holdfast/internal/db/spannerdb"
 )
 
-// wire records the messages of the driver.
+// wire records the driver's messages.
 type wire struct {
 	mu    sync.Mutex
 	calls []*call
 
-	// refuse, if set, is called before a message of a response is sent. Its error
-	// replaces the response.
+	// refuse, if set, is called before a response message is sent. Its error replaces the response.
 	refuse func(method string) error
 }
 
 // call is a message and its response.
 type call struct {
-	method  string // ExecuteStreamingSql, Commit …
+	method  string // e.g. ExecuteStreamingSql or Commit
 	leader  bool   // routed to the leader
 	request any    // *sppb.…Request
 	answer  any    // nil for a stream
 }
 
-// tap returns options with which the wire records all messages.
+// tap returns options that record all messages.
 func (w *wire) tap(opts spannerdb.Options) spannerdb.Options {
 	opts.Client = append(opts.Client,
 		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(w.unary)),
@@ -39,7 +38,7 @@ func (w *wire) tap(opts spannerdb.Options) spannerdb.Options {
 	return opts
 }
 
-// taken returns the calls since it was last called.
+// taken returns the calls since its last call.
 func (w *wire) taken() []*call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +74,7 @@ func (w *wire) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clien
 	return &sent{s, c}, err
 }
 
-// sent records the first message of a stream.
+// sent records a stream's first message.
 type sent struct {
 	grpc.ClientStream
 	call *call
@@ -86,7 +85,6 @@ func (s *sent) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// methods returns the names of the calls.
 func methods(calls []*call) []string {
 	names := make([]string, len(calls))
 	for i, c := range calls {
@@ -95,7 +93,6 @@ func methods(calls []*call) []string {
 	return names
 }
 
-// transaction returns the transaction selector of a call, or nil.
 func (c *call) transaction() *sppb.TransactionSelector {
 	r, _ := c.request.(interface {
 		GetTransaction() *sppb.TransactionSelector

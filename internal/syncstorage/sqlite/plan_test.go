@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: what operators and clients list reads the counters of its own users only.
+// TestPlans checks that lists for operators and clients read only their users' counters.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)

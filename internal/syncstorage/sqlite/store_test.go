@@ -25,8 +25,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestStatements runs each kind of write once, so that a statement that does not
-// fit the schema fails here under its own name.
+// TestStatements runs each kind of write, so that a statement that does not fit the schema is reported by name.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	s, ctx := open(t, nil), t.Context()

@@ -12,7 +12,6 @@ import (
 
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
-// Sweep implements syncstorage.Store.
 func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "sync.sweep", func(c *sqlite.Conn) error {
 		if n, err = sweepRecords(c, now, limit); err != nil {

@@ -175,12 +175,10 @@ func QuotaCases() []QuotaCase {
 	}
 }
 
-// Quota returns the case's limits.
 func (c QuotaCase) Quota(enforce bool) ss.Quota {
 	return ss.Quota{Collection: c.Collection, User: c.User, Enforce: enforce}
 }
 
-// Used returns the usage with the given bytes in the collection.
 func (c QuotaCase) Used(bytes int64) ss.Used {
 	return ss.Used{Collection: bytes, User: c.Others + bytes}
 }

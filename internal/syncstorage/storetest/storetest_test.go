@@ -12,8 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestMemory runs the suite on the model with a lock: the suite must accept the
-// simplest correct store.
+// TestMemory checks that the suite accepts the simplest correct store: the model with a lock.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	Run(t, func(testing.TB) Harness {
@@ -28,12 +27,12 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// memory is a Store of models. It stores only what the suite needs.
+// memory is a Store of models. It stores only the state that the suite needs.
 type memory struct {
 	mu    sync.Mutex
 	users map[int64]*model
 	names map[string]bool
-	own   map[int64]int // number of names that each user has added
+	own   map[int64]int // number of names added per user
 	fault func(point string) error
 }
 
@@ -225,7 +224,6 @@ func (s *memory) Sweep(ctx context.Context, now ss.Timestamp, limit int) (int, e
 
 func (s *memory) Ping(context.Context) error { return nil }
 
-// cloned returns the updates with copied payloads.
 func cloned(us []ss.Update) []ss.Update {
 	us = append([]ss.Update(nil), us...)
 	for i := range us {
