@@ -42,7 +42,6 @@ func DefaultConfig() Config {
 	return Config{HandoffLife: 10 * time.Minute, HandoffFingerprint: MismatchRefuse, HandoffIP: MismatchMark, HandoffAlgorithm: HMAC, HandoffIssuer: "holdfast"}
 }
 
-// Check reports every invalid setting.
 func (c *Config) Check() (problems conf.Problems) {
 	if c.HandoffSecret != "" && len(c.HandoffSecret) < guest.MinSecret {
 		problems.Addf("handoff_secret", "must be at least %d bytes", guest.MinSecret)
@@ -90,7 +89,6 @@ func isSiteURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && !strings.ContainsAny(text, "{}\" \t\r\n")
 }
 
-// Site returns a tenant's booking site.
 func (c *Config) Site(tenant string) BookingSite {
 	t := c.HandoffTenants[tenant]
 	return BookingSite{

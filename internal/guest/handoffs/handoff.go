@@ -23,7 +23,7 @@ type Handoff struct {
 	Campaign json.RawMessage
 	Key      string // ID of the signing key
 
-	// Keyed hashes; empty after the guest clears the session.
+	// Keyed hashes. They are empty after the guest clears the session.
 	Fingerprint, IP []byte
 
 	Minted, Expires time.Time // in milliseconds, as in the token
@@ -72,17 +72,16 @@ type State struct {
 	Restored  bool // database restored, keys not replaced yet
 }
 
-// ClaimError means that a token's signed claims differ from the stored handoff.
-type ClaimError struct{ Claim string } // first difference
+// ClaimError means that a token's signed claims differ from the stored handoff. Claim is the first difference.
+type ClaimError struct{ Claim string }
 
 func (e *ClaimError) Error() string {
 	return "the token is signed, but its claim " + e.Claim + " differs from the stored handoff"
 }
 
-// Unwrap returns ErrToken.
 func (*ClaimError) Unwrap() error { return ErrToken }
 
-// compare skips digests and campaign of erased handoffs.
+// compare returns a ClaimError if the claims differ. It ignores the digests and campaign of erased handoffs.
 func (h *Handoff) compare(c handoff.Claims) error {
 	own := ClaimsOf(*h)
 	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
@@ -106,7 +105,8 @@ func (h *Handoff) compare(c handoff.Claims) error {
 	return nil
 }
 
-// CheckConsume checks whether the attempt may consume the handoff. repeated: the same attempt already did.
+// CheckConsume checks whether the attempt may consume the handoff. repeated means that the same attempt already
+// did.
 func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error) {
 	switch {
 	case s.Restored:
@@ -152,7 +152,6 @@ type Store interface {
 	// repeats return repeated. It returns CheckConsume's errors, or ErrNoHandoff.
 	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
 
-	// Handoff returns ErrNoHandoff if the handoff is missing.
 	Handoff(ctx context.Context, id guest.ID) (Handoff, State, error)
 
 	// Handoffs reads up to limit handoffs that the session has not cleared, newest first, then by descending ID,
@@ -162,7 +161,6 @@ type Store interface {
 	// HandoffKeys reads a tenant's keys ("": HMAC keys), by time added, then by ID.
 	HandoffKeys(ctx context.Context, tenant string) ([]Key, error)
 
-	// HandoffKey returns ErrNoSuchKey if the key is missing.
 	HandoffKey(ctx context.Context, id string) (Key, error)
 
 	// TenantKeys reads up to limit Ed25519 keys by tenant and ID, starting after those in after.

@@ -84,7 +84,6 @@ func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
 	return token, nil
 }
 
-// key must not be retired.
 func (k *Keys) signer(key Key) (signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +110,7 @@ func (k *Keys) decrypt(key Key) ([]byte, error) {
 	return secret, nil
 }
 
-// verify checks neither times nor the key's state: the database does.
+// verify checks neither times nor the key's state, which the database checks.
 func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id string, err error) {
 	id, ok := handoff.KeyID(token)
 	if !ok {
@@ -152,7 +151,6 @@ func (k *Keys) newKey(now time.Time, tenant string) Key {
 	return key
 }
 
-// List returns all HMAC keys, with encrypted secrets.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	return k.store.HandoffKeys(ctx, "")
 }
@@ -172,7 +170,7 @@ func (k *Keys) Export(ctx context.Context) ([]handoff.Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A key may become active at any time, so NotAfter is useless until final.
+		// NotAfter is omitted, because it is not final: a key may become active at any time.
 		keys = append(keys, handoff.Key{ID: key.ID, Secret: secret, State: handoff.VerifyOnly, NotBefore: key.NotBefore})
 	}
 	return keys, nil
@@ -196,12 +194,12 @@ func (k *Keys) Retire(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRetire, id)
 }
 
-// Revoke retires a key at once and voids its tokens. A new key replaces an active key.
+// Revoke retires a key at once and voids its tokens. If the key was active, a new key replaces it.
 func (k *Keys) Revoke(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevoke, id)
 }
 
-// RevokeAll voids all tokens, including Ed25519, and returns the new active HMAC key.
+// RevokeAll also voids Ed25519 tokens, and returns the new active HMAC key.
 func (k *Keys) RevokeAll(ctx context.Context) (Key, error) {
 	return k.change(ctx, keyRevokeAll, "")
 }

@@ -75,7 +75,6 @@ func (c *ChangeKeys) Scope() (every bool, key, tenant string) {
 	return false, "", c.tenant
 }
 
-// TokensOf returns the ID of the key whose tokens affect the change, or "".
 func (c *ChangeKeys) TokensOf() string {
 	if c.do == keyRetire {
 		return c.key
@@ -86,7 +85,6 @@ func (c *ChangeKeys) TokensOf() string {
 // TokensAfter returns the time before which expired tokens are refused everywhere.
 func (c *ChangeKeys) TokensAfter(now time.Time) time.Time { return now.Add(-verifierSkew) }
 
-// Decide computes the change.
 func (c *ChangeKeys) Decide(r KeyRing) (ChangedKeys, error) {
 	d := &keyDecision{KeyRing: r, keys: c.keys}
 	err := d.decide(c)

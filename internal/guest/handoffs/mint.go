@@ -44,7 +44,6 @@ type Minting struct {
 	Event   guest.Event
 }
 
-// KeyTenant returns the signing key's tenant: "" for HMAC.
 func (m *Mint) KeyTenant() string {
 	if m.Algorithm == Ed25519 {
 		return m.Handoff.Tenant
@@ -73,7 +72,6 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 	return catalogue.CheckArrival(guest.BadMember, "checkIn", m.Handoff.CheckIn, m.TimeZone, now)
 }
 
-// Decide signs the handoff with the active key.
 func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	h := m.Handoff
 	h.Key, h.Minted = key.ID, now.Truncate(key.precision())

@@ -63,7 +63,7 @@ type pendingRefusal struct {
 // maxRefused limits memory. Attempts on further handoffs are written individually.
 const maxRefused = 10_000
 
-// add reports whether the attempt is the first, which the caller must write.
+// add counts an attempt, and reports whether it is the first, which the caller must write.
 func (r *refusals) add(n NewRefusal) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func compareRefusals(a, b NewRefusal) int {
 	return cmp.Or(cmp.Compare(a.Handoff, b.Handoff), cmp.Compare(a.Reason, b.Reason))
 }
 
-// refuse returns an error if the first attempt was not stored and must be repeated.
+// refuse returns an error if the first attempt was not stored. The client must then repeat it.
 func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 	at := s.opts.Clock().Truncate(time.Microsecond).UTC()
 	n.Attempts, n.First, n.Last = 1, at, at
@@ -151,7 +151,6 @@ func (s *Service) Refusals(ctx context.Context, limit int) ([]Refusal, error) {
 	return s.opts.Store.Refusals(ctx, limit)
 }
 
-// FlushRefusals writes counted attempts to the database.
 func (s *Service) FlushRefusals(ctx context.Context) error {
 	s.refusals.flushing.Lock()
 	defer s.refusals.flushing.Unlock()
@@ -168,7 +167,6 @@ func (s *Service) FlushRefusals(ctx context.Context) error {
 	return failed
 }
 
-// Repair is a step for guest.Run that flushes refusals.
 func (s *Service) Repair(ctx context.Context) {
 	_ = s.FlushRefusals(ctx) // retried by the next step
 }

@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MintRoute is the route whose answers contain tokens. They are encrypted in the database and in Redis: nobody who reads
-// either or a backup can consume a handoff.
+// MintRoute is the route whose answers contain tokens. The answers are encrypted in the database and in Redis, so
+// that nobody with access to either or to a backup can consume a handoff.
 const MintRoute = "POST /handoff/{tenantId}/{propertyId}"
 
 // sealedMark is the first byte of an encrypted body. Plain bodies start with a brace.
@@ -15,7 +15,6 @@ const sealedMark = 1
 
 var errSealed = errcode.New(errcode.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 
-// Seal encrypts a body for its composite key.
 func (k *Keys) Seal(body []byte, key string) []byte {
 	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }

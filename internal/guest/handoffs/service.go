@@ -72,7 +72,7 @@ const (
 // New returns a service.
 func New(o Options) *Service { return &Service{opts: o} }
 
-// Now is the time by which handoffs expire.
+// Now returns the time by which handoffs expire.
 func (s *Service) Now() time.Time { return s.opts.Clock() }
 
 // Handoff request errors.
@@ -100,7 +100,7 @@ type MintRequest struct {
 	Denied error
 }
 
-// check also canonicalizes IDs and the payload.
+// check validates the request, and canonicalizes IDs and the payload.
 func (s *Service) check(ctx context.Context, r *MintRequest) error {
 	p := s.opts.Guests.Profile()
 	var isTenant, isItem bool
@@ -167,7 +167,6 @@ func (s *Stay) check() error {
 	return nil
 }
 
-// Mint signs a handoff.
 func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.Preferences, r MintRequest) (o guest.Once[Minted], err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
 	if r.Campaign == nil && preferences.Campaign != "" {
@@ -198,7 +197,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
 		},
 	}
-	// Before the transaction, which must not wait for an upstream. A repeat gets its answer regardless.
+	// The transaction must not wait for an upstream. A repeat gets its stored answer regardless.
 	if m.Profile.IsHotel() {
 		property, missing := s.opts.Catalogue.PropertyOf(ctx, r.Tenant, r.Item)
 		mint.TimeZone, mint.Missing = property.TimeZone, missing
@@ -211,7 +210,6 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	return o, err
 }
 
-// List is Store.Handoffs.
 func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error) {
 	return s.opts.Store.Handoffs(ctx, session, after, limit)
 }
@@ -298,7 +296,6 @@ func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRe
 	return ErrConsumed
 }
 
-// Verify checks whether a handoff could be consumed.
 func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {
@@ -350,7 +347,7 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 	return c, key, suspect, nil
 }
 
-// refusalOf derives the event ID from the handoff and the reason, so all attempts share an event.
+// refusalOf derives the event ID from the handoff and the reason, so that all attempts share an event.
 func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	payload, err := json.Marshal(replayPayload(p, c, r.By))
 	if err != nil {

@@ -28,13 +28,13 @@ const (
 	// KeySetLife is how long caches may keep published keys.
 	KeySetLife = 5 * time.Minute
 
-	// published is how long a key is published before it signs: caches keep keys for KeySetLife, and a Verifier for
-	// another 15 minutes.
+	// published is how long a key is published before it signs: caches keep keys for KeySetLife, and a Verifier keeps
+	// them for another 15 minutes.
 	published = 20 * time.Minute
 )
 
-// signer signs and verifies with a key. verify passes the zero time, so that no token is expired: the database checks
-// times with its own clock.
+// signer signs and verifies with a key. verify accepts expired tokens, because the database checks times with its
+// own clock.
 type signer interface {
 	sign(c handoff.Claims) (string, error)
 	verify(token string) (handoff.Claims, error)
@@ -45,7 +45,7 @@ func newSigner(key Key, secret []byte, issuer string) (signer, error) {
 		s, err := handoff.NewSigner(handoff.SignerOptions{ID: key.ID, Seed: secret, Issuer: issuer, Tenant: key.Tenant})
 		return tenantSigner{s}, err
 	}
-	// The database knows the real state.
+	// The state does not matter here: the database checks it.
 	r, err := handoff.NewRing([]handoff.Key{{ID: key.ID, Secret: secret, State: handoff.Active}})
 	return sharedSigner{r}, err
 }
@@ -107,7 +107,8 @@ func (k *Keys) RotateOfTenant(ctx context.Context, tenant string) (Key, error) {
 	return r.Key, err
 }
 
-// RevokeOfTenant unpublishes an Ed25519 key and voids its tokens at once. The next key replaces an active key.
+// RevokeOfTenant unpublishes an Ed25519 key and voids its tokens at once. If the key was active, the next key
+// replaces it.
 func (k *Keys) RevokeOfTenant(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevokeOfTenant, id)
 }

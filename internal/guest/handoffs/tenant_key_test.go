@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
-// ring is a store with keys only, and a clock.
+// ring is a store of keys with a clock.
 type ring struct {
 	handoffs.Store
 	now  time.Time
@@ -44,7 +44,7 @@ func (r *ring) index(id string) int {
 	return slices.IndexFunc(r.keys, func(k handoffs.Key) bool { return k.ID == id })
 }
 
-// ChangeHandoffKeys does what the databases do, and checks that no tenant ever has two active keys.
+// ChangeHandoffKeys works like the databases, and checks that no tenant ever has two active keys.
 func (r *ring) ChangeHandoffKeys(ctx context.Context, c handoffs.ChangeKeys) (handoffs.ChangedKeys, error) {
 	every, key, tenant := c.Scope()
 	of := handoffs.KeyRing{Now: r.now, All: slices.Clone(r.keys)}
@@ -86,7 +86,6 @@ func newRing(t rapid.TB) (*ring, *handoffs.Keys) {
 	return r, keys
 }
 
-// published returns the IDs of the published keys of a tenant.
 func published(t rapid.TB, r *ring, keys *handoffs.Keys, tenant string) (ids []string) {
 	text, empty, err := keys.Published(context.Background(), tenant, r.now)
 	var set struct {
@@ -110,10 +109,9 @@ func published(t rapid.TB, r *ring, keys *handoffs.Keys, tenant string) (ids []s
 	return ids
 }
 
-// tenantsOfModel are the tenants of TestTenantKeyModel.
 var tenantsOfModel = []string{"11111111-2222-4333-8444-555555555555", "33333333-2222-4333-8444-555555555555"}
 
-// keyModel walks through changes of keys, and remembers what sites have seen.
+// keyModel changes keys at random, and remembers which keys sites know.
 type keyModel struct {
 	*ring
 	t              *rapid.T
@@ -122,14 +120,15 @@ type keyModel struct {
 	firstPublished map[string]time.Time
 	revoked        map[string]bool
 
-	// Of the latest step.
+	// These fields describe the latest step.
 	before []handoffs.Key
 	tenant string
-	byHand bool // the active key was revoked
+	byHand bool // whether the active key was revoked
 }
 
-// TestTenantKeyModel: whatever an operator does, a tenant with keys has an active one and a next one, a key signs only after it was
-// published long enough or the active one was revoked, a revoked key is never published again, and the keys of others do not change.
+// TestTenantKeyModel checks that a tenant with keys always has an active key and a next key. A key signs only
+// after it was published long enough, or after the active key was revoked. A revoked key is never published again.
+// No change affects another tenant's keys.
 func TestTenantKeyModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -161,7 +160,7 @@ func (m *keyModel) must(k handoffs.Key, err error) handoffs.Key {
 	return k
 }
 
-// step makes one change, which may be refused.
+// step makes a change, which may be refused.
 func (m *keyModel) step(ctx context.Context) (err error) {
 	m.before, m.byHand = slices.Clone(m.keys), false
 	m.tenant = rapid.SampledFrom(tenantsOfModel).Draw(m.t, "tenant")
@@ -190,7 +189,6 @@ func (m *keyModel) step(ctx context.Context) (err error) {
 	return err
 }
 
-// othersStay checks that a change has no effect on the keys of other tenants.
 func (m *keyModel) othersStay() {
 	for _, old := range m.before {
 		if k := m.keys[m.index(old.ID)]; old.Tenant != m.tenant && fmt.Sprint(k) != fmt.Sprint(old) {
@@ -199,7 +197,6 @@ func (m *keyModel) othersStay() {
 	}
 }
 
-// check checks the keys of a tenant.
 func (m *keyModel) check(tenant string) {
 	ids := published(m.t, m.ring, m.keyRing, tenant)
 	active, next := 0, 0
@@ -228,7 +225,7 @@ func (m *keyModel) check(tenant string) {
 	}
 }
 
-// checkActive checks that a key that a rotation has activated is known to sites.
+// checkActive checks that sites know a key that a rotation activated.
 func (m *keyModel) checkActive(k handoffs.Key) {
 	was := slices.IndexFunc(m.before, func(old handoffs.Key) bool { return old.ID == k.ID })
 	if was < 0 || m.before[was].State == handoffs.KeyActive || m.byHand {
@@ -239,7 +236,8 @@ func (m *keyModel) checkActive(k handoffs.Key) {
 	}
 }
 
-// TestCompareClaims: a token that differs from its row in any claim is refused, and the error names the claim.
+// TestCompareClaims checks that a token is refused if any claim differs from its row, and that the error names the
+// claim.
 func TestCompareClaims(t *testing.T) {
 	t.Parallel()
 	h := handoffs.Handoff{

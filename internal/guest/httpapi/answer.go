@@ -24,7 +24,8 @@ func jsonAnswer(status int, body any) (answer, error) {
 	return answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
 }
 
-// render must use only the result and the digested parts of the request, so that repeats get the same bytes.
+// reply sends the result of a mutation. render must use only the result and the digested parts of the request, so
+// that repeats get the same bytes.
 func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answer, error)) error {
 	if err != nil {
 		return err

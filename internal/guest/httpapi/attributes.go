@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// If the front end already knows the attributes, hot state does not transfer them.
+// getAttributes does not transfer the attributes from hot state if the front end already knows them.
 func (x *exchange) getAttributes() error {
 	a, err := x.Guests.Attributes(x.ctx(), x.session, strings.Trim(strings.TrimPrefix(x.in.Header.Get("If-None-Match"), "W/"), `"`))
 	if err != nil {
@@ -24,7 +24,7 @@ func (x *exchange) getAttributes() error {
 	return nil
 }
 
-// No idempotency key: reapplying a merge patch has no effect.
+// patchAttributes needs no idempotency key, because reapplying a merge patch has no effect.
 func (x *exchange) patchAttributes() error {
 	tags, err := ifMatch(x.in.Header)
 	if err != nil {
@@ -48,7 +48,7 @@ func (x *exchange) sendAttributes(a guest.Attributes) {
 	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: append([]byte(a.Object()), '\n')})
 }
 
-// ifMatch returns the versions in If-Match; nil means any. Weak tags match nothing (RFC 9110, section 13.1.1).
+// ifMatch returns the versions in If-Match. nil means any. Weak tags match nothing (RFC 9110, section 13.1.1).
 func ifMatch(h http.Header) ([]string, error) {
 	values := h.Values("If-Match")
 	if len(values) == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // inSites runs a test on both profiles, each with SQLite and memory, and with PostgreSQL and Redis. Every site
-// limits attributes to 1 KiB with a text theme.
+// limits attributes to 1 KiB and requires theme to be a text.
 func inSites(t *testing.T, test func(*testing.T, *server)) {
 	site := guest.Site{AttributesLimit: 1 << 10, AttributesSchema: json.RawMessage(`{"properties":{"theme":{"type":"string"}}}`)}
 	for name, profile := range map[string]*guest.Profile{"hotel": {Name: guest.Hotel.Name, Types: guest.Hotel.Types}, "shop": shop()} {
@@ -21,7 +21,6 @@ func inSites(t *testing.T, test func(*testing.T, *server)) {
 	}
 }
 
-// TestAttributes: a front end keeps JSON with a session, by merge patches.
 func TestAttributes(t *testing.T) {
 	t.Parallel()
 	inSites(t, attributes)
@@ -44,7 +43,7 @@ func attributes(t *testing.T, s *server) {
 		b.check(b.send(http.MethodPatch, path, `{"late":true}`, "If-Match: "+match), 412, `"code":"attributes-changed"`)
 	}
 	b.check(b.send(http.MethodPatch, path, `{}`, "If-Match: x"), 400, `"header":"If-Match"`)
-	b.check(b.send(http.MethodPatch, path, `{"box":{"a":1}}`, "If-Match: *"), 200, `{"box":{"a":1,"c":3},"theme":"dark"}`) // changes nothing
+	b.check(b.send(http.MethodPatch, path, `{"box":{"a":1}}`, "If-Match: *"), 200, `{"box":{"a":1,"c":3},"theme":"dark"}`) // no change
 
 	for _, body := range []string{`[]`, `null`, `"x"`, `1`} {
 		b.want(422, http.MethodPatch, path, body, "expected an object")
@@ -80,7 +79,7 @@ func attributes(t *testing.T, s *server) {
 	b.want(200, http.MethodGet, path, "", "{}\n")
 }
 
-// TestAttributesAtOnce: of patches at once, each has its effect, and with If-Match one has.
+// TestAttributesAtOnce checks that all concurrent patches take effect, and only one with the same If-Match.
 func TestAttributesAtOnce(t *testing.T) {
 	t.Parallel()
 	inSites(t, func(t *testing.T, s *server) {

@@ -20,11 +20,11 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// attributeSizes are the bytes of attributes for the benchmark's sessions.
+// attributeSizes are in bytes.
 var attributeSizes = map[string]int{"none": 0, "16KiB": 16<<10 - len(`{"text":""}`)}
 
-// BenchmarkReadSession reads sessions over HTTP, without attributes and with the most. The bare handlers answer with as
-// many bytes, from memory or Redis, and do nothing else.
+// BenchmarkReadSession reads sessions over HTTP, without attributes and with the maximum. The bare handlers only
+// read and send as many bytes, from memory or Redis.
 func BenchmarkReadSession(b *testing.B) {
 	inRedis := newParts(b)
 	hot, err := redisdb.Open(b.Context(), redisdb.Options{URL: testdb.Redis(b), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
@@ -56,7 +56,7 @@ func BenchmarkReadSession(b *testing.B) {
 	}
 }
 
-// bareServer serves a body behind the same mux as the service.
+// bareServer serves a body behind the service's mux.
 func bareServer(b *testing.B, read func(context.Context) ([]byte, error)) (base string) {
 	b.Helper()
 	return webtest.Serve(b, web.Service{Route: func(string) string { return "/" }, Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -71,7 +71,6 @@ func bareServer(b *testing.B, read func(context.Context) ([]byte, error)) (base 
 	}}, web.Options{}).URL
 }
 
-// inRedisOnly returns a function that reads a body from Redis with one command.
 func inRedisOnly(b *testing.B, db *redisdb.DB, body string) func(context.Context) ([]byte, error) {
 	b.Helper()
 	key := "test-" + ident.New()
@@ -92,7 +91,7 @@ func inRedisOnly(b *testing.B, db *redisdb.DB, body string) func(context.Context
 	}
 }
 
-// readOften measures requests on one connection, including the client.
+// readOften measures requests on a single connection, including the client.
 func readOften(b *testing.B, base, path string, h http.Header) {
 	b.Helper()
 	for b.Loop() {

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// newBotServer is a server that scores requests. The client of the tests is a suspect by
-// its User-Agent alone if headers is 0.5 or more.
+// newBotServer returns a server that scores requests. If headers is 0.5 or more, the User-Agent of the test client
+// makes it a suspect.
 func newBotServer(t testing.TB, headers float64) *server {
 	t.Helper()
 	p, c := newParts(t), bots.DefaultConfig()
@@ -23,7 +23,7 @@ func newBotServer(t testing.TB, headers float64) *server {
 	return serve(t, p)
 }
 
-// suspected returns the payloads of the events bot_suspected.v1.
+// suspected returns the payloads of bot_suspected.v1 events.
 func (s *server) suspected() (all []string) {
 	s.t.Helper()
 	for _, e := range s.waiting() {
@@ -39,7 +39,7 @@ func (s *server) suspected() (all []string) {
 
 const mintPath = "/handoff/" + tenant + "/" + property
 
-// TestChallenge: a suspect gets a session, and a handoff once it has solved a challenge.
+// TestChallenge checks that a suspect gets a session, and a handoff only after it solved a challenge.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.5)
@@ -58,7 +58,7 @@ func TestChallenge(t *testing.T) {
 	other.check(other.send(http.MethodPost, mintPath, stay, solution), 403, `"code":"challenge-required"`)
 	b.check(b.send(http.MethodPost, mintPath, stay, "X-Challenge-Token: "+p.Challenge.Text+"."), 403, `"code":"challenge-required"`)
 	b.check(b.send(http.MethodPost, mintPath, stay, solution), 201, `"token"`)
-	b.want(201, http.MethodPost, mintPath, stay) // for a while
+	b.want(201, http.MethodPost, mintPath, stay) // the solution is remembered
 	last := s.suspected()
 	if len(last) != 7 || !strings.Contains(last[6], `"score":0.5,"verdict":"suspect","action":"none","signals":[{"signal":"headers","value":1,"weight":0.5}],"route":"POST /handoff/{tenantId}/{propertyId}"`) ||
 		!strings.Contains(last[0], `{"sessionId":null,"signal":"score",`) || !strings.Contains(last[2], `"action":"challenge"`) {
@@ -66,15 +66,15 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// TestHoneypot: who follows a link that no human sees gets no session and no handoff. A
-// repeated request has its first answer.
+// TestHoneypot checks that a client that follows an invisible link gets neither a session nor a handoff. Repeated
+// requests still get their first answer.
 func TestHoneypot(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.3)
 	b := s.begin()
 	first := b.send(http.MethodPost, mintPath, stay, "Idempotency-Key: first")
 	b.check(first, 201)
-	// It looks as if there were nothing, so it is not in the API description.
+	// The API description omits this path, because the answer looks like any unknown path.
 	r := webtest.Request(t, s.base, http.MethodGet, api+"/offers/archive", nil)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -96,8 +96,7 @@ func TestHoneypot(t *testing.T) {
 	}
 }
 
-// TestReplaysCount: attempts to use a handoff again count against the browser of the
-// handoff.
+// TestReplaysCount checks that replayed handoffs count against the handoff's browser.
 func TestReplaysCount(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.3)
@@ -111,7 +110,7 @@ func TestReplaysCount(t *testing.T) {
 	b.want(403, http.MethodPost, mintPath, stay, `"code":"hard-block"`)
 }
 
-// TestCadence: too many changes and searches in a minute are those of a bot.
+// TestCadence checks that too many changes and searches per minute are refused.
 func TestCadence(t *testing.T) {
 	t.Parallel()
 	s := newBotServer(t, 0.3)
@@ -120,7 +119,7 @@ func TestCadence(t *testing.T) {
 		b.send(http.MethodDelete, "/wishlist/nothing", "")
 	}
 	a := b.send(http.MethodPost, mintPath, stay)
-	// A minute may have passed on a slow machine.
+	// On a slow machine, a minute may have passed.
 	if all := s.suspected(); a.status == 403 && (len(all) != 1 || !strings.Contains(all[0], `"signal":"cadence","value":1`) && !strings.Contains(all[0], `"signal":"cadence","value":0.`)) {
 		t.Errorf("events %v", all)
 	} else if a.status != 403 && a.status != 201 {

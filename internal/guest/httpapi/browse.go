@@ -98,7 +98,7 @@ func (x *exchange) searchMap() error {
 	return x.sendJSON(http.StatusOK, pins)
 }
 
-// begun is the new session, if one was started.
+// query reads the search in a request. begun is the new session, if it started one.
 func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
@@ -297,7 +297,8 @@ func (x *exchange) getBrand() error {
 
 func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
-// sendView sends an answer that is equal for all guests and free of guest data, because shared caches may store it.
+// sendView sends an answer that contains no guest data and is equal for all guests, because shared caches may
+// store it.
 func (x *exchange) sendView(v catalogue.View, err error) error {
 	x.cacheStatus(v, err)
 	if err != nil {

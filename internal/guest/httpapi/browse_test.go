@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/inbox"
 )
 
-// found is the answer of a search.
 type found struct {
 	SearchID string
 	Query    catalogue.SearchQuery
@@ -38,7 +37,7 @@ func parse[T any](t testing.TB, body string) (v T) {
 	return v
 }
 
-// TestSearch: a search has pages and a session of its own, which only its guest continues.
+// TestSearch also checks that only its guest can continue a search.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -77,7 +76,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("the history has a query twice: %s", history.body)
 	}
 	gone := "search-session-expired"
-	s.begin().want(410, http.MethodGet, "/search/"+second.SearchID, "", gone) // of another session
+	s.begin().want(410, http.MethodGet, "/search/"+second.SearchID, "", gone) // another session's search
 	b.want(410, http.MethodGet, "/search/"+string(guest.NewID(guest.SearchPrefix, time.Now())), "", gone)
 	b.want(410, http.MethodGet, "/search/srs_x", "", gone)
 	b.want(404, http.MethodGet, "/search/x", "")
@@ -90,7 +89,7 @@ func TestSearch(t *testing.T) {
 	b.want(200, http.MethodGet, "/session/history", "", `"items":[]`)
 }
 
-// TestSearchBegins: a search without a session begins one.
+// TestSearchBegins checks that a search starts a missing session.
 func TestSearchBegins(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -123,7 +122,7 @@ func TestSearchBegins(t *testing.T) {
 	b.want(422, http.MethodPost, "/search/map", `{"bounds":{"south":50,"west":0,"north":49,"east":1}}`)
 }
 
-// checkTag: an answer that the client has is not sent again.
+// checkTag checks that If-None-Match returns 304 without a body.
 func (s *server) checkTag(path, tag string) {
 	s.t.Helper()
 	for match, status := range map[string]int{tag: 304, `"x", W/` + tag: 304, "*": 304, `"x"`: 200} {
@@ -134,15 +133,15 @@ func (s *server) checkTag(path, tag string) {
 	}
 }
 
-// TestPublic: what is the same for all guests needs no session, has an entity tag, and says
-// nothing about the guest.
+// TestPublic checks that answers for all guests need no session, contain an entity tag, and reveal nothing about
+// the guest.
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).at(func(p *parts) {
 		p.limits = guest.DefaultRates().Limits()
 		p.cookies = guest.NewCookies(strings.Repeat("n", 32), []string{strings.Repeat("s", 32)})
 	})
-	b := newServer(t).begin() // signed with the old secret, so that the cookie is replaced
+	b := newServer(t).begin() // signed with the old secret, so that an answer replaces the cookie
 	b.server = s
 	item := parse[found](t, b.want(200, http.MethodPost, "/search", `{"region":"prague"}`).body).Items[0]
 	old := newServer(t).begin()
@@ -183,8 +182,7 @@ func TestPublic(t *testing.T) {
 	(&browser{server: s}).want(405, http.MethodPost, "/hotels/"+item.PropertyID, `{}`)
 }
 
-// TestLanguages: the answer depends on the headers that Vary names, and not on the
-// preferences of the guest.
+// TestLanguages checks that the answer depends on the headers in Vary, and not on the guest's preferences.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -202,7 +200,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// TestSuspendedTenant: nothing of a suspended tenant is shown, though it is cached.
+// TestSuspendedTenant checks that cached answers hide a suspended tenant.
 func TestSuspendedTenant(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -253,7 +251,7 @@ func TestSuspendedTenant(t *testing.T) {
 	}
 }
 
-// TestLateSuspension: an event that is older than the reinstatement of a tenant hides nothing.
+// TestLateSuspension checks that an event older than the reinstatement hides nothing.
 func TestLateSuspension(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -283,7 +281,6 @@ func TestLateSuspension(t *testing.T) {
 	}
 }
 
-// flaky is a catalogue that fails on demand, and counts its calls.
 type flaky struct {
 	catalogue.Source
 	fails atomic.Bool
@@ -305,7 +302,7 @@ func (f *flaky) Search(ctx context.Context, q catalogue.SearchQuery) (catalogue.
 	return f.Source.Search(ctx, q)
 }
 
-// TestUpstreamFails: the answer is 503, and private.
+// TestUpstreamFails checks that the answer is 503 and private.
 func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
 	f := &flaky{Source: builtin.New()}
@@ -327,7 +324,7 @@ func TestUpstreamFails(t *testing.T) {
 	}
 }
 
-// TestNoSharing: what guests get from caches that they share has nothing of another one.
+// TestNoSharing checks that answers from a shared cache contain nothing about another guest.
 func TestNoSharing(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -353,7 +350,7 @@ func TestNoSharing(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Sessions and searches are nowhere in what shared caches may keep.
+	// Answers that shared caches may store contain no session IDs and no search IDs.
 	for _, path := range []string{"/facets/de/berlin"} {
 		a := (&browser{server: s}).send(http.MethodGet, path, "")
 		for id := range ids {

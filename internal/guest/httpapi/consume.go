@@ -20,7 +20,8 @@ import (
 // Audience is the aud claim in service tokens, which keeps out tokens for other purposes.
 const Audience = "holdfast guest"
 
-// ServiceClaims returns a service token's claims. With a tenant, the service can only consume this tenant's handoffs.
+// ServiceClaims returns a service token's claims. With a tenant, the service can consume only this tenant's
+// handoffs.
 func ServiceClaims(service, tenant string) (map[string]any, error) {
 	c := map[string]any{"service": service}
 	if !serviceName.MatchString(service) {
@@ -79,7 +80,6 @@ var ConsumeResults = []string{
 	consumed, "handoff-consumed", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
 }
 
-// Serve is a web.Handler.
 func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	id, operation, ok := parseReceiver(at.Path)

@@ -14,7 +14,7 @@ import (
 
 const pageOrigin = "https://www.example.com"
 
-// shared is a server of a profile whose pages are of pageOrigin.
+// shared returns a server whose profile allows pageOrigin.
 func shared(t testing.TB, profile *guest.Profile) *server {
 	t.Helper()
 	p := newParts(t)
@@ -25,7 +25,7 @@ func shared(t testing.TB, profile *guest.Profile) *server {
 
 func hotel() *guest.Profile { return &guest.Profile{Name: guest.Hotel.Name, Types: guest.Hotel.Types} }
 
-// ask sends a request of a page that nobody describes.
+// ask sends a request that the API description does not contain.
 func (s *server) ask(method, path string, headers ...string) http.Header {
 	s.t.Helper()
 	r := webtest.Request(s.t, s.base, method, path, nil)
@@ -39,8 +39,8 @@ func (s *server) ask(method, path string, headers ...string) http.Header {
 	return resp.Header
 }
 
-// TestCORS walks all routes of guests, with requests that succeed and that fail: pages of the profile's origins read each answer
-// and its preflight, and pages of other origins none.
+// TestCORS walks all guest routes, with valid and invalid requests. Pages of the profile's origins can read each
+// answer and its preflight; pages of other origins cannot.
 func TestCORS(t *testing.T) {
 	t.Parallel()
 	for name, profile := range map[string]*guest.Profile{"hotel": hotel(), "shop": shop()} {
@@ -75,7 +75,7 @@ func (s *server) walkOrigin(method, path, cookie, origin string, allowed bool) {
 		s.t.Errorf("%s: %s", what, h.Get("Status"))
 	}
 	p := s.ask(http.MethodOptions, path, "Origin: "+origin, "Access-Control-Request-Method: "+method, "Access-Control-Request-Headers: idempotency-key")
-	if p.Get("Status") == "404" { // of another profile
+	if p.Get("Status") == "404" { // a route of another profile
 		return
 	}
 	checkShared(s.t, "preflight of "+what, p, origin, allowed)
@@ -105,7 +105,7 @@ func checkShared(t testing.TB, what string, h http.Header, origin string, allowe
 	}
 }
 
-// TestNoCORS: without origins, nothing is shared, and OPTIONS is no method.
+// TestNoCORS checks that without origins nothing is shared and OPTIONS is not allowed.
 func TestNoCORS(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -117,7 +117,7 @@ func TestNoCORS(t *testing.T) {
 	}
 }
 
-// TestPagesOfTheSite: a page of an allowed origin makes changes, which pages of others may not.
+// TestPagesOfTheSite checks that pages of an allowed origin may send changes, unlike other pages.
 func TestPagesOfTheSite(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []*guest.Profile{hotel(), shop()} {
@@ -131,7 +131,7 @@ func TestPagesOfTheSite(t *testing.T) {
 	}
 }
 
-// TestCookieDomain: the cookie is for one host, or for all hosts of a domain, which replaces the former one.
+// TestCookieDomain checks a cookie for one host, and a cookie for all hosts of a domain, which replaces it.
 func TestCookieDomain(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)
@@ -141,7 +141,7 @@ func TestCookieDomain(t *testing.T) {
 	if !strings.HasPrefix(host, "__Host-gms=gms_") || !strings.Contains(host, "; Secure") || strings.Contains(host, "Domain") {
 		t.Errorf("for one host: %s", host)
 	}
-	p = newParts(t) // with the same secret of the cookie
+	p = newParts(t) // same cookie secret
 	p.url, p.profile = "https://api.example.com", shop()
 	p.profile.CookieDomain = "example.com"
 	s = serve(t, p)
@@ -160,7 +160,7 @@ func TestCookieDomain(t *testing.T) {
 	}
 }
 
-// TestBearer: an app proves its session by a token, and gets no cookie.
+// TestBearer checks that an app authenticates by a token and gets no cookie.
 func TestBearer(t *testing.T) {
 	t.Parallel()
 	inUserSites(t, func(t *testing.T, s *server) {
@@ -192,12 +192,12 @@ func TestBearer(t *testing.T) {
 		}
 		token = "x"
 		send(401, http.MethodGet, "/session", "", "session-required", "in Authorization: Bearer TOKEN", "X-Session-Mode: bearer")
-		send(401, http.MethodPost, "/session/clear", "", "session-required") // which begins a session
+		send(401, http.MethodPost, "/session/clear", "", "session-required") // starts a session
 		send(204, http.MethodPost, "/session/clear", "")
 
 		browser := s.begin()
-		browser.check(browser.send(http.MethodGet, "/session", "", "Authorization: Basic eDp5"), 200) // of a proxy
-		browser.check(browser.send(http.MethodGet, "/session", "", "Authorization: Bearer x"), 401)   // the token counts, not the cookie
+		browser.check(browser.send(http.MethodGet, "/session", "", "Authorization: Basic eDp5"), 200) // sent by a proxy
+		browser.check(browser.send(http.MethodGet, "/session", "", "Authorization: Bearer x"), 401)   // takes precedence over the cookie
 		browser.check(browser.send(http.MethodGet, "/session", "", "X-Session-Mode: bearer"), 401)
 	})
 }

@@ -48,7 +48,7 @@ type demoAction struct {
 	serve func(*Demo, *exchange) error
 	class guest.Class
 
-	// Required or optional. Without either, the rate limit is per client address.
+	// Required or optional session. Without either, the rate limit is per client address.
 	needsSession, takesSession bool
 
 	body bool
@@ -107,7 +107,6 @@ func demoFile(at string) string {
 	return "demo/" + name
 }
 
-// Serve is a web.Handler.
 func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")

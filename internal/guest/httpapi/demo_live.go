@@ -31,10 +31,9 @@ type demoEvent struct {
 	Type        string          `json:"type"`
 	At          time.Time       `json:"at"`
 	PublishedAt time.Time       `json:"publishedAt"`
-	Data        json.RawMessage `json:"data,omitempty"` // contains the short session ID
+	Data        json.RawMessage `json:"data,omitempty"` // with the short session ID
 }
 
-// Published adds a published event.
 func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
 	id, ok := guest.ParseID(guest.SessionPrefix, session)
 	if !ok {
@@ -52,7 +51,6 @@ func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
 	f.events = append(f.events, added)
 }
 
-// Forget deletes a session's events.
 func (f *DemoFeed) Forget(session guest.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

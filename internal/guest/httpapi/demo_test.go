@@ -22,7 +22,6 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// demo is the demo on a listener.
 type demo struct {
 	*httpapi.Demo
 	t    *testing.T
@@ -38,7 +37,6 @@ func (s *server) demo(t *testing.T) *demo {
 	return &demo{shown, t, webtest.Serve(t, web.Service{Serve: shown.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo}, web.Options{}).URL}
 }
 
-// send sends a request and returns the status, the header and the body of the answer.
 func (d *demo) send(method, path, body string, headers ...string) (int, http.Header, string) {
 	d.t.Helper()
 	var content io.Reader
@@ -59,7 +57,7 @@ func (d *demo) send(method, path, body string, headers ...string) (int, http.Hea
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// TestDemo: the pages load their own files only, and the booking site consumes a handoff once.
+// TestDemo checks that the pages load only their own files, and that the booking site consumes a handoff once.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -125,7 +123,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoLive: a guest sees the own session and its events only, and the ID of the session is short.
+// TestDemoLive checks that guests see only their own session and events, with a short session ID.
 func TestDemoLive(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -184,8 +182,8 @@ func TestDemoLive(t *testing.T) {
 	}
 }
 
-// TestDemoControls: a guest loses the own hot state only, and suspends tenants of the built-in catalogue for a minute
-// at most.
+// TestDemoControls checks that guests can lose only their own hot state, and suspend tenants of the built-in
+// catalogue for at most a minute.
 func TestDemoControls(t *testing.T) {
 	t.Parallel()
 	p, now := newParts(t), atomic.Pointer[time.Time]{}
@@ -246,7 +244,7 @@ func TestDemoControls(t *testing.T) {
 	moment := start.Add(time.Millisecond)
 	now.Store(&moment)
 	do(200, http.MethodPut, "suspension", body)
-	again := serve(t, p).tenants // a process that was killed has forgotten its suspensions
+	again := serve(t, p).tenants // like a process that was killed and lost its suspensions
 	later := moment.Add(tenants.BriefLife + time.Second)
 	again.EndBriefs(t.Context())
 	visible(404)
@@ -259,7 +257,7 @@ func TestDemoControls(t *testing.T) {
 	}
 }
 
-// TestDemoSuspensions: a suspension by anybody else stays, and few begin within a minute.
+// TestDemoSuspensions checks that the demo does not end other suspensions, and starts only a few per minute.
 func TestDemoSuspensions(t *testing.T) {
 	t.Parallel()
 	p, now := newParts(t), time.Now()
@@ -297,7 +295,7 @@ func TestDemoSuspensions(t *testing.T) {
 	begin(false)
 	suspended(false)
 
-	// An operator who suspends the tenant meanwhile has the last word.
+	// An operator's later suspension of the tenant wins.
 	now = now.Add(tenants.BriefLife)
 	begin(true)
 	now = now.Add(time.Second)
@@ -307,18 +305,18 @@ func TestDemoSuspensions(t *testing.T) {
 	suspended(true)
 }
 
-// TestDemoRoutesAreLimited: each route of the demo that is no file takes a token of a rate limit before anything else, with and without a
-// session.
+// TestDemoRoutesAreLimited checks that each demo route except files first takes a token of a rate limit, with and
+// without a session.
 func TestDemoRoutesAreLimited(t *testing.T) {
 	t.Parallel()
 	p, walked := newParts(t), 0
 	p.limits = guest.Limits{}
 	for _, class := range []guest.Class{guest.ClassSession, guest.ClassMint} {
-		p.limits[class] = guest.Limit{Events: 1, Per: time.Hour, Burst: 1} // of an address ten times as many
+		p.limits[class] = guest.Limit{Events: 1, Per: time.Hour, Burst: 1} // an address may send ten times as many
 	}
 	for _, r := range httpapi.DemoRoutes() {
 		if r.Method == http.MethodGet && r.Label != "/guest/demo/live" {
-			continue // a file
+			continue // file
 		}
 		walked++
 		s := serve(t, p)
@@ -339,7 +337,7 @@ func TestDemoRoutesAreLimited(t *testing.T) {
 	}
 }
 
-// TestDemoLimits: the rate limit of sessions counts the routes of the demo.
+// TestDemoLimits checks that demo routes count against the session's rate limit.
 func TestDemoLimits(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)

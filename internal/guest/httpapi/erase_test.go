@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestErase: nothing is left of a session, neither in the database nor in hot state, and its
-// handoff cannot be consumed.
+// TestErase checks the database and hot state, and that the session's handoff cannot be consumed.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, eraseSession)

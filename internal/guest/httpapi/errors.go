@@ -98,7 +98,6 @@ func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 // WriteError is a web.ErrorWriter. It also writes listener errors, such as panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { writeError(w, r, err, false) }
 
-// WriteError is a web.ErrorWriter.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	h.share(w, r)
 	writeError(w, r, err, h.NestErrors)

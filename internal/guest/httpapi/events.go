@@ -57,7 +57,6 @@ var (
 	errEventType  = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "expected Content-Type "+structuredType+", or the header ce-specversion")
 )
 
-// Serve is a web.Handler.
 func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if r.Method != http.MethodPost {
@@ -131,7 +130,7 @@ func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Reques
 	if err != nil {
 		return "", nil, unauthenticated(err)
 	}
-	// A struct would match names case-insensitively.
+	// json would match a struct's members case-insensitively.
 	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["service"], &service) != nil || !serviceName.MatchString(service) {
 		return "", nil, unauthenticated(bearer.ErrMalformed)
 	}

@@ -10,18 +10,18 @@ import (
 	"holdfast/internal/guest/eventschema/eventschematest"
 )
 
-// checkers are the schemas of events by profile, which take longer to compile than most tests.
+// checkers are the event schemas by profile. Compiling them takes longer than most tests.
 var checkers = struct {
 	sync.Mutex
 	by map[string]eventschematest.Checker
 }{by: map[string]eventschematest.Checker{}}
 
-// checkEvents checks all events that a test has appended to the outbox of a server against their schemas.
+// checkEvents checks the outbox of a server against the schemas.
 func checkEvents(t testing.TB, s *server) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	checker := checkerOf(t, cmp.Or(s.profile, guest.Hotel))
-	_ = s.telemetry.Flush(ctx) // the store may be one that fails
+	_ = s.telemetry.Flush(ctx) // may fail if the test's store does
 	waiting, err1 := s.store.Outbox().ListWaiting(ctx, 0, 1000)
 	published, err2 := s.store.Outbox().ListPublished(ctx, "", 1000)
 	if err1 != nil || err2 != nil {

@@ -1,6 +1,6 @@
 package httpapi
 
-// MutatingRoutes returns the method and the path template of each route with an idempotency key.
+// MutatingRoutes returns method and path template of each route that requires an idempotency key.
 func MutatingRoutes() (all []string) {
 	for template, methods := range actions {
 		for method, a := range methods {

@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// listeners are the main and the internal listener of a service, and a guest.
+// listeners are a service's main and internal listeners, with a guest.
 type listeners struct {
 	*browser
 	receiver *receiver
@@ -50,7 +50,6 @@ func newListeners(t testing.TB) *listeners {
 	return l
 }
 
-// service sends a request of another service.
 func (l *listeners) service(base, token, path, body string, headers ...string) answer {
 	l.t.Helper()
 	r := webtest.Request(l.t, base, http.MethodPost, path, strings.NewReader(body))
@@ -87,17 +86,17 @@ func (l *listeners) site(path, body string) answer {
 	return l.service(l.receiver.base, l.receiver.token("booking", ""), path, body)
 }
 
-// twice sends two different requests with one idempotency key and returns the second answer.
+// twice sends two different requests with the same idempotency key, and returns the second answer.
 func (l *listeners) twice(method, first, second string) answer {
 	l.t.Helper()
 	cookie := l.cookie
 	l.send(method, first, "", "Idempotency-Key: twice")
-	l.cookie = cookie // clear begins another session
+	l.cookie = cookie // clear starts another session
 	return l.send(method, second, "", "Idempotency-Key: twice")
 }
 
-// unprocessable are the operations of the API description with an answer 422, except for those of the admin
-// listener, which package operate answers.
+// unprocessable returns the operations in the API description with an answer 422, except on the admin listener,
+// which package operate serves.
 func unprocessable(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("openapi.json")
@@ -127,12 +126,12 @@ func unprocessable(t *testing.T) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// member, parameter and header are field errors without their details.
+// member, parameter and header return field errors without details.
 func member(pointer string) guest.FieldError   { return guest.FieldError{Pointer: pointer} }
 func parameter(name string) guest.FieldError   { return guest.FieldError{Parameter: name} }
 func headerField(name string) guest.FieldError { return guest.FieldError{Header: name} }
 
-// refused is a request that is answered 422, and the parts of it that the answer names.
+// refused is a request that gets a 422, and the fields that the answer must name.
 type refused struct {
 	send func() answer
 	want fields
@@ -140,7 +139,7 @@ type refused struct {
 
 type fields = []guest.FieldError
 
-// refusedSearches are requests of sessions, searches and properties, by operation.
+// refusedSearches returns requests for sessions, searches and properties, by operation.
 func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
 	t.Helper()
 	item := parse[found](t, l.want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body)
@@ -193,7 +192,7 @@ func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
 	}
 }
 
-// refusedWrites are requests of wishlists, handoffs and other writes, by operation.
+// refusedWrites returns requests for wishlists, handoffs and other writes, by operation.
 func (l *listeners) refusedWrites() map[string][]refused {
 	mint := "/handoff/" + tenant + "/" + property
 	replaced := func(old, text string) string { return strings.Replace(stay, old, text, 1) }
@@ -244,8 +243,8 @@ func (l *listeners) refusedWrites() map[string][]refused {
 	}
 }
 
-// TestFieldErrors walks all operations that may answer 422: each answer names the parts of the
-// request that are wrong, as the client has sent them.
+// TestFieldErrors walks all operations that may return 422. Each answer must name the invalid fields as the client
+// sent them.
 func TestFieldErrors(t *testing.T) {
 	t.Parallel()
 	l := newListeners(t)
@@ -286,14 +285,14 @@ func (z *zoned) Property(ctx context.Context, property string) (catalogue.Proper
 	return p, err
 }
 
-// TestArrival: nobody arrives on a date that is past where the property is. If that is not known,
-// the date must be past everywhere.
+// TestArrival checks that the arrival date is not past in the property's time zone. If the zone is unknown, the
+// date must be past everywhere.
 func TestArrival(t *testing.T) {
 	t.Parallel()
 	now := clock.System()
 	for _, c := range []struct {
 		zone string
-		at   *time.Location // whose date is today
+		at   *time.Location // zone in which the date is today
 	}{
 		{"Pacific/Kiritimati", time.FixedZone("", 14*60*60)},
 		{"Pacific/Pago_Pago", time.FixedZone("", -11*60*60)},
@@ -319,7 +318,7 @@ func TestArrival(t *testing.T) {
 			}
 		}
 	}
-	// A search is in no time zone.
+	// A search has no time zone.
 	s := newServer(t).at(func(p *parts) { p.clock = func() time.Time { return now } })
 	last := now.In(time.FixedZone("", -12*60*60))
 	for n, status := range map[int]int{-1: 422, 0: 200} {
@@ -330,7 +329,7 @@ func TestArrival(t *testing.T) {
 	}
 }
 
-// TestMintLanguage: a handoff has the language and the currency that a search has.
+// TestMintLanguage checks that a handoff gets the same language and currency as a search.
 func TestMintLanguage(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -361,7 +360,7 @@ func TestMintLanguage(t *testing.T) {
 	}
 }
 
-// TestTotal: the total of a search is the same on every page, also while tenants are suspended.
+// TestTotal checks that the total is equal on every page, also while tenants are suspended.
 func TestTotal(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -55,15 +55,14 @@ type exchange struct {
 	body     canonjson.Value
 }
 
-// maxBody is in bytes; telemetry has its own limit.
+// maxBody is the default maximum of a request body in bytes.
 const maxBody = 16 << 10
 
-// maxAttributesPatch leaves room for white space and removed members.
+// maxAttributesPatch leaves space for white space and removed members.
 const maxAttributesPatch = 2 * guest.MaxAttributes
 
 func (h *Handler) hotTime() time.Duration { return cmp.Or(h.HotTime, 250*time.Millisecond) }
 
-// Serve is a web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	h.share(w, r)
@@ -187,7 +186,7 @@ func (x *exchange) authenticate() error {
 	return errSession
 }
 
-// known is false if the session has ended.
+// identifyUser returns false if the user's session has ended.
 func (x *exchange) identifyUser() (known bool, err error) {
 	if !strings.HasPrefix(string(x.cookie), guest.UserSessionPrefix) {
 		return true, nil
@@ -236,7 +235,7 @@ func (x *exchange) start(s guest.Session) {
 	x.Telemetry.Started(x.traced(), s)
 }
 
-// An app gets the cookie's value as a token.
+// setCookie sends a session cookie. An app gets the cookie's value as a token.
 func (x *exchange) setCookie(session guest.ID) {
 	x.Guests.Saw(session, true)
 	if x.bearer {
@@ -286,14 +285,14 @@ func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (can
 	return canonjson.Parse(text, most)
 }
 
-// digest covers everything in the request that matters. Its parts contain no line breaks.
+// digest covers every part of the request that matters. The parts contain no line breaks.
 func (x *exchange) digest() [sha256.Size]byte {
 	query, _ := url.ParseQuery(x.in.URL.RawQuery)
 	return sha256.Sum256([]byte(x.in.Method + "\n" + x.at.Path + "\n" + query.Encode() + "\n" + string(x.body)))
 }
 
-// idempotencyKey reads the header, a quoted string (draft-ietf-httpapi-idempotency-key-header) or plain text, or its
-// older name.
+// idempotencyKey reads the header, as a quoted string (draft-ietf-httpapi-idempotency-key-header) or plain text,
+// or the header's older name.
 func idempotencyKey(h http.Header) (key string, err error) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		for _, value := range h.Values(name) {

@@ -24,7 +24,7 @@ import (
 
 const stay = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"rooms":1,"currency":"EUR","locale":"de-AT"}`
 
-// receiver is the internal listener with tokens of services.
+// receiver is the internal listener, with service tokens.
 type receiver struct {
 	t       testing.TB
 	base    string
@@ -45,7 +45,6 @@ func newReceiver(t testing.TB, s *server) *receiver {
 	return r
 }
 
-// token returns the token of a service.
 func (r *receiver) token(service, tenant string) string {
 	r.t.Helper()
 	claims, err := httpapi.ServiceClaims(service, tenant)
@@ -59,7 +58,6 @@ func (r *receiver) token(service, tenant string) string {
 	return token
 }
 
-// want sends a request and expects a status and a part of the answer.
 func (r *receiver) want(status int, path, body, part string, headers ...string) string {
 	r.t.Helper()
 	in := webtest.Request(r.t, r.base, http.MethodPost, path, strings.NewReader(body))
@@ -78,7 +76,6 @@ func (r *receiver) want(status int, path, body, part string, headers ...string) 
 	return string(text)
 }
 
-// minted is the answer to a mint.
 type minted struct {
 	HandoffID, Token, RedirectURL string
 	ExpiresAt                     time.Time
@@ -93,7 +90,7 @@ func (b *browser) mint() (m minted) {
 	return m
 }
 
-// TestHandoff: what a guest and a booking site do, with everything that the answers promise.
+// TestHandoff follows a guest and a booking site through a handoff.
 func TestHandoff(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -148,7 +145,7 @@ func TestHandoff(t *testing.T) {
 	r.want(200, "/internal/handoff/"+other.HandoffID+"/consume", `{"token":"`+other.Token+`"}`, "")
 }
 
-// TestBindings: another browser is refused, and another address is marked.
+// TestBindings checks that another browser is refused and another address is marked.
 func TestBindings(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, bindings)
@@ -171,7 +168,7 @@ func bindings(t *testing.T, s *server) {
 	r.want(403, path, from("browser", "en", "127.0.0.1"), `"other-browser"`)
 	r.want(403, path, from("browserd", "e", "127.0.0.1"), `"other-browser"`)
 
-	// A browser without a language is the same if Node adds a header on the way.
+	// Node may add this header for a browser without a language, which must not change the fingerprint.
 	for _, sent := range []string{"Accept-Language", "Accept-Language: *"} {
 		a := b.send(http.MethodPost, s.mintPath(), s.mintBody(), "User-Agent: browser", sent)
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 201 {
@@ -185,7 +182,7 @@ func bindings(t *testing.T, s *server) {
 	}
 }
 
-// TestMintRefusals: bad requests get a problem that says what is wrong, and mint nothing.
+// TestMintRefusals checks that invalid requests get a problem with the reason, and mint nothing.
 func TestMintRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -232,12 +229,11 @@ func TestMintRefusals(t *testing.T) {
 	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 403, `"tenant-suspended"`)
 	event(tenants.TypeReinstated, "2", 1)
 	b.want(200, http.MethodGet, "/handoff", "", `"items":[]`)
-	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 201) // the refusal was not stored
+	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 201) // a refusal is not stored
 }
 
-// TestMintProperty: a handoff is minted to a property of its tenant only. While the catalogue
-// is away, none is minted to a property that no cache has, but a repeated request still has
-// its answer.
+// TestMintProperty checks that a handoff requires a property of its tenant. While the catalogue is unavailable and
+// no cache contains the property, a mint fails, but a repeated request gets its answer.
 func TestMintProperty(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

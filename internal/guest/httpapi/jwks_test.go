@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
-// TestKeySet: a booking site verifies tokens of its tenant with the published keys, and consumes them. Answers may be cached for 5
-// minutes, and an empty one not at all.
+// TestKeySet verifies a tenant's tokens with the published keys, and consumes them. Answers may be cached for 5
+// minutes, empty answers not at all.
 func TestKeySet(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).at(func(p *parts) { p.algorithm = handoffs.Ed25519 })
@@ -53,7 +53,7 @@ func TestKeySet(t *testing.T) {
 	r.want(403, consume, `{"token":"`+m.Token[:len(m.Token)-6]+`AAAAAA"}`, `"token-invalid"`)
 	r.want(200, consume, `{"token":"`+m.Token+`"}`, `"consumedAt":"`)
 	r.want(409, consume, `{"token":"`+m.Token+`"}`, `"handoff-consumed"`, "Idempotency-Key: b")
-	// With HMAC the token is as before, and the site refuses it.
+	// With HMAC, the site refuses the token.
 	b.server = s.at(func(p *parts) { p.algorithm = "" })
 	shared := b.mint()
 	if _, _, err := verifier.Verify(t.Context(), shared.Token); !errors.Is(err, handoff.ErrAlgorithm) || !strings.HasPrefix(shared.Token, "bh1.") {
@@ -62,8 +62,7 @@ func TestKeySet(t *testing.T) {
 	r.want(200, "/internal/handoff/"+shared.HandoffID+"/consume", `{"token":"`+shared.Token+`"}`, `"consumedAt":"`)
 }
 
-// TestShopKeySet: a checkout verifies the tokens of its shop offline. They have an item and the digest of a payload, and nothing
-// of a stay.
+// TestShopKeySet verifies a shop's tokens offline. They contain an item and a payload digest, and no stay.
 func TestShopKeySet(t *testing.T) {
 	t.Parallel()
 	inShops(t, func(t *testing.T, s *server) {
@@ -97,7 +96,7 @@ func TestShopKeySet(t *testing.T) {
 	})
 }
 
-// keySet gets the key set at a path, and checks its headers.
+// keySet gets a key set, and checks the answer's headers.
 func (s *server) keySet(path, cache string) string {
 	s.t.Helper()
 	b := &browser{server: s}
@@ -108,12 +107,12 @@ func (s *server) keySet(path, cache string) string {
 	return a.body
 }
 
-// TestKeySetLimit: an address gets a limited number of key sets.
+// TestKeySetLimit checks that the limit is per client address.
 func TestKeySetLimit(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).at(func(p *parts) { p.limits = guest.Limits{guest.ClassDetail: {Events: 1, Per: time.Hour, Burst: 1}} })
 	path := "/tenants/" + tenant + "/jwks.json"
-	for range 10 { // of an address ten times as many
+	for range 10 { // an address may send ten times as many
 		s.keySet(path, "private, no-store")
 	}
 	(&browser{server: s}).want(429, http.MethodGet, path, "", `"rate-limited"`)

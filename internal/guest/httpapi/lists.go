@@ -45,7 +45,7 @@ type viewedItem struct {
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// No idempotency key: the list contains an item once.
+// addViewed needs no idempotency key, because the list contains an item once.
 func (x *exchange) addViewed() error {
 	var tenant, item string
 	var err error

@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// observed returns the events of a type, without the beginning of it, after the database has
-// them.
+// observed returns the payloads of a type's events, without the type's prefix, after the database stored them.
 func (s *server) observed(kind string) (payloads []string) {
 	s.t.Helper()
 	if err := s.telemetry.Flush(s.t.Context()); err != nil {
@@ -30,9 +29,8 @@ func (s *server) observed(kind string) (payloads []string) {
 	return payloads
 }
 
-// TestSessionsArePublished: a session that begins is published once, however it begins. A
-// change without a session is refused with the cookie of a new one, so that it succeeds when
-// it is repeated; a read is not.
+// TestSessionsArePublished checks that every new session is published once. A change without a session is refused
+// with a new session's cookie, so that its repetition succeeds; a read is not.
 func TestSessionsArePublished(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -83,7 +81,7 @@ func TestSessionsArePublished(t *testing.T) {
 		}
 	}
 
-	// A client that may not begin a session gets none by a change either.
+	// If a client may not start sessions, a change starts none either.
 	limited := s.at(func(p *parts) {
 		p.limits = guest.Limits{guest.ClassBootstrap: {Events: 1, Per: time.Hour, Burst: 1}}
 	})
@@ -96,7 +94,7 @@ func TestSessionsArePublished(t *testing.T) {
 	}
 }
 
-// TestBotsBeginNoSession by a change either.
+// TestBotsBeginNoSession checks that a change does not start a session for a bot.
 func TestBotsBeginNoSession(t *testing.T) {
 	t.Parallel()
 	b := &browser{server: newBotServer(t, 0.9)}
@@ -107,8 +105,7 @@ func TestBotsBeginNoSession(t *testing.T) {
 	}
 }
 
-// TestSearchesArePublished: searches and views of properties by guests are published, without
-// what guests have written.
+// TestSearchesArePublished checks that searches and property views are published without free text.
 func TestSearchesArePublished(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -148,8 +145,8 @@ func TestSearchesArePublished(t *testing.T) {
 	}
 }
 
-// TestSearchesAreSampled: with a sample rate the searches of a session are published all or
-// not at all. Those of an erased session are not published.
+// TestSearchesAreSampled checks that either all or none of a session's searches are published. Searches of an
+// erased session are not published.
 func TestSearchesAreSampled(t *testing.T) {
 	t.Parallel()
 	recorded := map[string]int{}
@@ -186,7 +183,7 @@ func TestSearchesAreSampled(t *testing.T) {
 	}
 }
 
-// TestCampaign: a session keeps the last campaign, and its handoffs have it.
+// TestCampaign checks that a session keeps the last campaign, and that its handoffs contain it.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/openapitest"
 )
 
-// TestDescriptionHasTheRoutes: the API description has exactly the routes of the main and the internal
-// listener. Those of the admin listener are generated from the operations.
+// TestDescriptionHasTheRoutes checks that the API description contains exactly the routes of the main and internal
+// listeners. The admin listener's routes are generated from the operations.
 func TestDescriptionHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
@@ -34,7 +34,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	for _, r := range description.Routes() {
 		path := fill.Replace(r.Path)
 		if strings.HasPrefix(path, "/guest/") {
-			continue // operations
+			continue // admin listener
 		}
 		if !Owns(path) {
 			if !OwnsReceiver(path) && !OwnsEvents(path) {
@@ -67,7 +67,6 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	}
 }
 
-// TestOwns: the service also answers where its paths begin, and not at others.
 func TestOwns(t *testing.T) {
 	t.Parallel()
 	for path, owned := range map[string]bool{

@@ -24,26 +24,25 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// parts are the stores and settings of a server in the tests.
+// parts are a test server's stores and settings.
 type parts struct {
 	store      backend.Store
 	hot        backend.Hot
 	clock      clock.Clock
 	cookies    *guest.Cookies
 	limits     guest.Limits
-	algorithm  handoffs.Algorithm // of handoffs
+	algorithm  handoffs.Algorithm
 	profile    *guest.Profile
 	users      guest.Users
 	source     catalogue.Source
 	fetcher    catalogue.Fetcher
-	bots       *bots.Config // nil: requests are not scored
+	bots       *bots.Config // nil: no scoring
 	nestErrors bool
 	samples    telemetry.SampleRates
 	recorded   func(kind, result string, n int)
-	url        string // public; "": the address of the request
+	url        string // public URL; "": the request's address
 }
 
-// services are the services of a server.
 type services struct {
 	parts
 	guests    *guest.Service
@@ -54,14 +53,13 @@ type services struct {
 	bots      *bots.Service
 }
 
-// server is the service on a listener.
 type server struct {
 	services
 	t    testing.TB
 	base string
 }
 
-// newParts returns a database and a hot state of their own, and the built-in catalogue.
+// newParts returns a new database, new hot state and the built-in catalogue.
 func newParts(t testing.TB) parts {
 	t.Helper()
 	return parts{
@@ -88,7 +86,7 @@ func serve(t testing.TB, p parts) *server {
 	t.Cleanup(func() { checkEvents(t, s) })
 	h := &httpapi.Handler{
 		Guests: s.guests, Catalogue: s.catalogue, Telemetry: s.telemetry, Handoffs: s.handoffs, Bots: s.services.bots,
-		NestErrors: p.nestErrors, HotTime: 10 * time.Second, // Redis is slow on a busy machine
+		NestErrors: p.nestErrors, HotTime: 10 * time.Second, // for a busy machine, on which Redis is slow
 	}
 	resolver, err := web.NewResolver(p.url, nil)
 	if err != nil {
@@ -119,7 +117,7 @@ func (p parts) open(t testing.TB) services {
 		Guests: s.guests, Store: p.store, Catalogue: s.catalogue, Clock: p.clock, Bots: s.bots,
 		Keys: keys, Hasher: hasher, Life: 10 * time.Minute, Restored: func() { t.Error("restored") },
 		Site: func(of string) handoffs.BookingSite {
-			if of == property { // a tenant without a site
+			if of == property { // this tenant has no booking site
 				return handoffs.BookingSite{}
 			}
 			return handoffs.BookingSite{URL: "https://book.example/?t={token}", Algorithm: p.algorithm, Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchMark}

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-// inProfiles runs a test in a hotel search and in a shop, where users can sign in.
+// inProfiles runs a test in a hotel search and in a shop, both with sign-in.
 func inProfiles(t *testing.T, test func(*testing.T, *server)) {
 	t.Helper()
 	for name, profile := range map[string]*guest.Profile{"hotel": hotel(), "shop": shop()} {
@@ -20,7 +20,6 @@ func inProfiles(t *testing.T, test func(*testing.T, *server)) {
 	}
 }
 
-// item returns the ID of an item that exists.
 func (s *server) item() string {
 	if s.profile.IsHotel() {
 		return property
@@ -28,7 +27,6 @@ func (s *server) item() string {
 	return "sku-4711"
 }
 
-// nth returns the ID of the n-th of many items.
 func (s *server) nth(n int) string {
 	if s.profile.IsHotel() {
 		return fmt.Sprintf("%08d%s", n, property[8:])
@@ -36,7 +34,7 @@ func (s *server) nth(n int) string {
 	return fmt.Sprintf("sku-%08d", n)
 }
 
-// view and wish are the bodies of requests that put an item into a list.
+// view and wish return request bodies that put an item into a list.
 func (s *server) view(item string) string {
 	return fmt.Sprintf(`{"tenantId":%q,%q:%q}`, tenant, s.profile.Member(), item)
 }

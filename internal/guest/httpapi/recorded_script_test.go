@@ -7,8 +7,8 @@ const (
 	recordedWish     = `{"tenantId":"` + recordedTenant + `","propertyId":"` + recordedProperty + `","source":"list","note":"for <May>"}`
 )
 
-// script is what TestRecordedAnswers sends. It has every operation of guests and of booking sites,
-// and refuses a field of each.
+// script is sent by TestRecordedAnswers. It contains every guest and booking site operation, each also with an
+// invalid field.
 var script = []played{
 	{name: "session of nobody", method: "GET", path: "/session"},
 	{name: "wishlist of nobody", method: "GET", path: "/wishlist"},
@@ -114,7 +114,7 @@ var script = []played{
 	{name: "wishes after clear", method: "GET", path: "/wishlist"},
 }
 
-// scriptAfterEvents are requests whose events were other ones.
+// scriptAfterEvents contains requests whose events differ from the recording.
 var scriptAfterEvents = []played{
 	{name: "search in the past", method: "POST", path: "/search", body: `{"checkIn":"2020-12-30","checkOut":"2020-12-31"}`},
 }

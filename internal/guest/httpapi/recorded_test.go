@@ -20,9 +20,9 @@ var (
 	recordChanged = flag.Bool("record-changed", false, "write those that are not as in recorded.txt to testdata/changed.txt")
 )
 
-// TestRecordedAnswers: the profile hotel answers a fixed script of requests like the release before
-// profiles, byte for byte, and publishes the same events. testdata/recorded.txt has the answers of
-// that release, testdata/changed.txt those that differ on purpose.
+// TestRecordedAnswers checks that the hotel profile answers a script byte for byte like the release before
+// profiles, and publishes the same events. testdata/recorded.txt contains that release's answers,
+// testdata/changed.txt the intended differences.
 func TestRecordedAnswers(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -63,7 +63,7 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 }
 
-// purposes are the changes that give steps another answer than in the recording.
+// purposes maps each intended change to the steps whose answers differ from the recording.
 var purposes = map[string][]string{
 	"each 422 has the member errors, which says what is wrong with which part of the request": {
 		"wrong locale", "wrong currency", "add wish with the key of another", "item that is no UUID", "tenant that is no UUID", "unknown source", "wish that is no object", "no note",
@@ -84,17 +84,16 @@ func changedOnPurpose(name string) bool {
 	return false
 }
 
-// played is a request of the script. {name} in a path, a body and a header is a value of an earlier
-// answer, named by keep.
+// played is a request of the script. {name} in path, body or headers is replaced by a value from an earlier
+// answer, see keep.
 type played struct {
 	name, method, path, body string
 
 	headers []string
-	keep    map[string]string // member of the body by the name of the value
-	other   bool              // of another guest
+	keep    map[string]string // body member by {name}
+	other   bool              // sent by another guest
 }
 
-// player sends the requests of a script.
 type player struct {
 	t        *testing.T
 	server   *server
@@ -159,7 +158,7 @@ func (p *player) play(step played) {
 	p.add(step.name, fmt.Sprintf("%s %s %s\n%d\n%s%s\n", step.method, step.path, step.body, resp.StatusCode, headersOf(resp.Header), strings.TrimSuffix(string(text), "\n")))
 }
 
-// events adds the events that the script has published, each session's in its order.
+// events adds the published events, in order per session.
 func (p *player) events() {
 	p.t.Helper()
 	if err := p.server.telemetry.Flush(p.t.Context()); err != nil {
@@ -176,7 +175,7 @@ func (p *player) add(name, text string) {
 	p.sections = append(p.sections, "=== "+name+"\n"+p.known.normalize(text))
 }
 
-// headersOf returns the headers that belong to the contract.
+// headersOf returns the headers that are part of the contract.
 func headersOf(h http.Header) string {
 	var b strings.Builder
 	for _, name := range []string{
@@ -190,8 +189,8 @@ func headersOf(h http.Header) string {
 	return b.String()
 }
 
-// normalizer replaces what differs in each run: IDs by their prefix and a number, times, signatures
-// and what is random in the time for which a cache keeps an answer.
+// normalizer replaces values that differ in each run: times, signatures, random cache lifetimes, and IDs, which
+// become their prefix and a number.
 type normalizer struct{ ids []string }
 
 var (
@@ -226,7 +225,6 @@ func (n *normalizer) normalize(text string) string {
 	return text
 }
 
-// cutSection returns the name and the text of a section.
 func cutSection(section string) (name, text string) {
 	name, text, _ = strings.Cut(section, "\n")
 	return strings.TrimPrefix(name, "=== "), strings.TrimRight(text, "\n") + "\n"

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestRefusedAttempts: the attempts to consume a handoff again are counted in one row, with one event.
+// TestRefusedAttempts checks that repeated attempts to consume a handoff share a row and an event.
 func TestRefusedAttempts(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, refusedAttempts)

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/suite"
 )
 
-// TestRepeatedAnswers: on every route, a repeated request has the same answer, byte for byte: from
-// the hot state, from the database, and if an earlier release has stored it as an HTTP response.
+// TestRepeatedAnswers checks on every route that a repeat gets the same bytes: from hot state, from the database,
+// and from an HTTP response that an earlier release stored.
 func TestRepeatedAnswers(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, repeatedAnswers)
@@ -41,7 +41,7 @@ func repeatedAnswers(t *testing.T, s *server) {
 		method, _, _ := strings.Cut(c.route, " ")
 		m := guest.Mutation{Session: guest.ID(id), Route: c.route, Key: fmt.Sprint("repeated-", i)}
 		send := func() answer {
-			old := *b // after it was cleared or linked, the session has another cookie
+			old := *b // clear and link change the cookie
 			return old.send(method, c.path, c.body, "Idempotency-Key: "+m.Key)
 		}
 		first := send()

@@ -90,7 +90,7 @@ var hotelTemplates = []string{
 	"/search", "/search/map", "/search/{srsId}", "/session/history", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
 }
 
-// Further segments are passed to the upstream.
+// upstreamRoute is followed by segments for the upstream.
 const upstreamRoute = "/catalogue/{upstream}"
 
 // Routes returns a profile's routes.

@@ -26,7 +26,7 @@ const (
 	property = "22222222-2222-4333-8444-555555555555"
 )
 
-// described returns a client that checks every exchange against the API description of a profile.
+// described returns a client that checks every exchange against a profile's API description.
 func described(t testing.TB, p *guest.Profile) *http.Client {
 	t.Helper()
 	d, err := description(p)
@@ -36,7 +36,6 @@ func described(t testing.TB, p *guest.Profile) *http.Client {
 	return &http.Client{Transport: &openapitest.Transport{Document: d, Next: webtest.Transport, Report: func(err error) { t.Error(err) }}}
 }
 
-// description returns the API description of a profile, by its name.
 func description(p *guest.Profile) (*openapitest.Document, error) {
 	name := guest.Hotel.Name
 	if p != nil {
@@ -63,21 +62,19 @@ var descriptions = struct {
 	by map[string]*openapitest.Document
 }{by: map[string]*openapitest.Document{}}
 
-// browser is a client with a cookie.
 type browser struct {
 	*server
 	cookie string
 	keys   int
 }
 
-// answer is a response.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request. Each change has a new idempotency key, unless headers have one.
+// send sends a request. Each change gets a new idempotency key, unless headers contain one.
 func (b *browser) send(method, path, body string, headers ...string) answer {
 	b.t.Helper()
 	var text io.Reader
@@ -106,7 +103,7 @@ func (b *browser) send(method, path, body string, headers ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(all)}
 }
 
-// want sends a request, and expects a status and parts of the body.
+// want sends a request, and checks the status and parts of the body.
 func (b *browser) want(status int, method, path, body string, parts ...string) answer {
 	b.t.Helper()
 	a := b.send(method, path, body)
@@ -143,7 +140,7 @@ func wish(property string) string {
 	return `{"tenantId":"` + tenant + `","propertyId":"` + property + `","source":"list"}`
 }
 
-// TestDay: what a guest does, with everything that the answers promise.
+// TestDay follows a guest through a day.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	b := newServer(t).begin()
@@ -183,8 +180,8 @@ func TestDay(t *testing.T) {
 	old.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
 }
 
-// TestLostSession: a session that the hot state has lost goes on under its ID, empty,
-// with its wishlist.
+// TestLostSession checks that a session lost by hot state continues with its ID and wishlist, but without other
+// data.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, lostSession)
@@ -202,8 +199,7 @@ func lostSession(t *testing.T, s *server) {
 	b.want(200, http.MethodGet, "/wishlist", "", s.item())
 }
 
-// TestIdempotency: a repeated request has the same answer, byte for byte, and is not done
-// again.
+// TestIdempotency checks that a repeat gets the same bytes and has no effect.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, idempotency)
@@ -232,7 +228,7 @@ func idempotency(t *testing.T, s *server) {
 	for _, headers := range [][]string{{"Idempotency-Key"}, {"Idempotency-Key:  "}, {`Idempotency-Key: ""`}, {"Idempotency-Key: ä"}, {"X-Idempotency-Key: b"}, {"Idempotency-Key: " + strings.Repeat("a", 256)}} {
 		b.check(b.send(http.MethodPost, "/wishlist", s.wish(s.item()), headers...), 400, `"code":"idempotency-key-`)
 	}
-	// A full list is an answer, too: it is stored.
+	// The refusal by a full list is stored, too.
 	for n := range guest.MaxWishes {
 		b.want(201, http.MethodPost, "/wishlist", s.wish(s.nth(n)))
 	}
@@ -248,7 +244,7 @@ func idempotency(t *testing.T, s *server) {
 	b.want(201, http.MethodPost, "/wishlist", s.wish(s.item()))
 }
 
-// TestRemoveWithoutKey: to remove a property needs no idempotency key, and may have one.
+// TestRemoveWithoutKey checks that the idempotency key is optional.
 func TestRemoveWithoutKey(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, removeWithoutKey)
@@ -269,11 +265,11 @@ func removeWithoutKey(t *testing.T, s *server) {
 	if a := b.send(http.MethodDelete, "/wishlist/"+s.item(), "", "Idempotency-Key: a"); a.status != 204 || a.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("repeated: %d %v", a.status, a.header)
 	}
-	b.want(200, http.MethodGet, "/wishlist", "", s.item()) // it was not done again
+	b.want(200, http.MethodGet, "/wishlist", "", s.item()) // not executed again
 }
 
-// TestTenantSpelling: a tenant that a request spells as tnt_ and a ULID is spelled so in its
-// answer. It is the same tenant as its UUID.
+// TestTenantSpelling checks that an answer repeats a tenant spelled as tnt_ and a ULID. It means the same tenant
+// as the UUID.
 func TestTenantSpelling(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -303,7 +299,7 @@ func TestTenantSpelling(t *testing.T) {
 	}
 }
 
-// TestStorm: requests with one key at once have one effect.
+// TestStorm checks that concurrent requests with the same key take effect once.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, storm)
@@ -374,7 +370,7 @@ func pages(t *testing.T, s *server) {
 	}
 }
 
-// TestRefusals: bad input gets a problem that says what is wrong, and changes nothing.
+// TestRefusals checks that invalid requests get a problem with the reason, and change nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -427,8 +423,8 @@ func TestRefusals(t *testing.T) {
 	b.check(b.send(http.MethodPost, "/wishlist", wish(property), "Sec-Fetch-Site: same-origin", "Origin: "+s.base), 201)
 }
 
-// TestUnknownMembers: a problem says which members are possible, in our words. It does not repeat what the
-// client sent, because it is logged.
+// TestUnknownMembers checks that a problem lists the allowed members. It must not repeat client input, because
+// problems are logged.
 func TestUnknownMembers(t *testing.T) {
 	t.Parallel()
 	b := newServer(t).begin()
@@ -448,7 +444,7 @@ func TestUnknownMembers(t *testing.T) {
 	b.want(422, http.MethodPost, "/handoff/"+tenant+"/"+property, `{"secret":1}`, `expected checkIn, checkOut, adults, children, rooms, currency, locale, campaign"`)
 }
 
-// TestHead: HEAD is GET without a body.
+// TestHead checks that HEAD returns the headers of GET.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	b := newServer(t).begin()
@@ -479,8 +475,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestCookies: nothing of one guest reaches another, and a cookie that is not ours counts
-// as none.
+// TestCookies checks that guests do not see each other's data, and that an invalid cookie is ignored.
 func TestCookies(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -500,9 +495,8 @@ func TestCookies(t *testing.T) {
 	if strings.Contains(header, "Domain") || got.header.Get("Set-Cookie") == "" {
 		t.Errorf("Set-Cookie: %s", header)
 	}
-	(&browser{server: s}).want(200, http.MethodGet, "/openapi.json", "") // needs none
-	// The first private answer of a day renews the cookie. A new process does not know
-	// whether it was renewed.
+	(&browser{server: s}).want(200, http.MethodGet, "/openapi.json", "") // needs no cookie
+	// The first private answer of a day renews the cookie. A new process does not remember the renewal.
 	a.server = s.at(func(*parts) {})
 	public := a.send(http.MethodGet, "/hotels/"+property, "").header.Values("Set-Cookie")
 	renewed := a.send(http.MethodGet, "/wishlist", "").header.Values("Set-Cookie")
@@ -512,7 +506,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// TestNestedErrors: with the setting, errors are nested, also one that is stored and repeated.
+// TestNestedErrors also checks a stored error and its repeat.
 func TestNestedErrors(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)
@@ -551,7 +545,7 @@ func TestNestedErrors(t *testing.T) {
 		return send(http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+property+`","source":"list"}`, key)
 	}
 	wish(tenant, "c")
-	status, first := wish(property, "d") // of another tenant
+	status, first := wish(property, "d") // another tenant's property
 	want(status, first, 409, "other-tenant")
 	if _, again := wish(property, "d"); again != first {
 		t.Errorf("repeated: %s, want %s", again, first)

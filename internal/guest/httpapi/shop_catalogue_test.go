@@ -19,7 +19,7 @@ import (
 
 const otherTenant = "33333333-2222-4333-8444-555555555555"
 
-// shelf is the catalogue of a shop. It answers each request with the request, and an item of another tenant.
+// shelf is a shop's catalogue. It answers with the request itself, and an item of another tenant.
 type shelf struct {
 	*httptest.Server
 	calls atomic.Int64
@@ -48,7 +48,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newShelf returns a catalogue, and makes the parts those of a shop that uses it.
+// newShelf returns a catalogue, and changes the parts to a shop that uses it.
 func newShelf(t testing.TB, p *parts) *shelf {
 	t.Helper()
 	s := &shelf{}
@@ -57,7 +57,7 @@ func newShelf(t testing.TB, p *parts) *shelf {
 	client := upstream.New(catalogue.Upstreams{Timeout: 4 * time.Second, MaxBody: 16 << 10})
 	t.Cleanup(client.Close)
 	p.profile, p.fetcher = shop(), client
-	p.profile.Name = "shop-" + ident.New() // with a description of its own
+	p.profile.Name = "shop-" + ident.New() // needs its own description
 	p.profile.Criteria = json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"},"category":{"enum":["books","toys"]},"max":{"type":"integer"}}}`)
 	p.profile.Upstreams = []guest.Upstream{
 		{Name: "search", URL: s.URL + "/search", Fresh: time.Minute, Stale: catalogue.StaleLife},
@@ -67,7 +67,6 @@ func newShelf(t testing.TB, p *parts) *shelf {
 	return s
 }
 
-// inShelves is inShops with a catalogue.
 func inShelves(t *testing.T, test func(*testing.T, *server, *shelf)) {
 	onParts(t, func(t testing.TB, p *parts) func(*testing.T, *server) {
 		shelf := newShelf(t, p)
@@ -75,7 +74,7 @@ func inShelves(t *testing.T, test func(*testing.T, *server, *shelf)) {
 	})
 }
 
-// TestShopSearch: guests of a shop search by the criteria of its schema. Equal searches are one call.
+// TestShopSearch searches by the criteria in the shop's schema. Equal searches cause one call.
 func TestShopSearch(t *testing.T) {
 	t.Parallel()
 	inShelves(t, func(t *testing.T, s *server, shelf *shelf) {
@@ -125,7 +124,7 @@ func TestShopSearch(t *testing.T) {
 	})
 }
 
-// TestShopAnswers: answers of upstreams are the same for all guests, and cached by their path and parameters.
+// TestShopAnswers checks that upstream answers are equal for all guests, and cached by path and parameters.
 func TestShopAnswers(t *testing.T) {
 	t.Parallel()
 	inShelves(t, func(t *testing.T, s *server, shelf *shelf) {
@@ -176,7 +175,7 @@ func TestShopAnswers(t *testing.T) {
 	})
 }
 
-// TestShopSuspended: what belongs to a suspended tenant is not shown, whatever the cache has.
+// TestShopSuspended checks that cached answers hide a suspended tenant's items.
 func TestShopSuspended(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)
@@ -205,11 +204,11 @@ func TestShopSuspended(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	b.want(200, http.MethodPost, "/search", `{"criteria":{}}`, `"items":[{"itemId":"sku-1"}],"total":30`)
-	suspend(tenant) // that of items that name none
+	suspend(tenant) // the owner of items without a tenant
 	b.want(200, http.MethodPost, "/search", `{"criteria":{}}`, `"items":[],"total":30`)
 }
 
-// TestShopWithoutCatalogue: a shop without criteria and upstreams has none of these paths, and with criteria the description has them.
+// TestShopWithoutCatalogue checks that these paths exist only with criteria and upstreams.
 func TestShopWithoutCatalogue(t *testing.T) {
 	t.Parallel()
 	b := newShop(t).begin()

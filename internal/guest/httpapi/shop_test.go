@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// cartSchema is the schema of what a shop hands over.
+// cartSchema is the shop's payload schema.
 const cartSchema = `{
 	"type": "object", "required": ["items"], "additionalProperties": false,
 	"properties": {
@@ -32,7 +32,7 @@ const cartSchema = `{
 	}}
 }`
 
-// shop is a profile whose items are texts with quantities.
+// shop returns a profile with text IDs and quantities.
 func shop() *guest.Profile {
 	return &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Tenant: tenant, Payload: json.RawMessage(cartSchema)}
 }
@@ -44,10 +44,9 @@ func newShop(t testing.TB) *server {
 	return serve(t, p)
 }
 
-// inShops runs a test on shops with SQLite and memory, and with PostgreSQL and Redis.
 func inShops(t *testing.T, test func(*testing.T, *server)) { onEngines(t, shop(), test) }
 
-// onEngines runs a test on a profile with SQLite and memory, and with PostgreSQL and Redis.
+// onEngines runs a test on a profile, with SQLite and memory, and with PostgreSQL and Redis.
 func onEngines(t *testing.T, profile *guest.Profile, test func(*testing.T, *server)) {
 	onParts(t, func(_ testing.TB, p *parts) func(*testing.T, *server) {
 		p.profile = profile
@@ -55,7 +54,7 @@ func onEngines(t *testing.T, profile *guest.Profile, test func(*testing.T, *serv
 	})
 }
 
-// onParts is onEngines with a function that changes the parts of each server, and returns its test.
+// onParts is onEngines with a function that changes each server's parts and returns the test.
 func onParts(t *testing.T, prepare func(testing.TB, *parts) func(*testing.T, *server)) {
 	t.Run("sqlite and memory", func(t *testing.T) {
 		t.Parallel()
@@ -78,7 +77,6 @@ func onParts(t *testing.T, prepare func(testing.TB, *parts) func(*testing.T, *se
 	})
 }
 
-// TestShopList: the list of a shop has items with texts as IDs, and quantities.
 func TestShopList(t *testing.T) {
 	t.Parallel()
 	inShops(t, shopList)
@@ -93,7 +91,7 @@ func shopList(t *testing.T, s *server) {
 	b.want(200, http.MethodPost, "/wishlist", `{"itemId":"sku-4711","quantity":5}`, `"quantity":1`)
 	b.want(200, http.MethodPatch, "/wishlist/sku-4711", `{"quantity":3}`, `"quantity":3`)
 	b.want(200, http.MethodPatch, "/wishlist/sku-4711", `{"quantity":3,"note":"gift"}`, `"quantity":3`, `"note":"gift"`)
-	b.want(201, http.MethodPost, "/wishlist", `{"itemId":"SKU-4711","quantity":99}`) // the case counts
+	b.want(201, http.MethodPost, "/wishlist", `{"itemId":"SKU-4711","quantity":99}`) // IDs are case-sensitive
 	b.want(200, http.MethodGet, "/wishlist?limit=1", "", `"itemId":"SKU-4711","quantity":99`)
 	b.want(200, http.MethodGet, "/wishlist", "", `"itemId":"sku-4711","quantity":3`)
 	b.want(204, http.MethodDelete, "/wishlist/sku-4711", "")
@@ -134,7 +132,7 @@ func shopList(t *testing.T, s *server) {
 	}
 }
 
-// TestShopHandoff: a shop hands a cart over to its checkout, once.
+// TestShopHandoff hands a cart over to the checkout, once.
 func TestShopHandoff(t *testing.T) {
 	t.Parallel()
 	inShops(t, shopHandoff)
@@ -190,7 +188,7 @@ func shopHandoff(t *testing.T, s *server) {
 	}
 }
 
-// TestShopDescription: the API description of a shop has its schemas, and no hotels.
+// TestShopDescription checks that a shop's API description contains its schemas, and no hotels.
 func TestShopDescription(t *testing.T) {
 	t.Parallel()
 	b := newShop(t).begin()
@@ -205,7 +203,7 @@ func TestShopDescription(t *testing.T) {
 	}
 }
 
-// TestShopTelemetry: telemetry of a shop names items, and that of a hotel properties.
+// TestShopTelemetry checks that telemetry names items in a shop and properties in a hotel search.
 func TestShopTelemetry(t *testing.T) {
 	t.Parallel()
 	inShops(t, shopTelemetry)

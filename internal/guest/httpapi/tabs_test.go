@@ -10,10 +10,10 @@ import (
 	"holdfast/internal/guest"
 )
 
-// TestTwoTabs: two tabs of a guest, each at another process, change the wishlist at once, also
-// with the same idempotency keys. Nothing fails, each tab reads its own changes, and in the
-// end both read what the table has. When one tab clears the session, the other one goes on
-// with an empty wishlist, and nothing of it reaches the new session.
+// TestTwoTabs changes a wishlist in two tabs concurrently, each in another process, also with the same idempotency
+// keys. Nothing may fail, each tab must read its own changes, and finally both must read the table's rows. After
+// one tab clears the session, the other tab continues with an empty wishlist, and none of its data reaches the new
+// session.
 func TestTwoTabs(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, twoTabs)
@@ -50,7 +50,7 @@ func twoTabs(t *testing.T, s *server) {
 		Items []struct{ ID, PropertyID, ItemID, Note string }
 	}
 	for i, tab := range tabs {
-		for range 2 { // the first one may read the table, and the second one the mirror
+		for range 2 { // from the table, then from the mirror
 			got := parse[list](t, tab.want(200, http.MethodGet, "/wishlist", "").body).Items
 			same := slices.EqualFunc(got, table, func(a struct{ ID, PropertyID, ItemID, Note string }, b guest.Wish) bool {
 				return a.ID == string(b.ID) && a.PropertyID+a.ItemID == b.Item && a.Note == b.Note

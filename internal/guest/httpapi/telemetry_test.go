@@ -13,12 +13,12 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// batchOf is a body with n items.
+// batchOf returns a body with n items.
 func batchOf(n int, item string) string {
 	return `{"items":[` + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + `]}`
 }
 
-// waiting returns the events of the server that are not published.
+// waiting returns the unpublished events.
 func (s *server) waiting() (all []outbox.WaitingEvent) {
 	s.t.Helper()
 	all, err := s.store.Outbox().ListWaiting(s.t.Context(), 0, 1000)
@@ -28,7 +28,7 @@ func (s *server) waiting() (all []outbox.WaitingEvent) {
 	return all
 }
 
-// TestTelemetry: a batch gets an ID for each item, and is published once, in its order.
+// TestTelemetry checks that a batch gets an ID per item and is published once, in order.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -67,8 +67,8 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// TestSampling: with a sample rate the telemetry of a session is published whole or not at
-// all, and says for how many it stands. The answer is the same.
+// TestSampling checks that a session's telemetry is published completely or not at all, with the sample rate. The
+// answer is the same.
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	recorded := map[string]int{}
@@ -104,7 +104,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestTelemetryRefusals: what is wrong with a batch is named, and nothing of it is published.
+// TestTelemetryRefusals checks that the answer names the invalid items, and that nothing is published.
 func TestTelemetryRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

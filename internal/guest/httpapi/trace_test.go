@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTrace: events and errors of a request belong to its trace.
+// TestTrace checks that a request's events and errors contain its trace.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, trace)

@@ -34,7 +34,7 @@ func withUsers(t testing.TB) *server {
 	return serve(t, p)
 }
 
-// signUser returns a token as a site makes it.
+// signUser returns a token as signed by a site.
 func signUser(t testing.TB, key bearer.Key, claims map[string]any, life time.Duration) string {
 	t.Helper()
 	k, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{key}})
@@ -58,7 +58,7 @@ func (b *browser) signIn(user string, parts ...string) {
 	b.want(200, http.MethodPost, "/session/link", `{"token":"`+userToken(b.t, user)+`"}`, parts...)
 }
 
-// add adds the n-th item of either profile to the wishlist.
+// add adds the n-th item to the wishlist, in either profile.
 func (b *browser) add(n int) {
 	b.t.Helper()
 	b.want(201, http.MethodPost, "/wishlist", b.wish(b.nth(n)))
@@ -69,7 +69,7 @@ func inUserSites(t *testing.T, test func(*testing.T, *server)) {
 	inSites(t, func(t *testing.T, s *server) { test(t, s.at(func(p *parts) { p.users = userKeys(t, userSecret) })) })
 }
 
-// TestSignIn: what a guest has joins what the user keeps, which all browsers of the user share.
+// TestSignIn checks that a guest's data joins the user's data, which all the user's browsers share.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	inUserSites(t, signIn)
@@ -87,7 +87,7 @@ func signIn(t *testing.T, s *server) {
 	}
 	phone.want(200, http.MethodGet, "/wishlist", "", "00000001")
 	phone.want(200, http.MethodGet, "/session", "", `"userId":"u-1","preferences":{"locale":"de-AT"},"attributes":{"phone":true,"theme":"dark"}`)
-	before.want(200, http.MethodGet, "/wishlist", "", `"items":[]`) // the former cookie shows nothing
+	before.want(200, http.MethodGet, "/wishlist", "", `"items":[]`) // the old cookie gives no access
 	before.want(200, http.MethodGet, "/session", "", `"preferences":{}}`)
 
 	laptop := s.begin()
@@ -111,7 +111,7 @@ func signIn(t *testing.T, s *server) {
 	endSessions(t, s, phone, laptop, other)
 }
 
-// endSessions: the user of phone and laptop ends sessions, and the user of other cannot.
+// endSessions checks that the user of phone and laptop can end sessions, and that the user of other cannot.
 func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
 	t.Helper()
 	sessions := parse[struct {
@@ -140,7 +140,7 @@ func endSessions(t *testing.T, s *server, phone, laptop, other *browser) {
 	signOut(t, s, phone)
 }
 
-// signOut: after the user of phone has signed out there, nothing of the user is left in the browser.
+// signOut checks that the phone has no access to the user's data after signing out.
 func signOut(t *testing.T, s *server, phone *browser) {
 	t.Helper()
 	user := *phone
@@ -149,7 +149,7 @@ func signOut(t *testing.T, s *server, phone *browser) {
 	phone.want(200, http.MethodGet, "/session", "", `"preferences":{}}`)
 	phone.want(204, http.MethodDelete, "/session/link", "")
 	user.want(401, http.MethodGet, "/session", "", "session-required")
-	user.want(204, http.MethodDelete, "/session/link", "") // the answer to the first request was lost
+	user.want(204, http.MethodDelete, "/session/link", "") // as if the first answer was lost
 	if !strings.HasPrefix(user.cookie, "gms_") {
 		t.Errorf("after the sign-out the cookie is %s", user.cookie)
 	}
@@ -179,7 +179,7 @@ func signOut(t *testing.T, s *server, phone *browser) {
 	}
 }
 
-// TestSignInOnce: requests with one key at once link a session once, and all get the same cookie.
+// TestSignInOnce checks that concurrent requests with the same key link a session once and get the same cookie.
 func TestSignInOnce(t *testing.T) {
 	t.Parallel()
 	inUserSites(t, func(t *testing.T, s *server) {
@@ -214,7 +214,7 @@ func TestSignInOnce(t *testing.T) {
 	})
 }
 
-// TestUserTokens: only a fresh token of the site for this purpose signs in.
+// TestUserTokens checks that only the site's fresh tokens for this audience are accepted.
 func TestUserTokens(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)

@@ -246,7 +246,7 @@ func refuseMember(name, detail string) error {
 	return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", name+": "+detail)
 }
 
-// decode also rejects unknown members.
+// decode decodes a body, and rejects unknown members.
 func decode(body canonjson.Value, into any) error {
 	if len(body) == 0 || body[0] != '{' { // null would change nothing
 		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "expected an object")
@@ -297,8 +297,8 @@ func sent(t reflect.Type, field string) string {
 	return strings.Join(names, ".")
 }
 
-// unknownMember returns the path of the first object with an unknown member, and the known members. The unknown name
-// itself comes from the client.
+// unknownMember returns the path of the first object with an unknown member, and the known members. It does not
+// return the unknown name, which comes from the client.
 func unknownMember(text []byte, t reflect.Type) (field string, known []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
