@@ -40,8 +40,8 @@ func FirstEvent(session ID) string {
 // ErrSessionID rejects invalid session IDs.
 var ErrSessionID = BadParameter("expected gms_ and a ULID", "session")
 
-// Erase deletes all data about a session and voids open handoffs. Retry after an error, which may leave data. Unlike
-// Clear, it does not need the guest's cookie, which stays valid.
+// Erase deletes all data about a session and voids open handoffs. Retry after an error, which may leave data. The
+// guest's cookie stays valid.
 func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	id, ok := ParseID(SessionPrefix, session)
 	if !ok {

@@ -78,7 +78,6 @@ const (
 	SearchHistory  List = "history"
 )
 
-// Most returns a list's maximum length.
 func (l List) Most() int {
 	if l == SearchHistory {
 		return 25

@@ -132,7 +132,6 @@ type UserStore interface {
 	// UserList returns a user's list if any session of the user, even an ended one, is known.
 	UserList(ctx context.Context, user string) (list ID, found bool, err error)
 
-	// UserSession returns a live user session.
 	UserSession(ctx context.Context, id ID) (s UserSession, found bool, err error)
 
 	// UserSessions returns live sessions, ordered by ID.

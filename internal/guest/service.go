@@ -36,7 +36,7 @@ type Options struct {
 	// meanwhile.
 	Local     HotLimits
 	Processes int
-	Limits    Limits // nil: unlimited
+	Limits    Limits
 
 	Degraded Degraded
 }

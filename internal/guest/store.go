@@ -19,7 +19,6 @@ type Store interface {
 	// A refusal by the wishlist rules is a result, not an error.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
-	// ChangeWish changes a live entry or returns ErrNoWish.
 	ChangeWish(ctx context.Context, c ChangeWish) (Once[ChangedWish], error)
 
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)

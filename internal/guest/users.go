@@ -13,7 +13,6 @@ import (
 
 // Users verifies tokens of a site's signed-in users.
 type Users interface {
-	// User returns the token's user, or ErrUserToken.
 	User(token string, now time.Time) (string, error)
 }
 

@@ -83,7 +83,6 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxCadence limits memory per browser.
 const maxCadence = 10_000
 
 func (c *Config) Check() (problems conf.Problems) {
@@ -197,7 +196,6 @@ type Store interface {
 	// ordering key. The store sets the times.
 	LogBotScore(ctx context.Context, s Evaluation, key string, e *guest.Event, trace guest.Trace) error
 
-	// BotScores returns up to limit scores since a time for a browser at an address, latest first.
 	BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) ([]float64, error)
 }
 
@@ -227,8 +225,8 @@ type Hot interface {
 type Sighting struct {
 	Browser string
 	Session guest.ID // may be ""
-	Events  Window   // for requests
-	Members Window   // for sessions
+	Events  Window
+	Members Window // for sessions
 }
 
 // Window limits counts by time and number.
@@ -237,10 +235,10 @@ type Window struct {
 	Most int
 }
 
-// Sighted holds a browser's counts.
+// Sighted holds a browser's counts in the windows of a Sighting.
 type Sighted struct {
-	Events    int // in the window
-	Sessions  int // in the window; beyond the maximum, the oldest are forgotten
+	Events    int
+	Sessions  int // beyond the maximum, the oldest are forgotten
 	Honeypots int
 	Replays   int
 	Solved    bool

@@ -15,7 +15,7 @@ import (
 type asked struct {
 	guest.Upstream
 	key     string
-	missing error // for "not found"
+	missing error
 }
 
 func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
@@ -141,7 +141,6 @@ func orEmpty[T any](all []T) []T {
 	return all
 }
 
-// Hotel returns a property's page, or ErrNoProperty if the tenant is suspended.
 func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
@@ -167,7 +166,6 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 	return h, v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
 }
 
-// Property returns ErrNoProperty if the tenant is suspended.
 func (s *Service) Property(ctx context.Context, property string) (Property, error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
@@ -196,7 +194,6 @@ func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Prop
 	return p, err
 }
 
-// Availability returns a property's offers, or ErrNoProperty if its tenant is suspended.
 func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
 	if err := q.normalize(); err != nil {
 		return View{}, err
@@ -237,7 +234,6 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 	})
 }
 
-// BrandPeek describes a tenant, or returns ErrNoTenant if it is suspended.
 func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
 	tenant, ok := guest.ParseTenant(tenant)
 	if !ok {

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/ident"
 )
 
-// campaignLife is how long search results stay fresh during a campaign.
 const campaignLife = 5 * time.Minute
 
 const (
@@ -62,7 +61,6 @@ type View struct {
 // Hot caches upstream answers, and locks keys for callers that fill them. Keys, e.g. cache:facets:at:vienna, do not
 // name the environment. Unlike other hot state, the cache may be evicted when memory is short.
 type Hot interface {
-	// Cached reads a value and its lock state.
 	Cached(ctx context.Context, key string) (CachedValue, error)
 
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
@@ -85,7 +83,7 @@ type Hot interface {
 type CachedValue struct {
 	Value  []byte
 	Found  bool
-	Left   time.Duration // until the value expires
+	Left   time.Duration
 	Locked time.Duration // until the lock expires; 0: unlocked
 	Failed bool          // locked by FailCached
 }
@@ -324,10 +322,9 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	return View{Body: body, State: state}, nil
 }
 
-// breaker stops all calls to an upstream that keeps failing.
 type breaker struct {
 	mu       sync.Mutex
-	failures int // consecutive
+	failures int
 	next     time.Time
 }
 

@@ -108,8 +108,7 @@ var (
 
 func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
 
-// Normalize sets defaults and canonicalizes the query, so that equivalent queries are equal. It returns
-// errcode.Invalid for an invalid query.
+// Normalize sets defaults and canonicalizes the query, so that equivalent queries are equal.
 func (q *SearchQuery) Normalize() error {
 	q.Country, q.Region = strings.ToUpper(strings.TrimSpace(q.Country)), strings.ToLower(strings.TrimSpace(q.Region))
 	q.Text = strings.ToLower(strings.Join(strings.Fields(q.Text), " "))

@@ -37,8 +37,7 @@ type Items struct {
 	Total int               `json:"total"`
 }
 
-// Normalize sets defaults and canonicalizes the locale. It returns errcode.Invalid for an invalid query, but does not
-// check the criteria.
+// Normalize sets defaults and canonicalizes the locale, but does not check the criteria.
 func (q *CriteriaQuery) Normalize() error {
 	if q.Page == 0 {
 		q.Page = 1
@@ -132,7 +131,6 @@ func (s *Service) fetch(ctx context.Context, u guest.Upstream, values url.Values
 	return compact.Bytes(), err
 }
 
-// owners holds the tenant UUIDs of an answer and its items; "": no tenant.
 type owners struct {
 	answer string
 	items  []string

@@ -21,7 +21,7 @@ type Handoff struct {
 	Stay
 	Payload  json.RawMessage // as signed; nil: a stay instead
 	Campaign json.RawMessage
-	Key      string // ID of the signing key
+	Key      string
 
 	// Keyed hashes. They are empty after the guest clears the session.
 	Fingerprint, IP []byte
@@ -66,7 +66,7 @@ type Consumption struct {
 
 // State decides, with the handoff, whether it can be consumed.
 type State struct {
-	Now       time.Time // database clock
+	Now       time.Time
 	KeyValid  bool
 	Suspended bool
 	Restored  bool // database restored, keys not replaced yet

@@ -23,7 +23,7 @@ type Key struct {
 
 	NotBefore time.Time // no token is older
 	NotAfter  time.Time // when another key replaced it; zero: active or never active
-	Retired   time.Time // zero: not retired
+	Retired   time.Time
 }
 
 // KeyState is a key's state.

@@ -39,7 +39,7 @@ type Witness struct {
 // Epoch links the keys to an incarnation of the database.
 type Epoch struct {
 	Number      int64  // counts database restores that replaced the keys
-	Incarnation string // the keys'
+	Incarnation string // of the keys
 
 	// The database's own, which a restore changes; "" for SQLite, which does not know.
 	Current string

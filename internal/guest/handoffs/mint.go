@@ -51,7 +51,6 @@ func (m *Mint) KeyTenant() string {
 	return ""
 }
 
-// Sealed returns the mutation with an encrypted answer, because the answer contains a token.
 func (m *Mint) Sealed() guest.Mutation {
 	sealed := m.Mutation
 	sealed.Sealer = m.Keys

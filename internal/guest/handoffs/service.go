@@ -72,7 +72,6 @@ const (
 // New returns a service.
 func New(o Options) *Service { return &Service{opts: o} }
 
-// Now returns the time by which handoffs expire.
 func (s *Service) Now() time.Time { return s.opts.Clock() }
 
 // Handoff request errors.
@@ -235,7 +234,6 @@ func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
 
 var errNoTenant = errcode.New(errcode.NotFound, "no such tenant: expected a UUID, or tnt_ and a ULID")
 
-// KeySet returns a tenant's public JWK Set and how long it may be cached.
 func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life time.Duration, err error) {
 	id, ok := guest.ParseTenant(tenant)
 	if !ok {
@@ -254,7 +252,7 @@ type ConsumeRequest struct {
 	Token   string
 	By      string
 	Tenant  string // restricts the service to a tenant; "": any
-	Key     string // idempotency key; "" for Verify
+	Key     string // "" for Verify
 	Trace   guest.Trace
 	Visitor *guest.Visitor // the guest's browser as seen by the site; nil: not compared
 }
@@ -265,7 +263,6 @@ type Received struct {
 	Suspect bool // another browser or address than at the mint
 }
 
-// Consume consumes a handoff once. A repeat with the same idempotency key returns the same answer.
 func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, error) {
 	c, key, suspect, err := s.authenticate(ctx, r)
 	if err != nil {

@@ -23,7 +23,7 @@ func upstreamOf(r route, p *guest.Profile) (u guest.Upstream, found bool) {
 	return u, found && u.Name != guest.SearchUpstream && len(u.Path) == len(r.names)
 }
 
-// maxValue is the maximum length of a value in bytes.
+// maxValue is in bytes.
 const maxValue = 200
 
 func (x *exchange) getAnswer() error {

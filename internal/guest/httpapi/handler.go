@@ -55,7 +55,6 @@ type exchange struct {
 	body     canonjson.Value
 }
 
-// maxBody is the default maximum of a request body in bytes.
 const maxBody = 16 << 10
 
 // maxAttributesPatch leaves space for white space and removed members.

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/guest/telemetry"
 )
 
-// maxTelemetry is the maximum of a telemetry body in bytes.
 const maxTelemetry = 64 << 10
 
 func (x *exchange) items() ([]json.RawMessage, error) {

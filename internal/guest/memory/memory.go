@@ -24,7 +24,6 @@ type Hot struct {
 
 var _ backend.Hot = (*Hot)(nil)
 
-// shards reduce lock contention.
 const shards = 64
 
 type class uint8
@@ -204,7 +203,6 @@ func (e *entry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 // sweepStep is the number of entries that a sweep checks per shard lock.
 const sweepStep = 500
 
-// Sweep removes expired entries and returns how many.
 func (h *Hot) Sweep() (n int) {
 	now := h.watch.read()
 	for i := range h.shards {

@@ -101,7 +101,6 @@ func (h *Hot) cacheKeys(key string) []string {
 	return []string{h.prefix + tag(key), h.prefix + "lock:" + tag(key)}
 }
 
-// failed is the lock value after FailCached.
 const failed = "failed"
 
 var scriptCached = rueidis.NewLuaScript(`

@@ -67,7 +67,6 @@ func logWithoutSession(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, guest.ID(key))), 1)
 }
 
-// wrongScore checks that no event is appended for a score that is not a number from 0 to 1.
 func wrongScore(_ *testing.T, u *user) {
 	for _, value := range []float64{-0.01, 1.01, math.NaN(), math.Inf(1)} {
 		s, e := u.score(value), u.event(clock.System())

@@ -64,7 +64,6 @@ func retentionFails(t *testing.T, u *user) {
 	}
 }
 
-// appendEventsFails checks that events are stored once if they are appended again after a failure.
 func appendEventsFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))

@@ -129,7 +129,6 @@ func rotateUnderLoad(t *testing.T, u *user) {
 	all.Wait()
 }
 
-// changeKeysFails checks that a failed key change has no effect, or its full effect if only the result was lost.
 func changeKeysFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))

@@ -259,7 +259,6 @@ func consumeOtherKey(_ *testing.T, u *user) {
 	u.consume(attempt(h, "booking", "a"))
 }
 
-// consumeRace makes many attempts through several pools. One succeeds, and so do its repeats.
 func consumeRace(t *testing.T, u *user) {
 	u.ring()
 	racers := 1000
@@ -301,7 +300,6 @@ func consumeRace(t *testing.T, u *user) {
 	}
 }
 
-// otherClaims returns copies of the claims with a single difference each.
 func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	all := map[string]handoff.Claims{}
 	claims := handoffs.ClaimsOf(h)
@@ -324,7 +322,6 @@ func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	return all
 }
 
-// consumeOtherClaims checks that a correctly signed token is refused if its claims differ from the row.
 func consumeOtherClaims(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)

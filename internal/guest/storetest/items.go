@@ -23,7 +23,6 @@ func itemChecks() []check {
 	}
 }
 
-// shop is a profile with text IDs and quantities.
 var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Payload: json.RawMessage(`{}`)}
 
 var profiles = []*guest.Profile{nil, shop}
@@ -90,7 +89,6 @@ func itemList(_ *testing.T, u *user) {
 	suite.Equal(u.t, "revived", []any{again.ID, again.Item, again.Quantity}, []any{a.ID, "sku-4711", 7})
 }
 
-// itemQuantity checks that a changed quantity publishes an event, unlike a changed note.
 func itemQuantity(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.add(shopItem("sku-4711", 2))
@@ -132,7 +130,6 @@ func itemHandoff(_ *testing.T, u *user) {
 	u.refused("again", attempt(h, "checkout", "b"), handoffs.ErrConsumed)
 }
 
-// stayOrPayload checks that the table rejects handoffs with both a stay and a payload, or neither.
 func stayOrPayload(_ *testing.T, u *user) {
 	u = u.in(shop)
 	u.ring()

@@ -207,7 +207,6 @@ func eventsInOrder(_ *testing.T, u *user) {
 	}
 }
 
-// manyEvents checks that events appended together keep their order, contents and time.
 func manyEvents(_ *testing.T, u *user) {
 	var want []guest.Event
 	for n := range telemetry.MaxBatch {

@@ -46,7 +46,6 @@ func (u *user) refusals(h guest.ID) (all []handoffs.Refusal) {
 	return slices.DeleteFunc(rows, func(r handoffs.Refusal) bool { return r.Handoff != h })
 }
 
-// addRefusals checks that each handoff and reason has one row and one event.
 func addRefusals(_ *testing.T, u *user) {
 	one, other := guest.NewID(guest.HandoffPrefix, clock.System()), guest.NewID(guest.HandoffPrefix, clock.System())
 	add := func(all ...handoffs.NewRefusal) {

@@ -191,7 +191,6 @@ func retentionLimits(_ *testing.T, u *user) {
 	suite.Equal(u.t, "another job", errcode.Is(err, errcode.NotFound), true)
 }
 
-// erase checks that only audited and waiting events remain, and that other sessions do not change.
 func erase(_ *testing.T, u *user) {
 	u.ring()
 	other := u.other()

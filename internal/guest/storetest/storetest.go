@@ -21,12 +21,10 @@ import (
 type Harness struct {
 	Store backend.Store
 
-	// Events reads a session's outbox, in order.
 	Events func(t suite.TB, session guest.ID) []guest.Event
 
 	AddBotScore func(t suite.TB, session guest.ID, at time.Time)
 
-	// AddAnswer stores an answer like an earlier release.
 	AddAnswer func(t suite.TB, m guest.Mutation, a guest.StoredAnswer)
 
 	// AddHandoff writes a handoff without the store's checks, like another program.

@@ -113,7 +113,6 @@ func suspensionsByTime(_ *testing.T, u *user) {
 			}
 		}
 	}
-	// Between events at the same time, the greater ID wins.
 	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
 		tenant, run := newTenant(), ident.New()
 		for _, id := range order {
@@ -254,7 +253,6 @@ func dropReceived(_ *testing.T, u *user) {
 	suite.Equal(u.t, "suspended tenants", all, []tenants.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
 }
 
-// tenantStates checks that only TenantStates includes reinstated tenants.
 func tenantStates(_ *testing.T, u *user) {
 	suspended, reinstated := newTenant(), newTenant()
 	u.receive(about("a"+suspended, suspended, true, 1))

@@ -23,8 +23,8 @@ func (u *user) verifyOffline(s *handoffs.Service, tenant, token string, now time
 	return c, err
 }
 
-// tenantKeys checks that the first handoff creates a tenant's keys, and that tokens verify only with the tenant's
-// published keys. A revoked key is neither published nor accepted; its successor was published before.
+// tenantKeys checks that tokens verify only with the keys published for their tenant. A revoked key is neither
+// published nor accepted; its successor was published before.
 func tenantKeys(_ *testing.T, u *user) {
 	a, b := newTenant(), newTenant()
 	mint := func(tenant string) (*handoffs.Service, handoffs.Minted) {

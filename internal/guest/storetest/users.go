@@ -98,7 +98,6 @@ func link(_ *testing.T, u *user) {
 	suite.Equal(u.t, "UserList of nobody", ok, false)
 }
 
-// linkOnce checks that a repeated request gets the first result, even if the list has changed since.
 func linkOnce(_ *testing.T, u *user) {
 	u.add(u.wish(1))
 	l := newLink(u, "user-"+ident.New())
@@ -166,7 +165,6 @@ func linkConcurrently(_ *testing.T, u *user) {
 	suite.Equal(u.t, "sessions", len(sessions), n)
 }
 
-// linkRevives checks that an entry that the user removed gets its old ID back.
 func linkRevives(_ *testing.T, u *user) {
 	name := "user-" + ident.New()
 	id := u.add(u.wish(1)).ID

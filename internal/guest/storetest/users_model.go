@@ -22,7 +22,7 @@ type userMachine struct {
 	*user
 	base     time.Time
 	names    []string
-	owners   map[guest.ID]*user // by session or list
+	owners   map[guest.ID]*user
 	rows     map[guest.ID]map[string]guest.Wish
 	answers  map[guest.ID]int
 	sessions []userRow

@@ -292,7 +292,6 @@ func text(_ *testing.T, u *user) {
 	}
 }
 
-// wrongWishes checks that the database rejects invalid entries.
 func wrongWishes(_ *testing.T, u *user) {
 	for what, wrong := range map[string]func(*guest.Wish){
 		"a long note":        func(w *guest.Wish) { w.Note = strings.Repeat("ä", guest.MaxNote+1) },

@@ -20,8 +20,8 @@ import (
 type PageView struct {
 	Page       string    `json:"page"`
 	TenantID   string    `json:"tenantId,omitempty"`
-	PropertyID string    `json:"propertyId,omitempty"` // profile guest.Hotel only
-	ItemID     *string   `json:"itemId,omitempty"`     // in other profiles
+	PropertyID string    `json:"propertyId,omitempty"`
+	ItemID     *string   `json:"itemId,omitempty"` // not in profile guest.Hotel
 	SearchID   guest.ID  `json:"searchId,omitempty"`
 	OccurredAt time.Time `json:"occurredAt"` // browser clock; zero in a request: now
 	DurationMS int       `json:"durationMs,omitempty"`
@@ -47,7 +47,6 @@ var (
 // MaxBatch is per request.
 const MaxBatch = 50
 
-// maxDuration is a day.
 const maxDuration = 24 * 60 * 60 * 1000
 
 // Batch size errors.
@@ -113,7 +112,6 @@ type Recorded struct {
 	IDs []guest.ID `json:"ids"`
 }
 
-// Decide returns the result, and the events that the store appends.
 func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 	events := slices.Clone(r.Events)
 	for i := range events {

@@ -42,7 +42,6 @@ var (
 	errOtherState    = errcode.New(errcode.Conflict, "the tenant is suspended by another operator or event, or its state has changed")
 )
 
-// SuspendBriefly suspends a tenant for BriefLife, unless already suspended otherwise.
 func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState, error) {
 	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {

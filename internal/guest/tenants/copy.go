@@ -35,7 +35,6 @@ func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, e
 	return suspended, nil
 }
 
-// refreshTries limits retries while events arrive.
 const refreshTries = 5
 
 // Refresh replaces the copy with the table, including reinstated tenants: an older event may have been applied before
@@ -67,7 +66,6 @@ func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	}
 }
 
-// reconcileEvery is the interval between full refreshes of the copy.
 const reconcileEvery = time.Minute
 
 // Repair is a step for guest.Run. It refreshes the copy every minute, and after a failed update.

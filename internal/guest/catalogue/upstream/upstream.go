@@ -33,7 +33,7 @@ var (
 	_ catalogue.Fetcher = (*Client)(nil)
 )
 
-// maxIdle is in connections per service.
+// maxIdle is per service.
 const maxIdle = 32
 
 // New does not contact the services.
