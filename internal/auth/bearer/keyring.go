@@ -37,7 +37,7 @@ type Options struct {
 	// Leeway is the tolerated clock difference in either direction.
 	Leeway time.Duration
 
-	// MaxLifetime, if above 0, limits the lifetime of a token.
+	// MaxLifetime limits a token's lifetime if it is above 0.
 	MaxLifetime time.Duration
 }
 
@@ -51,7 +51,7 @@ type Keyring struct {
 	cache *lru.Cache[string, verified]
 }
 
-// Its times are checked on every use.
+// verified is a cache entry. valid checks the times on every use.
 type verified struct {
 	Claims
 	hasFrom, hasIssuedAt bool
@@ -161,7 +161,7 @@ func (k *Keyring) verify(token string) (verified, error) {
 	return decode(raw, by.id)
 }
 
-// checkEncoding rejects other spellings of a token, and a header that is not UTF-8, which the parser accepts.
+// checkEncoding rejects other spellings of a token, and headers that are not UTF-8, which the parser accepts.
 func checkEncoding(token string) error {
 	if len(token) > maxToken {
 		return malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
@@ -231,7 +231,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// valid does not use go-jose, which accepts a token at the moment of expiry, contrary to RFC 7519.
+// valid replaces go-jose's check of the times, which accepts a token at the moment of expiry, contrary to RFC 7519.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {

@@ -39,7 +39,6 @@ func pemOf(t testing.TB, kind string, der []byte, err error) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// pair returns a private key and its public half in PEM.
 func pair(t testing.TB, k crypto.Signer) (private, public string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(k)
@@ -75,8 +74,7 @@ func keyring(t testing.TB, o Options) *Keyring {
 	return k
 }
 
-// sign signs a text with a private key or secret as RFC 7518 and RFC 8037 define, using
-// only the standard library.
+// sign signs with a private key or secret as in RFC 7518 and RFC 8037, using only the standard library.
 func sign(t testing.TB, private any, text string) []byte {
 	t.Helper()
 	switch k := private.(type) {
@@ -103,7 +101,6 @@ func sign(t testing.TB, private any, text string) []byte {
 	return nil
 }
 
-// isSigned verifies such a signature with a public key or secret.
 func isSigned(public any, text string, signature []byte) bool {
 	hash := sha256.Sum256([]byte(text))
 	switch k := public.(type) {
@@ -119,21 +116,19 @@ func isSigned(public any, text string, signature []byte) bool {
 	return false
 }
 
-// signedBy returns a token with any bytes as header and payload, signed with a key.
+// signedBy returns a token with any header and payload bytes.
 func signedBy(t testing.TB, private any, header, payload string) string {
 	t.Helper()
 	text := encoding.EncodeToString([]byte(header)) + "." + encoding.EncodeToString([]byte(payload))
 	return text + "." + encoding.EncodeToString(sign(t, private, text))
 }
 
-// signed is signedBy with secret.
 func signed(t testing.TB, header, payload string) string {
 	t.Helper()
 	return signedBy(t, []byte(secret), header, payload)
 }
 
-// TestVectors verifies the tokens of RFC 7515, appendix A.1, and RFC 8037, appendix A.4.
-// A.1 is a JWT; A.4 signs a plain text.
+// TestVectors verifies RFC 7515, appendix A.1 (a JWT), and RFC 8037, appendix A.4 (plain text).
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	secretBytes, err := encoding.DecodeString("AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow")
@@ -161,8 +156,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestSignVerify: the public half of each kind of key and the standard library verify
-// what the private half signs.
+// TestSignVerify verifies signatures of each key type with the public key and with the standard library.
 func TestSignVerify(t *testing.T) {
 	t.Parallel()
 	edPrivate, edPublic := pair(t, newEd(t))
@@ -274,7 +268,6 @@ func TestIssuerAndAudience(t *testing.T) {
 	}
 }
 
-// TestHostile: forged and malformed tokens are rejected.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	ed, other := newEd(t), newEd(t)
@@ -283,7 +276,7 @@ func TestHostile(t *testing.T) {
 	_, ecPublic := pair(t, ec)
 	k := keyring(t, Options{Keys: []Key{{"ed", EdDSA, edPrivate}, {"ec", ES256, ecPublic}, {"hs", HS256, secret}}})
 	const claims = `{"exp":1790000060}`
-	// by signs with a key that the attacker chooses; nil: no signature.
+	// by signs with the attacker's key, or not if that is nil.
 	by := func(private any, header string) string { return signedBy(t, private, header, claims) }
 	good := signedBy(t, ed, `{"alg":"EdDSA","kid":"ed"}`, claims)
 	if _, err := k.Verify(good, now); err != nil {
@@ -355,7 +348,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHostileClaims: ambiguous or invalid claims are rejected despite a valid signature.
+// TestHostileClaims signs ambiguous or invalid claims with a valid key.
 func TestHostileClaims(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, Options{Keys: []Key{{"", HS256, secret}}})
@@ -390,7 +383,7 @@ func TestHostileClaims(t *testing.T) {
 	}
 }
 
-// next returns the letter that differs from c in the last bit.
+// next changes the last bit of a base64 letter.
 func next(c byte) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	return string(letters[strings.IndexByte(letters, c)^1])
@@ -426,7 +419,6 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
-// TestCache: the times of a cached token are checked, and the cache is bounded.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, Options{Keys: []Key{{"", HS256, secret}}})
@@ -465,8 +457,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestRotation rotates a key as documented on Options, with two servers that are one
-// step apart.
+// TestRotation rotates a key as documented on Options. The two servers are one step apart.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	before, _ := pair(t, newEd(t))
@@ -562,7 +553,6 @@ func TestKeyringPrintsNoSecret(t *testing.T) {
 	}
 }
 
-// TestMaxLifetime: the lifetime of a token is limited, counted from its start.
 func TestMaxLifetime(t *testing.T) {
 	t.Parallel()
 	const leeway, most = 5 * time.Second, time.Hour
@@ -633,10 +623,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// accepted compares the claims of an accepted token with its payload.
+// accepted compares the claims with the payload, and signs them again.
 func accepted(t *testing.T, k *Keyring, c Claims, payload string) {
 	t.Helper()
-	// A lenient parser reads the same claims.
+	// A lenient parser must read the same claims.
 	var all map[string]any
 	if err := json.Unmarshal(c.Raw, &all); err != nil || string(c.Raw) != payload {
 		t.Fatalf("%s: %v", payload, err)
@@ -647,7 +637,7 @@ func accepted(t *testing.T, k *Keyring, c Claims, payload string) {
 	if iss, _ := all["iss"].(string); iss != c.Issuer {
 		t.Fatalf("%s: issuer %q", payload, c.Issuer)
 	}
-	// The claims can be signed again, except those that Sign adds.
+	// Sign adds these claims.
 	for _, name := range []string{"exp", "iat"} {
 		delete(all, name)
 	}

@@ -96,8 +96,8 @@ func TestParseHeaderRefuses(t *testing.T) {
 	}
 }
 
-// TestParseHeaderQuotesNothing: errors are logged, and a value may be a password in the
-// wrong field.
+// TestParseHeaderQuotesNothing checks that errors, which are logged, contain no value: it may be a password in the wrong
+// field.
 func TestParseHeaderQuotesNothing(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`Hawk id="hunter2" x`, `Hawk hunter2="a"`, `Basic hunter2`, `Hawk ts="hunter2"`, `Hawk hunter2`} {

@@ -20,7 +20,6 @@ type Request struct {
 	Port uint16
 }
 
-// Sign returns h with its MAC.
 func (h Header) Sign(key string, r Request) Header {
 	mac := h.mac(key, r)
 	h.MAC = string(mac[:])

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// specKey is the example key of the Hawk specification.
+// specKey is from the Hawk specification.
 const specKey = "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn"
 
 var (
@@ -20,8 +20,7 @@ var (
 
 const year = 52 * 7 * 24 * time.Hour
 
-// The first two vectors are from the specification. The others were computed with
-// Python's hmac and hashlib.
+// The first two vectors are from the specification. Python's hmac and hashlib computed the others.
 func TestMACVectors(t *testing.T) {
 	t.Parallel()
 	posted := specHeader

@@ -17,8 +17,8 @@ func PayloadHash(contentType string, body []byte) string {
 	return string(sum[:])
 }
 
-// Body verifies the body while it is read: if the body does not match the signed hash, Read returns ErrPayload
-// instead of io.EOF. Before the end, nothing is verified.
+// Body verifies the body while it is read: at the end, Read returns ErrPayload instead of io.EOF if the body does not
+// match the signed hash. Bytes read before the end are not verified.
 func (h Header) Body(body io.ReadCloser, contentType string) io.ReadCloser {
 	if h.Hash == "" {
 		return body

@@ -9,8 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// The first vector is from the specification. The others were computed with Python's
-// hashlib.
+// The first vector is from the specification. Python's hashlib computed the others.
 func TestPayloadHashVectors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ contentType, body, want string }{

@@ -14,8 +14,9 @@ import (
 
 // BodyOptions configures a Body.
 type BodyOptions struct {
+	// MinSize and MaxSize limit the object size. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
-	Compute          []checksum.Algorithm
+	Compute          []checksum.Algorithm // in addition to the declared checksums
 	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload these describe the object, not the
 	// body.
 	IgnoreChecksums bool
@@ -25,8 +26,7 @@ type BodyOptions struct {
 
 // Body reads the object's bytes from a request body. Read returns io.EOF, and the last bytes of a declared size, only
 // after verifying everything the client declared: chunk and trailer signatures, size, SHA-256, Content-MD5 and
-// checksums. Any other error means that the bytes so far must be discarded. It is an *Error, and later calls return
-// it again.
+// checksums. Any other error is an *Error, and later calls return it again. The caller must then discard all bytes.
 type Body struct {
 	source   io.Reader
 	chunks   *chunkReader
@@ -43,12 +43,11 @@ type Body struct {
 type Result struct {
 	Size   int64
 	MD5    [16]byte
-	SHA256 string
+	SHA256 string // hexadecimal; "" if not computed
 	// Checksums contains the declared and computed checksums, in the order of the constants.
 	Checksums []checksum.Checksum
 }
 
-// Body returns a reader for the signed request's body.
 func (s *Signed) Body(body io.Reader, o BodyOptions) (*Body, error) {
 	d, err := s.request.parseDeclared(s.payload, o.IgnoreChecksums)
 	if err != nil {
@@ -112,7 +111,7 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 // Size returns the declared object size, or -1.
 func (b *Body) Size() int64 { return b.declared.size }
 
-// Declared lists the checksums in headers or announced for the trailer.
+// Declared lists the checksum algorithms in headers and x-amz-trailer.
 func (b *Body) Declared() []checksum.Algorithm {
 	list := slices.Clone(b.declared.trailers)
 	for _, c := range b.declared.sums {
@@ -122,7 +121,7 @@ func (b *Body) Declared() []checksum.Algorithm {
 	return slices.Compact(list)
 }
 
-// Result returns the result, or false until Read has returned io.EOF or all bytes of the declared size.
+// Result returns false until Read has returned io.EOF or all bytes of the declared size.
 func (b *Body) Result() (Result, bool) { return b.result, b.verified }
 
 // CRC64NVME returns the checksum of the bytes read so far, or false if it is not computed.
@@ -158,7 +157,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads one piece while computing the previous piece's MD5. It does not keep p.
+// fill reads and hashes bytes, and reports whether they are the last. It reads one piece while the MD5 of the previous
+// piece is computed. It does not keep p.
 func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	parallel := b.options.Cores != nil && len(p) > parallelPiece && (b.declared.size < 0 || b.declared.size > parallelBody)
 	for more := true; more; more = parallel && n < len(p) && !ended && err == nil {
@@ -210,7 +210,7 @@ func readError(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours is never wrapped
 		return e
 	}
-	// Both errors mean the same, and must not look like the end of a verified body.
+	// Both errors mean that the connection broke. They must not look like the end of a verified body.
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}

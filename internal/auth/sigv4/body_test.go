@@ -22,7 +22,7 @@ import (
 
 var allowed = sigv4.BodyOptions{MaxSize: 1 << 20}
 
-// verified verifies a request that the caller has signed at exampleTime.
+// verified verifies a request signed at exampleTime.
 func verified(t testing.TB, r *http.Request) *sigv4.Signed {
 	t.Helper()
 	s, err := verifierAt(exampleTime).Verify(t.Context(), received(r, nil), exampleLookup)
@@ -32,7 +32,7 @@ func verified(t testing.TB, r *http.Request) *sigv4.Signed {
 	return s
 }
 
-// plain returns the reader of a body that is sent as it is, with its signed headers.
+// plain returns a reader for a body without chunks.
 func plain(t testing.TB, payload, data string, length int64, o sigv4.BodyOptions, lines ...string) (*sigv4.Body, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPut, "/bucket/key", nil)
@@ -42,7 +42,7 @@ func plain(t testing.TB, payload, data string, length int64, o sigv4.BodyOptions
 	return verified(t, r).Body(strings.NewReader(data), o)
 }
 
-// chunked signs a request with a body in chunks and returns it with the framed body.
+// chunked signs a request with a chunked body, and returns it with the framed body.
 func chunked(t testing.TB, data string, size int64, c sigv4test.Chunks, lines ...string) (*http.Request, []byte) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPut, "/bucket/key", nil)
@@ -58,7 +58,6 @@ func chunked(t testing.TB, data string, size int64, c sigv4test.Chunks, lines ..
 	return r, framed
 }
 
-// readers read a body in different ways; all must return the same.
 var readers = map[string]func(io.Reader) ([]byte, error){
 	"all":          io.ReadAll,
 	"byte by byte": func(r io.Reader) ([]byte, error) { return io.ReadAll(iotest.OneByteReader(r)) },
@@ -146,7 +145,7 @@ func TestPlainBody(t *testing.T) {
 	}
 }
 
-// A caller that reads as many bytes as were declared, and no more, has a verified body.
+// A caller that reads only the declared number of bytes still gets a verified body.
 func TestLastByteComesAfterVerification(t *testing.T) {
 	t.Parallel()
 	const data = "Welcome to Amazon S3."
@@ -221,7 +220,7 @@ func TestConnectionBreaks(t *testing.T) {
 	}
 }
 
-// allModes are the framings, with right trailers for data.
+// allModes lists all framings, with valid trailers for data.
 func allModes(data string) []sigv4test.Chunks {
 	trailer := func(a checksum.Algorithm) sigv4test.Trailer {
 		return sigv4test.Trailer{Name: a.Header(), Value: checksum.Sum(a, []byte(data)).String()}
@@ -262,7 +261,7 @@ func TestChunkedBody(t *testing.T) {
 	}
 }
 
-// Memory does not depend on the size of an object or of a chunk.
+// TestMemoryIsBounded checks that memory does not depend on object or chunk size.
 //
 //nolint:paralleltest // it counts the allocations of the process
 func TestMemoryIsBounded(t *testing.T) {
@@ -297,7 +296,7 @@ func (zeroReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// crcOfZeros combines the CRC32 of one MiB.
+// crcOfZeros combines the CRC32 of 1 MiB.
 func crcOfZeros(size int) string {
 	part := checksum.Part{Checksum: checksum.Sum(checksum.CRC32, make([]byte, 1<<20)), Size: 1 << 20}
 	sum, _ := checksum.FullObject(checksum.CRC32, slices.Repeat([]checksum.Part{part}, size>>20))

@@ -45,6 +45,7 @@ func parseQuery(query string) ([]parameter, error) {
 	return params, nil
 }
 
+// canonicalQuery encodes parameters and sorts them by encoded name and value. It omits a presigned URL's signature.
 func canonicalQuery(params []parameter, presigned bool) string {
 	if len(params) == 0 {
 		return ""
@@ -137,6 +138,7 @@ func unhex(c byte) byte {
 	return 255
 }
 
+// appendEscaped encodes all bytes except RFC 3986's unreserved characters, like the specification's UriEncode.
 func appendEscaped(b []byte, s string, keepSlash bool) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {

@@ -90,7 +90,7 @@ func TestHeaderValues(t *testing.T) {
 	}
 }
 
-// The canonical form of what is canonical is itself, and encoding does not change what is meant.
+// FuzzCanonical checks that canonical input stays unchanged, and that encoding keeps the meaning.
 func FuzzCanonical(f *testing.F) {
 	f.Add("/a%2Fb+c$d", "b=1&a-b=2&a&%7e=+&%3D=%26")
 	f.Add("/%zz", "=&==&&;")

@@ -23,9 +23,9 @@ const (
 	labelTrailer   = "AWS4-HMAC-SHA256-TRAILER"
 )
 
-// chunkReader removes chunk framing: length in hexadecimal, signature if signed, CRLF, data, CRLF; the last chunk is
-// empty. A chunk's signature is verified when its data ends, because a chunk may not fit in memory. Only then are the
-// last bytes of the chunk returned.
+// chunkReader removes the framing of a chunked body. A chunk is its length in hexadecimal, ";chunk-signature=…" if
+// chunks are signed, CRLF, the data and CRLF; the last chunk is empty. A chunk's signature is verified when its data
+// ends, because a chunk may not fit in memory. Only then are the last bytes of the chunk returned.
 type chunkReader struct {
 	r        *bufio.Reader
 	declared declared
@@ -134,6 +134,7 @@ func (c *chunkReader) verifyChunk() error {
 	return c.chain.verify(labelChunk, emptySHA256+"\n"+hex.EncodeToString(sum[:]), c.provided)
 }
 
+// finish reads everything after the empty chunk's line. It returns io.EOF if the body is valid.
 func (c *chunkReader) finish() error {
 	if err := c.verifyChunk(); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (c *chunkReader) finish() error {
 	}
 }
 
-// line returns io.EOF only if nothing is left.
+// line returns a line with its line break. It returns io.EOF only if nothing is left.
 func (c *chunkReader) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	switch {
@@ -169,7 +170,7 @@ func (c *chunkReader) line() (string, error) {
 	return string(line), err
 }
 
-// endedEarly replaces io.EOF by the error for a truncated body.
+// endedEarly replaces io.EOF by the error for a truncated body. It returns nil and this package's errors unchanged.
 func endedEarly(err error) error {
 	if err == nil {
 		return nil

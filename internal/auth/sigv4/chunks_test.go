@@ -15,7 +15,7 @@ import (
 
 const crcHello = "x-amz-checksum-crc32:NhCmhg==" // of "hello"
 
-// unsignedChunks reads a framed body of five bytes with a CRC32 in the trailer.
+// unsignedChunks reads a framed five-byte body with a CRC32 in the trailer.
 func unsignedChunks(t testing.TB, framed string, o sigv4.BodyOptions, lines ...string) ([]byte, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPut, "/bucket/key", nil)
@@ -214,7 +214,6 @@ func TestSignedChunksNeedTheirLength(t *testing.T) {
 	}
 }
 
-// minio-go announces signed chunks for an empty object and sends nothing.
 func TestEmptyObjectOfMinioGo(t *testing.T) {
 	t.Parallel()
 	for _, declared := range []string{"0", "1"} {
@@ -257,13 +256,13 @@ func TestAnonymousBody(t *testing.T) {
 	}
 }
 
-// Any change of one byte of a signed body, and any cut, is an error or changes nothing.
+// TestEveryMutation checks that changing or cutting a signed body at any byte is an error or changes nothing.
 func TestEveryMutation(t *testing.T) {
 	t.Parallel()
 	const data = "Welcome to Amazon S3."
 	for _, c := range allModes(data) {
 		if len(c.Trailers) == 0 && c.Mode == sigv4test.UnsignedChunksTrailer {
-			continue // nothing covers the data
+			continue // no checksum covers the data
 		}
 		r, framed := chunked(t, data, int64(len(data)), c)
 		s := verified(t, r)

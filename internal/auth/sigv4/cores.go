@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together. Cores
-// is safe for concurrent use; a nil *Cores contains no cores.
+// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together. With
+// an idle core, a body arrives as fast as its MD5 is computed; without, a goroutine would only add context switches.
+// Cores is safe for concurrent use; a nil *Cores never has an idle core.
 type Cores struct{ idle atomic.Int64 }
 
 // NewCores returns half of the process's cores, because each body keeps two busy.
@@ -39,6 +40,7 @@ const (
 	parallelBody  = 128 << 10
 )
 
+// pipeline writes pieces to a hash in order, in a goroutine while a core is idle.
 type pipeline struct {
 	hash  hash.Hash
 	cores *Cores
@@ -55,7 +57,7 @@ func newPipeline(h hash.Hash, cores *Cores) *pipeline {
 	return p
 }
 
-// Do not change piece before wait returns.
+// write hands piece to the hash. Do not change piece before wait returns.
 func (p *pipeline) write(piece []byte) {
 	if len(piece) == 0 {
 		return
@@ -73,7 +75,7 @@ func (p *pipeline) write(piece []byte) {
 	p.mu.Unlock()
 }
 
-// run does not wait for a slow client, because others can use the core.
+// run hashes pieces until the queue is empty. It does not wait for a slow client, because others can use the core.
 func (p *pipeline) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

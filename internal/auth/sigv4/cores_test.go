@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// TestBodyOnIdleCores: with an idle core, without one and with other bodies that use it, the
-// digests are the same, and Read does not keep the memory of its caller.
+// TestBodyOnIdleCores checks that the digests do not depend on idle cores, and that Read does not keep its buffer.
 func TestBodyOnIdleCores(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, parallelBody, parallelBody + 1, 1 << 20, 3<<20 + 77} {
@@ -50,7 +49,7 @@ func declaredOf(size int64, sums ...checksum.Checksum) declared {
 	return declared{payload: payload{mode: modeUnsigned}, size: size, sums: sums}
 }
 
-// readClobbering reads into one buffer, which it overwrites after each read.
+// readClobbering overwrites its buffer after each read.
 func readClobbering(t *testing.T, r io.Reader) (all []byte) {
 	t.Helper()
 	buffer := make([]byte, 128<<10)
@@ -67,7 +66,6 @@ func readClobbering(t *testing.T, r io.Reader) (all []byte) {
 	}
 }
 
-// pieces reads pieces of random sizes.
 type pieces struct {
 	io.Reader
 	*rand.Rand
@@ -77,8 +75,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return p.Reader.Read(b[:min(len(b), 1+p.IntN(100_000))])
 }
 
-// TestErrorOfBodyOnIdleCore: a body that breaks off while its MD5 is computed leaves nothing
-// running.
+// TestErrorOfBodyOnIdleCore checks that a body that breaks off during its MD5 leaves no goroutine running.
 func TestErrorOfBodyOnIdleCore(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -22,7 +22,7 @@ func (d *digests) add(a checksum.Algorithm) {
 	}
 }
 
-// write may still compute the MD5 until wait returns.
+// write adds p to all digests. The MD5 may still read p until wait returns.
 func (d *digests) write(p []byte) {
 	d.md5.write(p)
 	for _, h := range d.by {

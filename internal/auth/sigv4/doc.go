@@ -1,7 +1,8 @@
 // Package sigv4 verifies S3 requests signed with AWS Signature Version 4, and decodes and checks their bodies.
 //
 // A Verifier checks the signature in the Authorization header or a presigned URL's query (Verify), or in a form
-// upload's fields (VerifyForm).
+// upload's fields (VerifyForm). A Body then reads the object's bytes: it removes chunk framing, and verifies chunk
+// signatures, the size and every declared digest.
 //
 // The rules follow these chapters of the Amazon S3 API Reference and User Guide:
 //
@@ -17,12 +18,11 @@
 //   - form.go, policy.go: "Authenticating Requests: Browser-Based Uploads Using
 //     POST" and "Creating a POST Policy". Every form field needs a condition,
 //     with the exceptions in that chapter.
-//   - checksum.go, combine.go: "Checking object integrity in Amazon S3". A
-//     multipart object's checksum is composite (a digest of part digests)
-//     or full-object (combined part CRCs).
-//   - errors.go: "Error responses". Code returns the S3 code.
+//   - package checksum: "Checking object integrity in Amazon S3".
+//   - errors.go: "Error responses".
 //
-// Where Amazon's documents are silent, the rules accept what real clients send.
+// Where Amazon's documents are silent, the rules accept what real clients send. A comment names the client;
+// docs/decisions/0023-signature-version-4.md lists the rules.
 //
 // Session tokens, Signature Version 2 and Signature Version 4A are refused.
 package sigv4

@@ -10,40 +10,40 @@ import (
 // Kind classifies an error.
 type Kind uint8
 
-// These are the kinds of errors. The comments name the Error fields that a kind sets.
+// These are the kinds of errors. A comment in parentheses names the Error fields that a kind sets.
 const (
-	NoCredentials Kind = iota + 1
-	Unsupported
-	SeveralCredentials
+	NoCredentials      Kind = iota + 1
+	Unsupported             // signature version, algorithm or payload mode
+	SeveralCredentials      // in header and query
 	SessionToken
 	MalformedHeader
 	MalformedQuery
 	MalformedURI
 	MissingDate
 	MissingPayloadHash
-	InvalidPayloadHash
-	UnsignedHeader // Headers
-	TimeTooSkewed  // RequestTime, ServerTime
-	NotYetValid
-	Expired    // Expires, ServerTime
-	UnknownKey // AccessKeyID
-	Mismatch   // AccessKeyID, Signature, StringToSign, CanonicalRequest, Headers
+	InvalidPayloadHash // x-amz-content-sha256
+	UnsignedHeader     // a header is sent but not signed (Headers)
+	TimeTooSkewed      // (RequestTime, ServerTime)
+	NotYetValid        // presigned URL with a date in the future
+	Expired            // presigned URL (Expires, ServerTime)
+	UnknownKey         // (AccessKeyID)
+	Mismatch           // (AccessKeyID, Signature, StringToSign, CanonicalRequest; Headers if a signed header is missing)
 	MissingLength
 	InvalidLength
 	TooLarge
-	TooSmall
-	Incomplete
-	MalformedChunk
-	SizeMismatch
+	TooSmall       // below the policy's content-length-range
+	Incomplete     // the connection broke
+	MalformedChunk // wrong framing
+	SizeMismatch   // more or fewer bytes than declared
 	MalformedTrailer
-	PayloadHashMismatch // Expected, Computed
+	PayloadHashMismatch // (Expected, Computed)
 	InvalidMD5
 	InvalidChecksum
-	DigestMismatch // Expected, Computed
+	DigestMismatch // (Expected, Computed)
 	InvalidPolicy
 	PolicyExpired
-	PolicyConditionFailed  // Field
-	PolicyConditionMissing // Field, which has no condition
+	PolicyConditionFailed  // (Field)
+	PolicyConditionMissing // the policy has no condition for the form field (Field)
 	numKinds               = iota + 1
 )
 
@@ -127,7 +127,6 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code { return kinds[e.Kind.index()].kind }
 
 func refuse(kind Kind, format string, args ...any) *Error {

@@ -13,12 +13,12 @@ import (
 	"holdfast/internal/auth/sigv4"
 )
 
-// A handler that stores an object verifies the request, then reads the body, and keeps what it has
-// read only if the body ends without an error.
+// A handler that stores an object verifies the request, then reads the body. It keeps the bytes only if the body ends
+// without an error.
 func ExampleVerifier_Verify() {
 	verifier := sigv4.New("us-east-1", func() time.Time { return exampleTime })
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		var account string // the owner of the key, for the caller
+		var account string // set by the lookup
 		lookup := func(_ context.Context, accessKeyID string) (string, bool, error) {
 			account = "alice"
 			return exampleSecret, accessKeyID == exampleKey, nil

@@ -19,8 +19,8 @@ type Form struct {
 	Policy      Policy
 }
 
-// VerifyForm verifies a form upload's signature and expiration. fields, with lower-case names, precede the file. See
-// Policy.Check for the other fields.
+// VerifyForm verifies a form upload's signature and expiration. fields, with lower-case names, precede the file. The
+// signature covers only the policy document, which limits the other fields: see Policy.Check.
 func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, lookup Lookup) (*Form, error) {
 	c, err := parseForm(fields)
 	if err != nil {
@@ -111,10 +111,11 @@ type Policy struct {
 
 type condition struct {
 	field  string
-	prefix bool
+	prefix bool // starts-with, otherwise eq
 	value  string
 }
 
+// holds applies starts-with to each element of a Content-Type list.
 func (c condition) holds(value string) bool {
 	switch {
 	case !c.prefix:

@@ -18,7 +18,7 @@ func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]b
 
 var formTime = time.Date(2015, 12, 30, 12, 0, 0, 0, time.UTC)
 
-// changed is the form of the example with one field replaced, or removed if the value is "-".
+// changed returns the example form with one field replaced, or removed if value is "-".
 func changed(name, value string) map[string]string {
 	fields := exampleForm()
 	fields[name] = value

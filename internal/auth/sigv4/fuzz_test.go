@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// Whatever the header, the answer is an error of the request, or the header says the same as
-// that of the example.
+// FuzzAuthorization checks that a changed header is refused unless it means the same as the example's.
 func FuzzAuthorization(f *testing.F) {
 	example := exampleRequests()["GET object"]
 	right := example.Header.Get("Authorization")
@@ -40,8 +39,7 @@ func FuzzAuthorization(f *testing.F) {
 	})
 }
 
-// Whatever the query, the answer is an error of the request, or the query has the parameters of
-// the example.
+// FuzzPresigned checks that a changed query is refused unless it has the example's parameters.
 func FuzzPresigned(f *testing.F) {
 	example := exampleRequests()["presigned URL"]
 	_, right, _ := strings.Cut(example.Target, "?")
@@ -67,13 +65,13 @@ func FuzzPresigned(f *testing.F) {
 	})
 }
 
-// What was encoded is decoded to the same bytes, and a change is an error or changes nothing.
+// FuzzChunks encodes and decodes a body. A changed byte is an error or changes nothing.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte("Welcome to Amazon S3."), uint16(7), uint8(0), -1, byte(0))
 	f.Add([]byte("Welcome to Amazon S3."), uint16(100), uint8(2), 30, byte('\n'))
 	f.Add([]byte{}, uint16(1), uint8(4), 0, byte('0'))
 	f.Fuzz(func(t *testing.T, data []byte, size uint16, mode uint8, index int, value byte) {
-		modes := allModes(string(data))[:7] // nothing covers the data of the last
+		modes := allModes(string(data))[:7] // the last mode does not protect the data
 		c := modes[int(mode)%len(modes)]
 		c.Size = int(size) + 1
 		r, framed := chunked(t, string(data), int64(len(data)), c)
@@ -102,7 +100,7 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// Whatever the framing, the result is no larger than allowed, and no error is ours.
+// FuzzFraming checks that bodies stay within the limit, and that every error is an *Error.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("5\r\nhello\r\n0\r\n"+crcHello+"\r\n\r\n"), true)
 	f.Add([]byte("5\r\nhello\r\n0\r\n\r\n"), false)
@@ -126,7 +124,7 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// Whatever the policy, it is refused, or it allows what its text says.
+// FuzzPolicy compares Policy.Check with policyAllows.
 func FuzzPolicy(f *testing.F) {
 	f.Add(examplePolicy, "key", "user/user1/a")
 	f.Add(`{"expiration": "2015-12-30T12:00:00Z", "conditions": [["content-length-range", "1", 2], {"acl": "a", "b": ""}]}`, "acl", "b")
@@ -152,7 +150,7 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// policyAllows evaluates the conditions of a policy for a form with one field.
+// policyAllows evaluates a policy's conditions for a form with one field.
 func policyAllows(t *testing.T, document, field, value string) bool {
 	t.Helper()
 	var policy struct{ Conditions []any }
@@ -196,8 +194,7 @@ func policyAllows(t *testing.T, document, field, value string) bool {
 	return allowed && covered
 }
 
-// FuzzSigned: the signer of the tests and the verifier agree about every request, and none
-// is accepted that was changed after it was signed.
+// FuzzSigned checks that the verifier accepts all requests of sigv4test's signer, and none that changed afterwards.
 func FuzzSigned(f *testing.F) {
 	for change := range uint8(10) {
 		f.Add("PUT", "/bucket/a b/%2e%2e//k", "x-id=PutObject&uploads", "x-amz-meta-a", "one  two", change%2 == 0, change, "x")
@@ -269,7 +266,7 @@ func FuzzSigned(f *testing.F) {
 	})
 }
 
-// isPlain reports whether text is of printable ASCII without spaces, and without others.
+// isPlain reports whether s is printable ASCII without spaces and others.
 func isPlain(s, others string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) && !strings.ContainsAny(s, others)
 }

@@ -16,7 +16,7 @@ type claim struct {
 	stamp     string
 	time      time.Time
 	expires   time.Duration // presigned URL only
-	payload   string
+	payload   string        // x-amz-content-sha256 as signed
 	presigned bool
 }
 
@@ -63,7 +63,8 @@ func (r Request) parseHeader() (c claim, err error) {
 
 type fields struct{ credential, signed, signature string }
 
-// Only some clients write spaces after commas.
+// parseFields reads Credential=…, SignedHeaders=… and Signature=… in any order. Only some clients write spaces after
+// commas.
 func parseFields(text string) (f fields, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.Trim(part, " \t"), "=")
@@ -129,8 +130,8 @@ func requestTime(h http.Header) (time.Time, bool) {
 	return t.UTC(), ok && err == nil && t.Year() < 10000
 }
 
-// checkSigned requires signed x-amz-* headers. Otherwise a presigned URL could be used for something else, e.g. to
-// copy another object.
+// checkSigned requires that the host and all x-amz-* headers are signed. Otherwise a presigned URL could be used for
+// something else, e.g. to copy another object.
 func (r Request) checkSigned(c claim) error {
 	var missing []string
 	if !slices.Contains(c.signed, "host") {

@@ -24,7 +24,7 @@ func (c credential) scope() string {
 	return c.date + "/" + c.region + "/" + serviceS3 + "/" + terminator
 }
 
-// parseCredential returns an error text, because header, query and form use different codes.
+// parseCredential returns an error text, because header, query and form use different error codes.
 func parseCredential(text string) (c credential, wrong string) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 5 {

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
+// These are the values of x-amz-content-sha256 other than a SHA-256. parsePayload maps them to modes.
 const (
 	unsignedPayload       = "UNSIGNED-PAYLOAD"
 	signedChunks          = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -19,11 +20,11 @@ const (
 type mode uint8
 
 const (
-	modeUnsigned mode = iota
-	modeHash
-	modeChunks
-	modeChunksTrailer
-	modeUnsignedChunks
+	modeUnsigned       mode = iota // UNSIGNED-PAYLOAD: the signature does not cover the body
+	modeHash                       // the signature covers the SHA-256 of the whole body
+	modeChunks                     // each chunk has a signature, which also covers the previous signature
+	modeChunksTrailer              // like modeChunks; checksums and their signature follow in a trailer
+	modeUnsignedChunks             // chunks and a trailer without signatures; only the checksums protect the body
 )
 
 func (m mode) hasSignatures() bool { return m == modeChunks || m == modeChunksTrailer }
@@ -32,7 +33,7 @@ func (m mode) hasTrailer() bool    { return m >= modeChunksTrailer }
 
 type payload struct {
 	mode mode
-	hash string
+	hash string // modeHash only, hexadecimal
 }
 
 func parsePayload(value string) (payload, error) {
@@ -55,12 +56,13 @@ func parsePayload(value string) (payload, error) {
 	return payload{mode: modeHash, hash: value}, nil
 }
 
+// declared holds the properties that a request announces for its body.
 type declared struct {
 	payload
-	size     int64 // object size, or -1
-	md5      string
+	size     int64  // object size, or -1
+	md5      string // 16 bytes, or ""
 	sums     []checksum.Checksum
-	trailers []checksum.Algorithm
+	trailers []checksum.Algorithm // announced in x-amz-trailer; the values follow the body
 }
 
 func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err error) {
@@ -89,8 +91,8 @@ func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err
 	return d, err
 }
 
-// checkAlgorithm requires that there is at most one checksum. If x-amz-sdk-checksum-algorithm is present, there must
-// be a checksum with that algorithm.
+// checkAlgorithm allows only one checksum. It must be of the algorithm in x-amz-sdk-checksum-algorithm if the client
+// sends that header.
 func (d *declared) checkAlgorithm(h http.Header) error {
 	list := slices.Clone(d.trailers)
 	for _, c := range d.sums {
@@ -140,7 +142,7 @@ func parseMD5(h http.Header) (string, error) {
 
 const checksumPrefix = "x-amz-checksum-"
 
-// parseChecksums refuses unknown algorithms, because the client relies on verification.
+// parseChecksums refuses unknown algorithms in x-amz-checksum-* headers, because the client relies on verification.
 func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 	for name := range h {
 		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)

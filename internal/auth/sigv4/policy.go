@@ -19,7 +19,7 @@ func ParsePolicy(text string) (p Policy, err error) {
 	if err != nil {
 		return p, refuse(InvalidPolicy, "the policy of the form is not valid base64")
 	}
-	// This is a map because member names are case-sensitive.
+	// A map keeps member names case-sensitive; a struct would not.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(document, &members); err != nil {
 		return p, refuse(InvalidPolicy, "the policy of the form is not a JSON object")

@@ -41,7 +41,7 @@ func FromHTTP(r *http.Request) Request {
 	return Request{Method: r.Method, Target: target, Host: r.Host, Header: r.Header, ContentLength: r.ContentLength}
 }
 
-// HasCredentials reports whether the request is signed in any way, supported or not.
+// HasCredentials reports whether the request is signed in any way, supported or not. Otherwise it is anonymous.
 func (r Request) HasCredentials() bool {
 	_, query, _ := strings.Cut(r.Target, "?")
 	return len(r.Header["Authorization"]) > 0 || isPresigned(query) || isVersion2(query)

@@ -19,8 +19,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// verifyingServer answers 200 with the body that it has verified, and otherwise 403 with the
-// name of what is wrong and the canonical request.
+// verifyingServer responds with 200 and the verified body, or with 403, the error's kind and the canonical request.
 func verifyingServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	verifier := sigv4.New("", time.Now)
@@ -43,7 +42,6 @@ func verifyingServer(t *testing.T) *httptest.Server {
 	return server
 }
 
-// send expects a request to be accepted, with the body that it sends.
 func send(t *testing.T, r *http.Request, want string) {
 	t.Helper()
 	response, err := http.DefaultClient.Do(r)
@@ -56,7 +54,7 @@ func send(t *testing.T, r *http.Request, want string) {
 	}
 }
 
-// Targets as real clients send them, with every kind of byte that a key or a parameter may have.
+// targets are as real clients send them, with every kind of byte that keys and parameters may contain.
 var targets = []string{
 	"/", "/bucket", "/bucket/", "/bucket/key", "/bucket//a//b/", "/bucket/./a/../b", "/bucket/%2E%2E/a", "/bucket/b%20%2Bc",
 	"/bucket/%C3%A4%E2%82%AC%F0%9F%98%80", "/bucket/a%2Fb", "/bucket/a%25b%5Fc%5Cd", "/bucket/%00%01%7F%FF", "/bucket/~-._!$&'()*,;=:@",
@@ -78,7 +76,7 @@ func requestTo(t *testing.T, server *httptest.Server, method, target, body strin
 
 var sdkCredentials = aws.Credentials{AccessKeyID: exampleKey, SecretAccessKey: exampleSecret}
 
-// newSDKSigner is the signer of the Go SDK with the options of its S3 client.
+// newSDKSigner sets the options of the Go SDK's S3 client.
 func newSDKSigner() *v4.Signer {
 	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 }
@@ -146,7 +144,7 @@ func TestOwnSigner(t *testing.T) {
 	}
 }
 
-// The framings of real clients over a real connection, each with sizes around that of a chunk.
+// TestChunkedOverHTTP sends the framings of real clients over TCP, with sizes around the chunk size.
 func TestChunkedOverHTTP(t *testing.T) {
 	t.Parallel()
 	server := verifyingServer(t)

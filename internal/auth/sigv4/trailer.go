@@ -14,9 +14,11 @@ import (
 const trailerSignature = "x-amz-trailer-signature"
 
 // readTrailer reads the lines after the empty chunk: each announced checksum once and, in signed bodies, their
-// signature. Line ends differ between clients. Amazon's SDKs end the trailer with one empty line, Amazon's example
-// with none. minio-go ends a checksum with LF, then sends an empty line; then it sends the signature and an empty
-// line, or in unsigned bodies another empty line.
+// signature. Empty lines differ between clients:
+//
+//   - Amazon's SDKs end the trailer with an empty line, Amazon's example does not.
+//   - minio-go ends a checksum with LF instead of CRLF and adds an empty line. In signed bodies, the signature and an
+//     empty line follow, in unsigned bodies another empty line.
 func (c *chunkReader) readTrailer() error {
 	var text []byte
 	unsigned := c.chain != nil

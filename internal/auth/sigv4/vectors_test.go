@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/auth/sigv4"
 )
 
-// The access key, the time and the signatures of the examples in the Amazon S3 API Reference.
+// These are the access key, time and signatures in the Amazon S3 API Reference.
 const (
 	exampleKey    = "AKIAIOSFODNN7EXAMPLE"
 	exampleSecret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -36,7 +36,7 @@ func authorization(signed, signature string) string {
 	return "AWS4-HMAC-SHA256 Credential=" + exampleKey + "/20130524/us-east-1/s3/aws4_request,SignedHeaders=" + signed + ",Signature=" + signature
 }
 
-// header makes a header of lines "Name: value".
+// header parses lines "Name: value".
 func header(lines ...string) http.Header {
 	h := http.Header{}
 	for _, line := range lines {
@@ -46,8 +46,8 @@ func header(lines ...string) http.Header {
 	return h
 }
 
-// exampleRequests are the examples of "Transferring Payload in a Single Chunk" and of
-// "Authenticating Requests: Using Query Parameters".
+// exampleRequests are from "Transferring Payload in a Single Chunk" and "Authenticating Requests: Using Query
+// Parameters".
 func exampleRequests() map[string]sigv4.Request {
 	request := func(method, target string, lines ...string) sigv4.Request {
 		return sigv4.Request{Method: method, Target: target, Host: "examplebucket.s3.amazonaws.com", Header: header(lines...)}
@@ -103,8 +103,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The example of "Transferring Payload in Multiple Chunks", and that of "Including
-// Trailing Headers".
+// The examples are from "Transferring Payload in Multiple Chunks" and "Including Trailing Headers".
 func TestExamplesOfChunks(t *testing.T) {
 	t.Parallel()
 	data := strings.Repeat("a", 65536+1024)
@@ -162,8 +161,7 @@ func TestExamplesOfChunks(t *testing.T) {
 	}
 }
 
-// examplePolicy is the document of "Example: Browser-Based Upload using HTTP POST", with
-// the line ends of its base64.
+// examplePolicy is from "Example: Browser-Based Upload using HTTP POST", with the line breaks of its base64.
 var examplePolicy = strings.ReplaceAll(`{ "expiration": "2015-12-30T12:00:00.000Z",
   "conditions": [
     {"bucket": "sigv4examplebucket"},
@@ -210,7 +208,7 @@ func TestExampleOfForm(t *testing.T) {
 	}
 }
 
-// kindOf returns the kind of an error, or 0 without an error. Other errors than *Error fail the test.
+// kindOf returns an error's kind, or 0 for nil. It fails the test if the error is not an *Error.
 func kindOf(t testing.TB, err error) sigv4.Kind {
 	t.Helper()
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 // MaxSkew is the maximum clock difference.
 const MaxSkew = 15 * time.Minute
 
-// Lookup returns an access key's secret, or false. Verify returns its error unchanged.
+// Lookup returns an access key's secret, or false if the key does not exist. Verify returns its error unchanged.
 type Lookup func(ctx context.Context, accessKeyID string) (secret string, ok bool, err error)
 
 // Verifier verifies signatures for one region. It is safe for concurrent use.
@@ -28,7 +28,7 @@ type Verifier struct {
 
 type derived struct{ secret, date, region string }
 
-// Deriving a key takes longer than the rest of the verification.
+// cachedKeys limits the cached signing keys. Deriving a key takes longer than the rest of the verification.
 const cachedKeys = 1000
 
 // New returns a Verifier for a region. "" means any region.
@@ -49,8 +49,8 @@ type Signed struct {
 	claim   claim
 }
 
-// Verify verifies the signature in the Authorization header or a presigned query. If the request is invalid, it
-// returns an *Error.
+// Verify verifies the signature in the Authorization header or a presigned query, but does not read the body. If the
+// request is invalid, it returns an *Error.
 func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signed, error) {
 	path, params, c, err := r.parse()
 	if err != nil {
@@ -173,7 +173,7 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 	return key, nil
 }
 
-// If no form matches, verifyAny's error describes the first form.
+// verifyAny accepts a signature over any form of the path. If none matches, the error describes the first form.
 func verifyAny(key [32]byte, c claim, method string, paths []string, rest string) error {
 	var mismatch *Error
 	for _, path := range paths {
@@ -197,10 +197,12 @@ func mismatched(c claim, text string) *Error {
 	}
 }
 
+// chain verifies the signatures of a body's chunks and trailer. Each signature also covers the previous signature. The
+// first is the request's.
 type chain struct {
 	claim    claim
 	key      [32]byte
-	previous string
+	previous string // hexadecimal
 }
 
 func (c *chain) verify(label, hashes, provided string) error {

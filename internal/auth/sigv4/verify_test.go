@@ -19,8 +19,7 @@ import (
 
 var exampleSigner = sigv4test.Signer{AccessKeyID: exampleKey, Secret: exampleSecret, Region: "us-east-1"}
 
-// signedRequest is a request as the server receives it, signed at exampleTime. Change runs after
-// signing.
+// signedRequest returns a request as the server receives it, signed at exampleTime. change runs after signing.
 func signedRequest(method, target string, change func(*http.Request)) sigv4.Request {
 	r := httptest.NewRequest(method, target, nil)
 	r.Header.Set("X-Amz-Meta-A", "1")
@@ -42,7 +41,6 @@ func received(r *http.Request, change func(*http.Request)) sigv4.Request {
 	return sigv4.FromHTTP(r)
 }
 
-// replaceAuth replaces something in the Authorization header.
 func replaceAuth(old, replacement string) func(*http.Request) {
 	return func(r *http.Request) {
 		before := r.Header.Get("Authorization")
@@ -63,7 +61,7 @@ func setHeader(name string, values ...string) func(*http.Request) {
 	}
 }
 
-// setQuery replaces a parameter, or removes it.
+// setQuery replaces a parameter, or removes it if values is empty.
 func setQuery(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) {
 		q := r.URL.Query()
@@ -211,8 +209,8 @@ func TestVerifyRefusesPresigned(t *testing.T) {
 	}
 }
 
-// Clients put more into a presigned URL than its signature. Nothing of it is about the body, which
-// the JavaScript SDK does not know yet: its checksum is that of an empty one.
+// Clients add parameters to presigned URLs. These do not describe the body, which the JavaScript SDK does not know yet:
+// it adds the checksum of an empty body.
 func TestPresignedURLsOfClients(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -275,7 +273,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Old clients send their time in the Date header only.
+// Old clients send their time only in the Date header.
 func TestDateHeader(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]sigv4.Kind{
@@ -290,7 +288,7 @@ func TestDateHeader(t *testing.T) {
 		}
 		_, err := verifierAt(exampleTime).Verify(t.Context(), r, exampleLookup)
 		if want == 0 {
-			want = sigv4.Mismatch // its time is accepted
+			want = sigv4.Mismatch // the time is accepted
 		}
 		if got := kindOf(t, err); got != want {
 			t.Errorf("%s: got %v, want %v", value, got, want)
@@ -353,7 +351,6 @@ func TestLookup(t *testing.T) {
 	if err != error(broken) {
 		t.Errorf("got %v, want the error of the lookup", err)
 	}
-	// Nobody may sign with an empty secret.
 	signer := exampleSigner
 	signer.Secret = ""
 	empty := httptest.NewRequest(http.MethodGet, "/", nil)

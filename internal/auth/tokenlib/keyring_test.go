@@ -16,8 +16,7 @@ const master = "0123456789abcdef-master"
 
 var now = time.Unix(1790000000, 0)
 
-// Tokens made with Python's hmac, hashlib, base64 and json, from the description of the
-// algorithm.
+// These tokens were made with Python's hmac, hashlib, base64 and json, from the algorithm's description.
 const (
 	rustToken = "eyJub2RlIjoiaHR0cDovL2xvY2FsaG9zdDo4MDAwIiwiZnhhX2tpZCI6IjAwMDAwMDAwMDIzNDUtdTdzIiwiZnhhX3VpZCI6Ijg2OTJmN2JiZDNlNjQwYThiMGM0YTZmNGM2ZDhjMWFiIiwiaGFzaGVkX2RldmljZV9pZCI6ImQxIiwiaGFzaGVkX2Z4YV91aWQiOiJoMSIsImV4cGlyZXMiOjE3OTAwMDM2MDAsInVpZCI6NDIsInRva2Vuc2VydmVyX29yaWdpbiI6InJ1c3QiLCJzYWx0IjoiYTFiMmMzIn1gjgDtDL15VTDz8iAMuFzn0b6Jdm9wI2TDD4tmakLi1w=="
 	rustKey   = "UW746Fy_CuxNeMq9dxuD0H2HNNjT4J7yrKfRX0Qf1lA="
@@ -98,8 +97,6 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestCache: a cached token expires, only valid tokens are cached, and the cache is
-// bounded.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, master)
@@ -273,7 +270,7 @@ func FuzzParseToken(f *testing.F) {
 		}
 		again, key, err := k.Mint(c)
 		if errors.Is(err, ErrMalformed) {
-			return // only the compact form of the claims was short enough
+			return // only the compact form was short enough
 		}
 		reopened, rekey, err := k.Open(again, time.Time{})
 		if c.Origin == "" {
@@ -285,7 +282,6 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// BenchmarkAuthenticate measures the whole authentication of a storage request.
 func BenchmarkAuthenticate(b *testing.B) {
 	b.ReportAllocs()
 	k := keyring(b, master)

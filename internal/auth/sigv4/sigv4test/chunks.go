@@ -21,7 +21,7 @@ type Chunks struct {
 	Mode     string // SignedChunks, SignedChunksTrailer or UnsignedChunksTrailer
 	Size     int
 	Trailers []Trailer
-	Stream   bool
+	Stream   bool // use Transfer-Encoding: chunked although the size is known
 }
 
 // SignChunked signs a request and sets its chunked body. A negative size means Transfer-Encoding: chunked without a

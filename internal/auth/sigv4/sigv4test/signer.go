@@ -28,9 +28,11 @@ type Signer struct {
 	AccessKeyID, Secret, Region string
 }
 
+// unsigned headers may change after signing.
 var unsigned = []string{"authorization", "expect", "user-agent", "transfer-encoding", "connection"}
 
-// Sign sets the Authorization header and returns the signature.
+// Sign sets the Authorization header and returns the signature. payload is the body's SHA-256 in hexadecimal or one of
+// the constants.
 func (s Signer) Sign(r *http.Request, payload string, now time.Time) string {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format("20060102T150405Z"))
@@ -70,7 +72,7 @@ func (s Signer) Presign(r *http.Request, expires time.Duration, now time.Time) {
 	r.URL.RawQuery = encode(q) + "&X-Amz-Signature=" + signature
 }
 
-// SignForm adds a signed form upload's fields.
+// SignForm adds a signed form upload's fields. The JSON policy must contain FormConditions.
 func (s Signer) SignForm(fields map[string]string, policy string, now time.Time) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(policy))
 	for _, field := range s.form(now) {
@@ -125,6 +127,7 @@ func (s Signer) signature(r *http.Request, q url.Values, names []string, payload
 	return hex.EncodeToString(sign(s.key(now), text))
 }
 
+// encode follows the specification: %20 for a space, sorted by encoded name and value.
 func encode(q url.Values) string {
 	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 	var all [][2]string
