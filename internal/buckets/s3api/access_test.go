@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// Nobody but its owner learns whether a bucket exists.
 func TestBucketsOfOthersAreHidden(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -48,7 +47,7 @@ func TestPublicRead(t *testing.T) {
 	s.do("PUT", "/photos/a/k", hello).want(200)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
 	s.do("GET", "/photos?acl", "").has("AllUsers", "<Permission>READ<")
-	s.do("PUT", "/photos/a/k", hello, "x-amz-acl: public-read").want(200) // the ACL that it has anyway
+	s.do("PUT", "/photos/a/k", hello, "x-amz-acl: public-read").want(200) // the bucket's ACL
 	for _, prefix := range []string{"/photos", "/main:photos"} {
 		s.anonymous("GET", prefix+"/a/k", "").want(200).is(hello)
 		s.anonymous("HEAD", prefix+"/a/k", "").want(200).head("Content-Length: 20")
@@ -73,7 +72,7 @@ func TestPublicRead(t *testing.T) {
 	s.do("GET", "/k", "", "Host: mine.s3.test").fails(404, "NoSuchBucket")
 	s.as(s.other, "GET", "/k", "", "Host: mine.s3.test").want(200).is(hello)
 
-	s.as(s.other, "PUT", "/photos", "").want(200) // the name alone is ambiguous now
+	s.as(s.other, "PUT", "/photos", "").want(200) // the name is ambiguous now
 	s.anonymous("GET", "/photos/a/k", "").fails(403, "AccessDenied")
 	s.anonymous("GET", "/main:photos/a/k", "").want(200)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: private").want(200)
@@ -184,7 +183,7 @@ func TestCopies(t *testing.T) {
 			s.do("GET", "/backup/"+escaped, "").is(hello+key).head("X-Amz-Meta-A: b", "Content-Type: text/plain")
 		}
 	}
-	s.do("PUT", "/backup/k", "", "x-amz-copy-source: photos/a+b").want(200) // a plus sign is itself
+	s.do("PUT", "/backup/k", "", "x-amz-copy-source: photos/a+b").want(200) // a plus sign is not a space
 	for source, code := range map[string]string{"photos": "InvalidArgument", "photos/": "InvalidArgument", "photos/%zz": "InvalidArgument", "/": "InvalidArgument", "photos/x?versionId=abc": "InvalidArgument"} {
 		s.do("PUT", "/backup/k", "", "x-amz-copy-source: "+source).fails(400, code)
 	}
@@ -211,7 +210,6 @@ func TestCopies(t *testing.T) {
 	s.do("PUT", "/photos/whole", "", "x-amz-copy-source: backup/m").want(200).has(md5Tag("0123456789ef"))
 }
 
-// A signature is for one request, one key and a few minutes.
 func TestForgedRequests(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -8,7 +8,7 @@ import (
 
 type need struct {
 	actions []policy.Action
-	late    bool // the operation calls allow itself when it knows the keys and tags
+	late    bool // the operation calls allow once it knows the keys and tags
 }
 
 var actionsOf = map[bool]map[string]map[string]need{

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// BenchmarkRequest measures requests without a connection, on SQLite, by one client.
+// BenchmarkRequest measures one client's requests on SQLite, without a connection.
 func BenchmarkRequest(b *testing.B) {
 	s := serve(b)
 	s.options.Limits.Inline = 16 << 10
@@ -50,7 +50,6 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// discard is a http.ResponseWriter.
 type discard struct {
 	header http.Header
 	status int

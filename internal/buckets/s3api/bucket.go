@@ -81,8 +81,8 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	return more, err
 }
 
-// refuseOutside rejects the creation of a bucket that the key may not create. If the bucket exists and the key may
-// use it, the response is the error for an existing bucket, because some clients create buckets before each write.
+// refuseOutside rejects the creation of a bucket that the key may not create. If the key may use an existing bucket
+// with this name, the error says that the bucket exists, because some clients create buckets before each write.
 func (x *request) refuseOutside() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name || !x.permits(inBucket) {
 		return errAccessDenied
@@ -138,8 +138,7 @@ func (x *request) createBucket() error {
 	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)
 	switch {
 	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1" && (!locked || b.Lock.Enabled):
-		// The result is the same as in Amazon's oldest region, because clients may create the bucket before each
-		// upload.
+		// Succeed as in Amazon's oldest region, because some clients create the bucket before each upload.
 	case err != nil:
 		return err
 	default:
@@ -172,7 +171,7 @@ func (x *request) deleteBucket() error {
 	return x.send(http.StatusNoContent)
 }
 
-// getLocation returns the region. Like S3, it omits us-east-1.
+// getLocation omits us-east-1, like S3.
 func (x *request) getLocation() error {
 	d := newDocument("LocationConstraint")
 	if x.Region != "us-east-1" {

@@ -23,7 +23,7 @@ import (
 type stalled struct {
 	header  http.Header
 	status  int
-	waiting chan<- struct{} // told that an answer has begun
+	waiting chan<- struct{} // receives a value when the response begins
 	release <-chan struct{}
 	once    sync.Once
 	sent    int
@@ -41,8 +41,7 @@ func (w *stalled) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readers sends requests, none of whose answers is read, and returns by how many bytes the heap and
-// the charged memory grew.
+// readers sends requests without reading the responses. It returns the growth of the heap and of the charged memory.
 func (s *server) readers(n int, request func() *http.Request) (heap, charged int64) {
 	s.t.Helper()
 	memory := web.NewMemory(1<<30, n, time.Minute)
@@ -79,17 +78,15 @@ func (s *server) readers(n int, request func() *http.Request) (heap, charged int
 	return heap, charged
 }
 
-// uncharged is what a request may take besides the memory that is charged: its header, its
-// handler, and short buffers.
+// uncharged is the most memory of a request that is not charged: headers, handler and short buffers.
 const uncharged = 24 << 10
 
-// TestListsAreCharged: the memory of an answer that nobody reads is charged, and bounded, whatever
-// is listed.
+// TestListsAreCharged checks that the memory of unread responses is charged and limited.
 func TestListsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	s.fill(300)
 	s.policy(`{` + toAll + `, "Action": ["s3:ListBucket*", "s3:GetObject"]}`)
-	const n, most = 16, 1 << 20 // an answer of 300 long keys that nobody reads may hold so much
+	const n, most = 16, 1 << 20 // memory of an unread response with 300 long keys
 	anonymous := map[string]bool{"objects": true, "groups": true, "versions": true, "uploads": true}
 	for name, target := range map[string]string{
 		"objects":            "/photos?list-type=2",
@@ -112,7 +109,7 @@ func TestListsAreCharged(t *testing.T) { //nolint:paralleltest // it measures th
 	}
 }
 
-// listIsCharged expects that n requests that nobody reads take no more memory than they are charged for, which is at most so many bytes each.
+// listIsCharged checks that n unread responses use at most the charged memory, and at most most bytes each.
 func (s *server) listIsCharged(name string, n int, most int64, request func() *http.Request) {
 	s.t.Helper()
 	heap, charged := s.readers(n, request)
@@ -126,7 +123,7 @@ func (s *server) listIsCharged(name string, n int, most int64, request func() *h
 	}
 }
 
-// fill stores objects, uploads and buckets with long names, without a request each.
+// fill stores objects, uploads and buckets with long names, without a request for each.
 func (s *server) fill(n int) {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
@@ -148,7 +145,6 @@ func (s *server) fill(n int) {
 	}
 }
 
-// bucket returns a bucket of main.
 func (s *server) bucket(name string) buckets.Bucket {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
@@ -163,7 +159,6 @@ func (s *server) bucket(name string) buckets.Bucket {
 	return b
 }
 
-// uploadOfParts returns an upload of the object parts.
 func (s *server) uploadOfParts(n int) string {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
@@ -181,8 +176,8 @@ func (s *server) uploadOfParts(n int) string {
 	return string(id)
 }
 
-// TestDeletionsAreCharged: a DeleteObjects repeats keys that are too long only to their beginning,
-// and its list and its answer are charged.
+// TestDeletionsAreCharged checks that the response to DeleteObjects shortens keys that are too long, and that its list
+// and response are charged.
 func TestDeletionsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	const n = 16
@@ -216,7 +211,7 @@ func TestDeletionsAreCharged(t *testing.T) { //nolint:paralleltest // it measure
 	s.do("POST", "/photos?delete", long, "Content-Md5: "+md5Of(long)).fails(400, "MalformedXML")
 }
 
-// TestErrorsAreShort: an error repeats no more than the beginning of what a client sent.
+// TestErrorsAreShort checks that errors shorten client input.
 func TestErrorsAreShort(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -231,7 +226,7 @@ func TestErrorsAreShort(t *testing.T) {
 	s.do("GET", "/photos?list-type=2&start-after="+strings.Repeat("a", 1025), "").fails(400, "InvalidArgument")
 }
 
-// TestDocumentsAreCharged: a document that arrives slowly is charged as it arrives, and kept once.
+// TestDocumentsAreCharged checks that a slow document is charged while it arrives, and stored in memory only once.
 func TestDocumentsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	const n, size = 16, 1 << 20
@@ -271,7 +266,7 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// held is the rest of a body, which ends when the test says so.
+// held is the rest of a body, which the test can end.
 type held struct {
 	arrived chan<- struct{}
 	release <-chan struct{}

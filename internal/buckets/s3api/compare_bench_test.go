@@ -22,8 +22,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// BenchmarkCompared compares requests over a connection in pairs that take turns, so a busy machine slows down both: a key
-// with limits with the owner's key, and overwrites in a bucket with versions, and in one with notifications, with those in a bucket without.
+// BenchmarkCompared alternates between two kinds of requests, so that a busy machine slows down both: a key with limits
+// and the owner's key; overwrites in a bucket with versioning or notifications and in a bucket without.
 //
 //	bin/testservers -- go test -run ^$ -bench Compared -benchtime 3000x ./internal/buckets/s3api
 func BenchmarkCompared(b *testing.B) {
@@ -78,11 +78,11 @@ func compare(b *testing.B, st store) {
 			var took [2][]time.Duration
 			for n := 0; b.Loop(); n++ {
 				for i := range 2 {
-					side := (n + i) % 2 // none is always the first
+					side := (n + i) % 2 // neither kind is always first
 					method, target, body := c.targets[side](n)
 					begun := time.Now()
 					s.exchange(b.Context(), c.keys[side], method, target, body)
-					if n >= 500 { // all of these are overwrites
+					if n >= 500 { // from here on all are overwrites
 						took[side] = append(took[side], time.Since(begun))
 					}
 				}
@@ -92,7 +92,7 @@ func compare(b *testing.B, st store) {
 	}
 }
 
-// exchange sends a request on a kept connection, and reads the answer.
+// exchange sends a request on a persistent connection and reads the response.
 func (s *server) exchange(ctx context.Context, key sigv4test.Signer, method, target, body string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, s.url+target, strings.NewReader(body))

@@ -228,8 +228,8 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	return k.answer(copyResult(&w.Object), err)
 }
 
-// copyAlgorithm returns the requested checksum algorithm, or else that of the source. The value is computed again,
-// because the checksum of the source may be composite, and a copy has no parts.
+// copyAlgorithm returns the requested checksum algorithm, or else the source's. The checksum is computed again, because
+// the source's may be composite, and a copy has no parts.
 func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	name := x.in.Header.Get("X-Amz-Checksum-Algorithm")
 	if name == "" {

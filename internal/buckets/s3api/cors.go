@@ -163,7 +163,7 @@ func (x *request) allowBy(rules []buckets.CORSRule) {
 	if len(rules) == 0 {
 		return
 	}
-	// Set the header even if there is no Origin, because caches must not reuse this response for other origins.
+	// Set the header even without an Origin, because caches must not reuse this response for other origins.
 	x.out.Header().Add("Vary", varyCORS)
 	origin := x.in.Header.Get("Origin")
 	if origin == "" {

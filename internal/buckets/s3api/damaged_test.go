@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// damageCopy changes 16 bytes of every body on one node.
 func (s *server) damageCopy(node int, at int64) {
 	s.t.Helper()
 	err := filepath.WalkDir(filepath.Join(s.folders[node], "v2"), func(path string, e fs.DirEntry, err error) error {
@@ -35,7 +34,7 @@ func (s *server) damageCopy(node int, at int64) {
 	}
 }
 
-// large is a body of 12 MB in which every byte has its place.
+// large returns 12 MB in which misplaced bytes are detected.
 func large() string {
 	var b strings.Builder
 	for i := range 1_500_000 {
@@ -44,8 +43,7 @@ func large() string {
 	return b.String()
 }
 
-// A client never notices that one copy is damaged: in whole reads, ranges, parts, and copies of
-// them.
+// TestDamagedCopyIsNotNoticed damages one copy. Whole reads, ranges, parts and copies must use the other.
 func TestDamagedCopyIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -70,8 +68,7 @@ func TestDamagedCopyIsNotNoticed(t *testing.T) {
 	}
 }
 
-// Without a good copy, an answer is an error before its first byte, or breaks off before the
-// first wrong byte.
+// TestNoGoodCopy checks that the response is an error or breaks off before the first wrong byte.
 func TestNoGoodCopy(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs errors

@@ -21,12 +21,12 @@ type deletedKey struct {
 	VersionID string `xml:"VersionId"`
 	ETag      string `xml:"ETag"`
 
-	// For directory buckets.
+	// Modified is for directory buckets.
 	Modified *string `xml:"LastModifiedTime"`
 	Size     *string `xml:"Size"`
 }
 
-// maxTagText is above the length of any version or entity tag.
+// maxTagText is longer than any version or entity tag.
 const maxTagText = 128
 
 // trim shortens texts to limit memory. A shortened key is still too long, and a shortened version or entity tag still

@@ -38,7 +38,6 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code {
 	switch e.Status {
 	case http.StatusNotFound:
@@ -61,7 +60,6 @@ func refuse(status int, code, message string) *Error {
 	return &Error{Status: status, Code: code, Message: message}
 }
 
-// Protocol errors.
 var (
 	errAccessDenied     = refuse(http.StatusForbidden, "AccessDenied", "Access Denied")
 	errMethod           = refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.")
@@ -171,7 +169,7 @@ func asError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Code: "InternalError", Message: "We encountered an internal error. Please try again.", Cause: err}
 }
 
-// byFault maps client errors that have no S3 equivalent, e.g. errors of package web.
+// byFault maps client errors without an S3 equivalent, e.g. from package web.
 var byFault = []struct {
 	code          errcode.Code
 	status        int
@@ -277,13 +275,13 @@ func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	return d
 }
 
-// resource returns the request path without the query, which may contain a signature.
+// resource omits the query, which may contain a signature.
 func resource(r *http.Request) string {
 	path, _, _ := strings.Cut(sigv4.FromHTTP(r).Target, "?")
 	return path
 }
 
-// isOfObject reports whether a header describes the object. Errors do not contain such headers.
+// isOfObject reports whether a header describes the object, so that errors must not contain it.
 func isOfObject(name string) bool {
 	switch name {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":

@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// FuzzXML: a document is refused, or it means what encoding/xml reads, and no more than
-// S3 allows.
+// FuzzXML compares decodeXML with encoding/xml, and checks S3's limits.
 func FuzzXML(f *testing.F) {
 	for _, seed := range []string{
 		`<?xml version="1.0" encoding="UTF-8"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Quiet>true</Quiet><Object><Key>a&#10;b</Key><VersionId>null</VersionId></Object><Object><Key>c</Key><ETag>"x"</ETag></Object></Delete>`,
@@ -48,7 +47,7 @@ func FuzzXML(f *testing.F) {
 	})
 }
 
-// checkDeletion writes a deletion as a document, which must mean the same.
+// checkDeletion encodes and decodes a deletion.
 func checkDeletion(t *testing.T, list *deletion) {
 	t.Helper()
 	if len(list.Objects) > maxPage {
@@ -70,8 +69,7 @@ func checkDeletion(t *testing.T, list *deletion) {
 	}
 }
 
-// FuzzDate: each format of HTTP and RFC 3339 is the time that was written, and everything
-// else is no date.
+// FuzzDate checks that date accepts the formats of HTTP and RFC 3339, and nothing else.
 func FuzzDate(f *testing.F) {
 	f.Add(int64(784111777), "Sun, 06 Nov 1994 08:49:37 GMT")
 	f.Add(int64(0), "Sunday, 06-Nov-94 08:49:37 GMT")
@@ -102,7 +100,7 @@ func FuzzDate(f *testing.F) {
 			if m == 0 || m.Seconds() != seconds {
 				t.Errorf("%q is %v", at.Format(format), m.Time())
 			}
-			// An object is not modified since it was modified, and is since the second before.
+			// An object is modified since the second before its modification, but not since that second.
 			o := buckets.Object{Modified: buckets.At(at.Add(999 * time.Millisecond))}
 			since := buckets.Condition{ModifiedSince: m}
 			until := buckets.Condition{UnmodifiedSince: m}

@@ -29,10 +29,10 @@ type Handler struct {
 	// clients and proxies do not time out. The default is 10 seconds.
 	KeepAlive time.Duration
 
-	// Observe, if set, is called after each request with the operation's name from Operations.
+	// Observe, if set, is called after each request with a name from Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
-	// Cores compute the MD5 of a body while it arrives; may be nil.
+	// Cores compute a body's MD5 while the body arrives; may be nil.
 	Cores *sigv4.Cores
 
 	rules      ruleCache
@@ -77,10 +77,9 @@ type found struct {
 	buckets.Object
 }
 
-// Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	began := time.Now()
-	counting := *r // net/http inspects r.Body if the response is sent before the body is read
+	counting := *r // net/http inspects r.Body if the response precedes the body
 	r = &counting
 	r.Body = &counted{r.Body, &h.Received}
 	x := &request{Handler: h, in: r, out: w, at: at}
@@ -109,8 +108,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
 	if r.ContentLength == 0 && r.Header.Get("Expect") != "" {
-		// If the body is not read, no 100 Continue is sent, and botocore cannot read another response on this
-		// connection.
+		// net/http sends no 100 Continue for an empty body. Then botocore cannot read another response on this connection.
 		w.Header().Set("Connection", "close")
 	}
 	if x.route, err = parseRoute(r, at, x.Domain); err != nil {
@@ -188,7 +186,7 @@ var (
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
 )
 
-// admit rejects expired keys, and clients in networks that the key does not allow.
+// admit checks the key's expiry and allowed networks.
 func (x *request) admit() error {
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.expires != 0 && x.Service.Now() >= x.expires {
@@ -278,7 +276,7 @@ func (x *request) resolve(op operation) error {
 	return x.authorize(op)
 }
 
-// namesOwnBucket reports whether the bucket can only be the signer's own and its settings do not matter.
+// namesOwnBucket reports whether the bucket can only be the signer's, and its settings do not matter.
 func (x *request) namesOwnBucket() bool {
 	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil

@@ -38,17 +38,17 @@ import (
 const (
 	region = "us-east-1"
 	domain = "s3.test"
-	// Larger bodies are on storage nodes, and parts may be this small.
+	// Larger bodies are on storage nodes. Parts may be this small.
 	inline, minPart = 8, 10
 )
 
-// server is S3 on SQLite and two storage nodes, with the accounts main and other. An
-// answer with a 5xx fails the test, unless the test has its own log.
+// server is S3 on SQLite and two storage nodes, with the accounts main and other. A 5xx response fails the test, unless
+// the test passes its own log.
 type server struct {
 	t           testing.TB
 	url         string
 	db          *sqlitedb.DB
-	options     buckets.Options // of the service
+	options     buckets.Options
 	s3          *s3api.Handler
 	cluster     *blobs.Cluster
 	folders     []string
@@ -65,7 +65,6 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 	return s
 }
 
-// store is a backend with the accounts and keys.
 type store interface {
 	buckets.Backend
 	buckets.Accounts
@@ -123,10 +122,10 @@ func serveOn(t testing.TB, st store, log ...*slog.Logger) *server {
 	return s
 }
 
-// reopen gives the handler a service with the options as they are now.
+// reopen creates a service with the current options.
 func (s *server) reopen() { s.s3.Service = buckets.NewService(s.options) }
 
-// withBucket is serve with the bucket photos of main.
+// withBucket adds main's bucket photos.
 func withBucket(t testing.TB, log ...*slog.Logger) *server {
 	t.Helper()
 	s := serve(t, log...)
@@ -134,7 +133,6 @@ func withBucket(t testing.TB, log ...*slog.Logger) *server {
 	return s
 }
 
-// answer is an answer that was read whole.
 type answer struct {
 	t      testing.TB
 	what   string
@@ -143,7 +141,7 @@ type answer struct {
 	body   string
 }
 
-// request makes a request for a raw target that is not signed.
+// request creates an unsigned request for a raw target.
 func (s *server) request(method, target, body string, headers ...string) *http.Request {
 	s.t.Helper()
 	var content io.Reader
@@ -164,7 +162,6 @@ func (s *server) request(method, target, body string, headers ...string) *http.R
 	return r
 }
 
-// send sends a request.
 func (s *server) send(r *http.Request) answer {
 	s.t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -180,7 +177,7 @@ func (s *server) send(r *http.Request) answer {
 	return answer{s.t, r.Method + " " + r.URL.Opaque + "?" + r.URL.RawQuery, response.StatusCode, response.Header, string(body)}
 }
 
-// do sends a request that main has signed, with the hash of its body.
+// do sends a request that main signs, with the hash of its body.
 func (s *server) do(method, target, body string, headers ...string) answer {
 	s.t.Helper()
 	return s.as(s.main, method, target, body, headers...)
@@ -194,13 +191,11 @@ func (s *server) as(signer sigv4test.Signer, method, target, body string, header
 	return s.send(r)
 }
 
-// anonymous sends a request that is not signed.
 func (s *server) anonymous(method, target, body string, headers ...string) answer {
 	s.t.Helper()
 	return s.send(s.request(method, target, body, headers...))
 }
 
-// want expects a status.
 func (a answer) want(status int) answer {
 	a.t.Helper()
 	if a.status != status {
@@ -209,7 +204,6 @@ func (a answer) want(status int) answer {
 	return a
 }
 
-// fails expects an error with a code.
 func (a answer) fails(status int, code string) answer {
 	a.t.Helper()
 	a.want(status)
@@ -228,7 +222,6 @@ func (a answer) fails(status int, code string) answer {
 	}
 }
 
-// is expects a body.
 func (a answer) is(body string) answer {
 	a.t.Helper()
 	if a.body != body {
@@ -237,7 +230,6 @@ func (a answer) is(body string) answer {
 	return a
 }
 
-// has expects text in the body.
 func (a answer) has(all ...string) answer {
 	a.t.Helper()
 	for _, text := range all {
@@ -256,7 +248,7 @@ func (a answer) hasNot(text string) answer {
 	return a
 }
 
-// head expects headers "Name: value"; without a value the header must be absent.
+// head checks headers "Name: value"; without a value the header must be absent.
 func (a answer) head(all ...string) answer {
 	a.t.Helper()
 	for _, h := range all {
@@ -268,7 +260,7 @@ func (a answer) head(all ...string) answer {
 	return a
 }
 
-// element is the text of the first element with a name.
+// element returns the text of the first element with this name.
 func (a answer) element(name string) string {
 	_, rest, _ := strings.Cut(a.body, "<"+name+">")
 	text, _, ok := strings.Cut(rest, "</"+name+">")
@@ -278,7 +270,6 @@ func (a answer) element(name string) string {
 	return text
 }
 
-// elements are the texts of all elements with a name.
 func (a answer) elements(name string) (all []string) {
 	for rest := a.body; ; {
 		var ok bool
@@ -290,7 +281,7 @@ func (a answer) elements(name string) (all []string) {
 	}
 }
 
-// files counts the bodies on all nodes, also those that are not complete.
+// files counts the bodies on all nodes, including incomplete files.
 func (s *server) files() (n int) {
 	s.t.Helper()
 	if err := s.cluster.Wait(s.t.Context()); err != nil {
@@ -310,7 +301,6 @@ func (s *server) files() (n int) {
 	return n
 }
 
-// chunked sends a PUT in chunks.
 func (s *server) chunked(target, data string, size int64, c sigv4test.Chunks, headers ...string) answer {
 	s.t.Helper()
 	r := s.request("PUT", target, data, headers...)
@@ -318,13 +308,12 @@ func (s *server) chunked(target, data string, size int64, c sigv4test.Chunks, he
 	return s.send(r)
 }
 
-// upload begins a multipart upload and returns its ID.
 func (s *server) upload(target string, headers ...string) string {
 	s.t.Helper()
 	return s.do("POST", target+"?uploads", "", headers...).want(200).element("UploadId")
 }
 
-// part uploads a part and returns its element for complete.
+// part uploads a part and returns its XML for complete.
 func (s *server) part(target, id, number, body string, headers ...string) string {
 	s.t.Helper()
 	a := s.do("PUT", target+"?partNumber="+number+"&uploadId="+id, body, headers...).want(200)
@@ -348,7 +337,7 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// form makes a form upload to photos whose policy has a condition for each field.
+// form creates a form upload to photos. The policy contains a condition for each field.
 func (s *server) form(fields map[string]string, file string, conditions ...string) *http.Request {
 	s.t.Helper()
 	now := time.Now()

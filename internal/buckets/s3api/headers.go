@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// systemHeaders are the headers stored with an object, in addition to Content-Type.
+// systemHeaders are stored with an object, like Content-Type.
 var systemHeaders = []string{
 	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", "X-Amz-Website-Redirect-Location",
 }

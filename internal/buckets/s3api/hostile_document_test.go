@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// No bucket has such a name, and no request for one reaches another bucket or the list
-// of all.
+// TestHostileBuckets checks that a request with an invalid bucket name reaches no bucket and no bucket list.
 func TestHostileBuckets(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -98,7 +97,6 @@ func TestHostileParts(t *testing.T) {
 	s.do("GET", "/photos/k", "").is("0123456789last")
 }
 
-// A document that is not what S3 expects changes nothing.
 func TestHostileXML(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -110,7 +108,7 @@ func TestHostileXML(t *testing.T) {
 	s.do("PUT", "/photos?cors", cors).want(200)
 	id := s.upload("/photos/m")
 	part := s.part("/photos/m", id, "1", hello)
-	for target, c := range map[string]struct{ right, twice, code string }{ // twice: an element that may occur once
+	for target, c := range map[string]struct{ right, twice, code string }{ // twice repeats an element that must be unique
 		"POST /photos?delete":           {"<Delete><Object><Key>kept</Key></Object></Delete>", "<Key>kept</Key>", "MalformedXML"},
 		"PUT /photos/kept?tagging":      {"<Tagging><TagSet></TagSet></Tagging>", "<TagSet></TagSet>", "MalformedXML"},
 		"PUT /photos?tagging":           {"<Tagging><TagSet></TagSet></Tagging>", "<TagSet></TagSet>", "MalformedXML"},
@@ -162,10 +160,10 @@ func TestHostileXML(t *testing.T) {
 	s.do("GET", "/fresh", "").fails(404, "NoSuchBucket")
 	s.do("HEAD", "/photos/m", "").want(404)
 
-	// What clients send besides: a byte order mark, comments, prefixes, unknown elements.
+	// Some clients send a byte order mark, comments, prefixes or unknown elements.
 	s.do("POST", "/photos?delete", "\ufeff<?xml version=\"1.0\"?>\n<!-- a --><a:Delete xmlns:a=\"http://s3.amazonaws.com/doc/2006-03-01/\"><a:Object><a:Key>other</a:Key><a:New/></a:Object></a:Delete>\n").
 		want(200).has("<Deleted><Key>other</Key>")
-	// Conditions that are for other kinds of buckets, and versions.
+	// These conditions are for versions and other kinds of buckets.
 	for _, condition := range []string{"<Size>1</Size>", "<LastModifiedTime/>"} {
 		s.do("POST", "/photos?delete", "<Delete><Object><Key>kept</Key></Object><Object><Key>a</Key>"+condition+"</Object></Delete>").fails(501, "NotImplemented")
 	}
@@ -186,7 +184,7 @@ func utf16(s string) string {
 	return b.String()
 }
 
-// The memory that a document takes is limited by its length.
+// TestMemoryOfXML checks that a document's length limits its memory.
 //
 //nolint:paralleltest // it counts the allocations of the process
 func TestMemoryOfXML(t *testing.T) {
@@ -267,10 +265,8 @@ func TestHostileCORS(t *testing.T) {
 	}
 }
 
-// field is a part of a form; the file has a name.
 type field struct{ name, value, file string }
 
-// post sends a form with these parts.
 func (s *server) post(parts ...field) *http.Request {
 	var body strings.Builder
 	for _, p := range parts {
@@ -284,7 +280,7 @@ func (s *server) post(parts ...field) *http.Request {
 	return s.request("POST", "/photos", body.String(), "Content-Type: multipart/form-data; boundary=x")
 }
 
-// signedForm returns the fields of a form with a policy, and its file.
+// signedForm returns the form fields, including the policy and the file.
 func (s *server) signedForm(expires time.Duration, conditions string, fields map[string]string) []field {
 	now := time.Now()
 	policy := `{"expiration": "` + now.Add(expires).UTC().Format("2006-01-02T15:04:05.000Z") + `", "conditions": [{"bucket": "photos"}, ` + s.main.FormConditions(now) + conditions + `]}`
@@ -374,15 +370,13 @@ func TestHostileForms(t *testing.T) {
 			t.Errorf("%.60s, %.20q: %d %s, want %s", c.kind, c.body, a.status, got, c.code)
 		}
 	}
-	// A file that is cut is not stored.
 	r := s.post(s.signedForm(time.Hour, key, k)...)
 	r = s.request("POST", "/photos", strings.TrimSuffix(bodyOf(t, r), "\r\n--x--\r\n"), "Content-Type: multipart/form-data; boundary=x")
 	s.send(r).fails(400, "IncompleteBody")
 	s.nothing("k")
 }
 
-// What follows the file of a form is ignored, as are redirects that are not valid and the
-// folder of the file.
+// TestIgnoredInForms checks that fields after the file, invalid redirects and the file's folder are ignored.
 func TestIgnoredInForms(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// wire is a connection on which a test writes requests itself.
+// wire is a connection for raw requests.
 type wire struct {
 	*server
 	net.Conn
@@ -32,8 +32,7 @@ func (s *server) dial() *wire {
 	return &wire{s, c, bufio.NewReader(c)}
 }
 
-// put writes a PUT of photos/k that is signed, but for its length, with these lines and
-// this body, and returns the answer.
+// put sends a PUT of photos/k with these lines and this body. The signature does not cover the length.
 func (w *wire) put(lines, body string) *http.Response {
 	w.t.Helper()
 	r := w.request("PUT", "/photos/k", "")
@@ -42,7 +41,7 @@ func (w *wire) put(lines, body string) *http.Response {
 	for name := range r.Header {
 		text += name + ": " + r.Header.Get(name) + "\r\n"
 	}
-	// The answer may come before the body is sent.
+	// The response may precede the body.
 	go func() { _, _ = io.WriteString(w.Conn, text+lines+"\r\n"+body) }()
 	return w.answer()
 }
@@ -64,8 +63,7 @@ func (w *wire) answer() *http.Response {
 	return response
 }
 
-// usable expects that the connection is closed, or that the next request on it is
-// answered as it must be.
+// usable checks that the connection is closed or that the next request on it works.
 func (w *wire) usable(last *http.Response) {
 	w.t.Helper()
 	if !last.Close {
@@ -84,8 +82,8 @@ func (w *wire) usable(last *http.Response) {
 	}
 }
 
-// Lengths that are wrong, huge or ambiguous are refused before anything is stored, and
-// what follows is not taken for another request.
+// TestHostileLengths checks that wrong, huge and ambiguous lengths are refused before anything is stored, and that the
+// rest is not parsed as another request.
 func TestHostileLengths(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -93,7 +91,7 @@ func TestHostileLengths(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines, body string
 		status      int
-		code        string // "": net/http refuses it
+		code        string // "" if net/http refuses the request
 	}{
 		"more than 5 GiB":            {"Content-Length: 5368709121\r\n", "x", 400, "EntityTooLarge"},
 		"5 TB":                       {"Content-Length: 5497558138880\r\n", "x", 400, "EntityTooLarge"},
@@ -130,7 +128,7 @@ func TestHostileLengths(t *testing.T) {
 		w.usable(a)
 	}
 	s.nothing("k")
-	// Both: the chunks count, and the next request does not begin inside of them.
+	// With both headers, the chunks count. The next request must not begin inside them.
 	w := s.dial()
 	a := w.put("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n")
 	if a.StatusCode != 200 {
@@ -140,7 +138,6 @@ func TestHostileLengths(t *testing.T) {
 	s.do("GET", "/photos/k", "").is("hello")
 }
 
-// The connection of a request that was refused is usable, or closed.
 func TestConnectionAfterRefusal(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -156,7 +153,7 @@ func TestConnectionAfterRefusal(t *testing.T) {
 			w := s.dial()
 			r := s.request("PUT", "/photos/k", body, c.headers)
 			s.main.Sign(r, sha256Hex(body), time.Now())
-			go func() { _ = r.Write(w.Conn) }() // the answer may come before all of it is sent
+			go func() { _ = r.Write(w.Conn) }() // the response may precede the body
 			a := w.answer()
 			if a.StatusCode != c.status {
 				t.Errorf("%s: %d, want %d", c.headers, a.StatusCode, c.status)
@@ -199,7 +196,7 @@ func TestHostileHeaders(t *testing.T) {
 	s.do("GET", "/photos?uploads", "").want(200).hasNot("<Upload>")
 	s.nothing("k")
 
-	// What is allowed is returned as it was sent, except for the form of encoded words.
+	// Valid metadata is returned unchanged, except for the encoding of encoded words.
 	s.do("PUT", "/photos/k", hello, "x-amz-meta-a: "+long(2047)).want(200)
 	s.do("GET", "/photos/k", "").head("X-Amz-Meta-A: " + long(2047))
 	const encoded = "=?UTF-8?B?R3LDvMOfZQ==?= =?iso-8859-1?Q?=E9?="
@@ -261,7 +258,7 @@ func firstNonEmpty(a, b string) string {
 	return b
 }
 
-// A date that is not one is ignored, as HTTP requires; every format of HTTP is one.
+// TestHostileDates checks that all HTTP date formats work and that invalid dates are ignored, as HTTP requires.
 func TestHostileDates(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -299,7 +296,7 @@ func TestHostileRanges(t *testing.T) {
 	const body = "0123456789"
 	s.do("PUT", "/photos/k", body)
 	huge := strings.Repeat("9", 1000)
-	for header, want := range map[string]string{ // "": 416, body: ignored
+	for header, want := range map[string]string{ // "" means 416, body means that the range is ignored
 		"bytes=0-0": "0", "bytes=9-": "9", "bytes=-1": "9", "bytes=-" + huge: body + "*", "bytes=0-" + huge: body + "*", "bytes=" + huge + "-": "", "bytes=" + huge + "-" + huge: "", "bytes=10-10": "", "bytes=-0": "",
 		"bytes=9223372036854775807-": "", "bytes=9223372036854775806-9223372036854775807": "", "bytes=-9223372036854775808": body + "*", "bytes=18446744073709551616-18446744073709551617": "",
 		"bytes=5-4": body, "bytes=9-0": body, "bytes=": body, "bytes=-": body, "bytes": body, "bytes=a-b": body, "bytes=0x0-0x1": body, "bytes=+0-1": body, "bytes=0-+1": body, "bytes=0--1": body, "bytes=1-2-3": body,

@@ -11,23 +11,20 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// replaced replaces text in the Authorization header.
 func replaced(from, to string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Authorization", strings.ReplaceAll(r.Header.Get("Authorization"), from, to))
 	}
 }
 
-// with sets a header after the request was signed.
+// with sets a header after signing.
 func with(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[http.CanonicalHeaderKey(name)] = values }
 }
 
-// stamp is a time as X-Amz-Date has it.
 func stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
 
-// A signature is for one request, one key and a few minutes: everything else is refused,
-// and nothing is stored.
+// TestForgedSignatures checks that a signature is valid for one request, one key and a few minutes.
 func TestForgedSignatures(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -170,7 +167,7 @@ func TestForgedPresignedURLs(t *testing.T) {
 	s.nothing("k")
 }
 
-// changed reads a body and changes it. A change that changes nothing fails the test.
+// changed reads a body and changes it. It fails the test if change has no effect.
 func changed(t *testing.T, name string, body io.Reader, change func(string) string) string {
 	t.Helper()
 	text, err := io.ReadAll(body)
@@ -187,7 +184,6 @@ func changed(t *testing.T, name string, body io.Reader, change func(string) stri
 	return after
 }
 
-// Whatever is wrong with the framing of a body in chunks, nothing of it is stored.
 func TestHostileChunks(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -268,7 +264,7 @@ func TestHostileChunks(t *testing.T) {
 	s.do("GET", "/photos/k", "").is(hello)
 }
 
-// A checksum is verified wherever it is, and a client cannot give two.
+// TestHostileChecksums checks that checksums are verified in every place and that two checksums are refused.
 func TestHostileChecksums(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
-// A key is what the client has sent, whatever it looks like.
+// TestHostileKeys checks that keys are stored unchanged.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -83,14 +83,14 @@ func TestListStartsAfter(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	// A token is used instead of start-after, which is sent again with it.
+	// The token takes precedence over start-after, which clients send again with it.
 	a := s.do("GET", "/photos?list-type=2&start-after=a&max-keys=1", "")
 	if got := keys("start-after=a&max-keys=1&continuation-token=" + escape(a.element("NextContinuationToken"))); got != "d/1" {
 		t.Error(got)
 	}
 }
 
-// A small document must not cost much memory, and a large one is refused.
+// TestHostileDocuments checks that small documents use little memory and large documents are refused.
 func TestHostileDocuments(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -126,11 +126,10 @@ func TestResourceDoesNotLeak(t *testing.T) {
 	s.main.Presign(r, time.Minute, time.Now())
 	s.send(r).fails(404, "NoSuchKey").has("<Resource>/photos/absent</Resource>").hasNot("Signature").hasNot("Credential")
 	r = s.request("GET", "/photos/absent", "")
-	r.URL.Opaque = "//user:secret@" + r.URL.Host + "/photos/absent" // a target that is a whole URL
+	r.URL.Opaque = "//user:secret@" + r.URL.Host + "/photos/absent" // a target may be a URL
 	s.send(r).fails(403, "AccessDenied").has("<Resource>/photos/absent</Resource>").hasNot("secret")
 }
 
-// A body that does not fit on enough storage nodes is refused, and nothing is left of it.
 func TestNotEnoughSpace(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler))
@@ -142,10 +141,9 @@ func TestNotEnoughSpace(t *testing.T) {
 	}
 }
 
-// No request of a stranger or a client is answered with a 5xx, but 501 for what is
-// missing.
+// FuzzRequest checks that no request causes a 5xx, except 501 for unsupported features.
 func FuzzRequest(f *testing.F) {
-	s := withBucket(f, slog.New(slog.DiscardHandler)) // the status shows what fails
+	s := withBucket(f, slog.New(slog.DiscardHandler)) // the status shows failures
 	s.do("PUT", "/photos/k", hello, "x-amz-checksum-crc32: "+crc32Of(hello))
 	id := s.upload("/photos/m")
 	for _, seed := range []struct{ method, target, header, body string }{
@@ -176,7 +174,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		response, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
-			t.Skip() // the client refuses to send it
+			t.Skip() // net/http refuses to send it
 		}
 		text, err := io.ReadAll(response.Body)
 		response.Body.Close()
@@ -189,7 +187,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// fuzzed makes a request, if net/http can send it.
+// fuzzed returns false if net/http cannot send the request.
 func fuzzed(s *server, method, target, header, body string) (*http.Request, bool) {
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, " \r\n\t#") || method == "" || strings.ContainsFunc(method, func(r rune) bool { return r < 'A' || r > 'Z' }) || method == "CONNECT" {
 		return nil, false
@@ -206,7 +204,7 @@ func fuzzed(s *server, method, target, header, body string) (*http.Request, bool
 	return s.request(method, target, body, headers...), true
 }
 
-// One If-None-Match: * wins, however many there are at once.
+// TestOneCreatorWins runs concurrent writes with If-None-Match: *.
 func TestOneCreatorWins(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

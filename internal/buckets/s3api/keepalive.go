@@ -21,7 +21,7 @@ type keepAlive struct {
 	stopped chan struct{}
 }
 
-// keepAlive starts to send spaces. Until stop returns, nothing else may use x.out.
+// keepAlive begins to send spaces. Until stop returns, nothing else may use x.out.
 func (x *request) keepAlive() *keepAlive {
 	k := &keepAlive{x: x, ending: make(chan struct{}), stopped: make(chan struct{})}
 	go k.run()

@@ -19,10 +19,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// slowNode is a node that stores a body when the test lets it.
+// slowNode stores a body when the test allows it.
 type slowNode struct {
 	blobs.Driver
-	proceed chan error // the result; nil: it is stored
+	proceed chan error // the result; nil stores the body
 }
 
 func (n *slowNode) Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error) {
@@ -37,7 +37,6 @@ func (n *slowNode) Put(ctx context.Context, path string, body io.Reader, size in
 	return n.Driver.Put(ctx, path, body, size)
 }
 
-// slow makes both nodes slow.
 func (s *server) slow() (proceed chan error) {
 	s.t.Helper()
 	s.s3.KeepAlive = time.Millisecond
@@ -51,7 +50,7 @@ func (s *server) slow() (proceed chan error) {
 	return proceed
 }
 
-// slowUploads completes an upload when the test lets it.
+// slowUploads completes an upload when the test allows it.
 type slowUploads struct {
 	buckets.Backend
 	proceed chan error
@@ -64,7 +63,7 @@ func (u *slowUploads) Complete(ctx context.Context, k buckets.UploadKey, c bucke
 	return u.Backend.Complete(ctx, k, c)
 }
 
-// begin sends a request, and returns the answer when two spaces have come.
+// begin sends a request, and returns the response after two spaces.
 func (s *server) begin(method, target, content string, headers ...string) (*http.Response, *bufio.Reader) {
 	s.t.Helper()
 	r := s.request(method, target, content, headers...)
@@ -84,7 +83,6 @@ func (s *server) begin(method, target, content string, headers ...string) (*http
 	return response, body
 }
 
-// rest reads the rest of an answer.
 func (s *server) rest(r *http.Response, body io.Reader) answer {
 	s.t.Helper()
 	text, err := io.ReadAll(body)
@@ -94,7 +92,7 @@ func (s *server) rest(r *http.Response, body io.Reader) answer {
 	return answer{s.t, r.Request.Method, r.StatusCode, r.Header, strings.TrimLeft(string(text), " ")}
 }
 
-// slowNodes is a server with the object photos/source and slow nodes, and an upload for parts.
+// slowNodes returns a server with the object photos/source, slow nodes, and an upload for parts.
 func slowNodes(t *testing.T) (s *server, part string, proceed chan error) {
 	t.Helper()
 	s = withBucket(t, slog.New(slog.DiscardHandler)) // a node fails
@@ -105,8 +103,7 @@ func slowNodes(t *testing.T) (s *server, part string, proceed chan error) {
 
 const fromSource = "X-Amz-Copy-Source: photos/source"
 
-// A copy to a slow node sends spaces until it is done, so that clients and proxies that wait 60
-// seconds do not give up.
+// TestCopyOnSlowNode checks that the server sends spaces during the copy. Clients and proxies give up after 60 seconds.
 func TestCopyOnSlowNode(t *testing.T) {
 	t.Parallel()
 	s, part, proceed := slowNodes(t)
@@ -143,7 +140,7 @@ func TestCopyOnSlowNode(t *testing.T) {
 	})
 }
 
-// An error after spaces were sent is in the answer with the status 200.
+// After spaces, the status is 200 and the body contains the error.
 func TestErrorOfCopyOnSlowNode(t *testing.T) {
 	t.Parallel()
 	s, part, proceed := slowNodes(t)
@@ -183,7 +180,7 @@ func TestErrorOfCopyOnSlowNode(t *testing.T) {
 			r, body := s.begin("PUT", target, "", fromSource)
 			failed := errcode.New(errcode.Unavailable, "the disk is broken")
 			done := make(chan struct{})
-			go func() { // the cluster may try a node again
+			go func() { // the cluster may retry a node
 				for {
 					select {
 					case proceed <- failed:

@@ -210,7 +210,7 @@ func refusedRule(wrong *buckets.LifecycleError) error {
 	return invalidRequest(wrong.Error() + ".")
 }
 
-// rule returns the rule. Like S3, it generates a missing ID.
+// rule generates a missing ID, like S3.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 	if err := refuseUnknown(r.Unknown); err != nil {
 		return rule, err

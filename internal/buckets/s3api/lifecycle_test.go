@@ -26,14 +26,14 @@ const (
 	fiveDays = "<Expiration><Days>5</Days></Expiration>"
 )
 
-// TestLifecycleRoundTrip: documents as clients send them are read back with the same meaning.
+// TestLifecycleRoundTrip stores and reads documents of real clients.
 func TestLifecycleRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
 	s.do("GET", "/photos?lifecycle", "").fails(404, "NoSuchLifecycleConfiguration")
 	const tag = "<Tag><Key>k &lt;</Key><Value>v</Value></Tag>"
 	for name, c := range map[string]struct{ sent, want string }{
-		// s3cmd 2.3, with its spaces and without an ID.
+		// s3cmd 2.3 sends these spaces and no ID.
 		"s3cmd": {
 			"<LifecycleConfiguration>  <Rule>    <Filter>      <Prefix>logs/</Prefix>    </Filter>    <Status>Enabled</Status>    <Expiration>      <Days>30</Days>    </Expiration>  </Rule></LifecycleConfiguration>",
 			"<Filter><Prefix>logs/</Prefix></Filter><Status>Enabled</Status><Expiration><Days>30</Days></Expiration>",
@@ -42,7 +42,7 @@ func TestLifecycleRoundTrip(t *testing.T) {
 			"<LifecycleConfiguration>  <Rule>    <Filter>      <Prefix></Prefix>    </Filter>    <Status>Enabled</Status>    <Expiration>      <Date>2030-01-02</Date>    </Expiration>  </Rule></LifecycleConfiguration>",
 			"<Filter><Prefix></Prefix></Filter><Status>Enabled</Status><Expiration><Date>2030-01-02T00:00:00.000Z</Date></Expiration>",
 		},
-		// minio-go 7 and aws-sdk-go-v2.
+		// minio-go 7
 		"minio-go": {
 			`<LifecycleConfiguration><Rule><AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload><ID>a</ID><Filter><Prefix>a/</Prefix></Filter><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration><Status>Disabled</Status></Rule></LifecycleConfiguration>`,
 			"<ID>a</ID><Filter><Prefix>a/</Prefix></Filter><Status>Disabled</Status><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration><AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload>",
@@ -69,7 +69,7 @@ func TestLifecycleRoundTrip(t *testing.T) {
 		if got.element("ID") == "" {
 			t.Errorf("%s: no ID in %s", name, got.body)
 		}
-		s.do("PUT", "/photos?lifecycle", got.body).want(200) // what is read can be written
+		s.do("PUT", "/photos?lifecycle", got.body).want(200) // the response is a valid request
 		s.do("GET", "/photos?lifecycle", "").is(got.body)
 	}
 	s.do("PUT", "/photos?lifecycle", lifecycleOf(ruleOf(all+fiveDays)), "x-amz-transition-default-minimum-object-size: varies_by_storage_class").want(200)
@@ -81,11 +81,11 @@ func TestLifecycleRoundTrip(t *testing.T) {
 
 const malformed, argument, request, missing = "MalformedXML", "InvalidArgument", "InvalidRequest", "NotImplemented"
 
-// wrongRules are members of rules that are refused, each with its error.
+// wrongRules maps invalid rules to errors.
 var wrongRules = map[string]string{
 	"":                           malformed,
-	fiveDays:                     malformed, // without a status
-	enabled + fiveDays:           malformed, // without a filter
+	fiveDays:                     malformed, // no status
+	enabled + fiveDays:           malformed, // no filter
 	"<Prefix/>" + all + fiveDays: malformed,
 	"<Filter/><Status>enabled</Status>" + fiveDays: malformed,
 	"<Filter/><Status/>" + fiveDays:                malformed,
@@ -147,7 +147,7 @@ var wrongRules = map[string]string{
 	"<Filter><And><ObjectSizeGreaterThan>5</ObjectSizeGreaterThan><ObjectSizeLessThan>5</ObjectSizeLessThan></And></Filter>" + enabled + fiveDays:                                             request,
 }
 
-// TestHostileLifecycle: a rule that is not valid, or not known, changes nothing.
+// TestHostileLifecycle checks that invalid and unknown rules change nothing.
 func TestHostileLifecycle(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -181,7 +181,7 @@ func TestHostileLifecycle(t *testing.T) {
 	s.anonymous("GET", "/main:photos?lifecycle", "").fails(403, "AccessDenied")
 }
 
-// TestExpirationHeader: answers about an object tell when the earliest rule deletes it.
+// TestExpirationHeader checks that responses about an object name the earliest rule's date.
 func TestExpirationHeader(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -199,7 +199,7 @@ func TestExpirationHeader(t *testing.T) {
 		at := modified.UTC().Truncate(24*time.Hour).AddDate(0, 0, days+1).Format(http.TimeFormat)
 		a.want(200).head(fmt.Sprintf(`X-Amz-Expiration: expiry-date="%s", rule-id="%s"`, at, rule))
 	}
-	for range 2 { // the second time, the rules are known
+	for range 2 { // the second time, the rules are cached
 		header(s.do("PUT", "/photos/t/k", hello), 10, "ten%20%C3%BC")
 	}
 	header(s.do("GET", "/photos/t/k", ""), 10, "ten%20%C3%BC")
@@ -219,7 +219,6 @@ func TestExpirationHeader(t *testing.T) {
 	s.do("GET", "/photos/t/k", "").want(200).head("X-Amz-Expiration:")
 }
 
-// TestGoSDKLifecycle: Amazon's SDK reads what it has written.
 func TestGoSDKLifecycle(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -255,7 +254,7 @@ func TestGoSDKLifecycle(t *testing.T) {
 	}
 }
 
-// plainRules are the texts of rules without pointers.
+// plainRules formats rules without pointers.
 func plainRules(rules []types.LifecycleRule) (all []string) {
 	for _, r := range rules {
 		text := aws.ToString(r.ID) + " " + string(r.Status)

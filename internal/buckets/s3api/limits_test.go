@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// limited returns a new key of main with limits.
 func (s *server) limited(l buckets.KeyLimits) sigv4test.Signer {
 	s.t.Helper()
 	return s.keyWith(buckets.KeyTerms{Limits: l})
@@ -34,8 +33,8 @@ func (s *server) keyWith(terms buckets.KeyTerms) sigv4test.Signer {
 	return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: region}
 }
 
-// TestEveryOperationNeedsARight walks all operations with a key for each right. A key with another right, for
-// another bucket or for other objects is refused, and one with the right never is.
+// TestEveryOperationNeedsARight calls all operations with a key for each right. A key with another right, for another
+// bucket or for other objects is refused. The key with the right is not.
 func TestEveryOperationNeedsARight(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -47,7 +46,7 @@ func TestEveryOperationNeedsARight(t *testing.T) {
 	below := s.limited(buckets.KeyLimits{Prefix: "below/"})
 	for _, r := range s3api.Routes() {
 		if r.Parameter == "" && r.Method == http.MethodPost {
-			continue // TestLimitsOfForms
+			continue // see TestLimitsOfForms
 		}
 		target := targetOf(r)
 		if r.OfObject {
@@ -82,7 +81,6 @@ func TestEveryOperationNeedsARight(t *testing.T) {
 	}
 }
 
-// targetOf returns a target of a route.
 func targetOf(r s3api.Route) string {
 	target := "/photos"
 	if r.OfObject {
@@ -145,7 +143,7 @@ func TestKeyWithPrefix(t *testing.T) {
 	s.as(key, "GET", "/photos", "", "Host: s3.test").fails(403, "AccessDenied")
 	s.as(key, "GET", "/in/a", "", "Host: photos.main.s3.test").want(200)
 	s.as(key, "GET", "/out", "", "Host: photos.main.s3.test").fails(403, "AccessDenied")
-	// What everybody may do, the key may do, too.
+	// A key's limits do not affect access that everybody has.
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
 	s.as(key, "GET", "/photos/out", "").want(200)
 	s.as(key, "PUT", "/photos/out", "x").fails(403, "AccessDenied")
@@ -161,7 +159,7 @@ func TestKeyWithBuckets(t *testing.T) {
 	s.as(key, "GET", "/", "").want(200).has("<Name>photos<", "<Name>logs-a<", "<Name>logs-b<").hasNot("<Name>other<").hasNot("<Name>photos2<")
 	first := s.as(key, "GET", "/?max-buckets=2", "").want(200).has("logs-a", "logs-b").hasNot("photos")
 	s.as(key, "GET", "/?continuation-token="+first.element("ContinuationToken"), "").want(200).has("<Name>photos<").hasNot("logs-").hasNot("other")
-	// Clients create buckets before they write. A key that may use the bucket is answered that it exists.
+	// Clients create buckets before they write. A key that may use the bucket learns that it exists.
 	writer := s.limited(buckets.KeyLimits{Buckets: []string{"photos", "absent"}, Rights: []buckets.Right{buckets.RightWrite}})
 	s.as(writer, "PUT", "/photos", "").fails(409, "BucketAlreadyOwnedByYou")
 	s.as(writer, "PUT", "/main:photos", "", "x-amz-acl: public-read").fails(409, "BucketAlreadyOwnedByYou")
@@ -175,7 +173,7 @@ func TestKeyWithBuckets(t *testing.T) {
 	s.as(key, "PUT", "/fresh", "").fails(403, "AccessDenied")
 	s.as(key, "DELETE", "/logs-c", "").want(204)
 	s.as(key, "GET", "/logs-c", "").fails(404, "NoSuchBucket")
-	// It does not learn which other buckets exist.
+	// The key does not learn which other buckets exist.
 	for _, target := range []string{"/other", "/absent", "/main:other", "/main:absent"} {
 		s.as(key, "GET", target, "").fails(403, "AccessDenied")
 		s.as(key, "PUT", target+"/k", hello).fails(403, "AccessDenied")
@@ -196,7 +194,7 @@ func TestExpiredKey(t *testing.T) {
 	gone.Presign(r, time.Hour, time.Now())
 	s.send(r).fails(403, "AccessDenied").has("expired")
 	wrong := gone
-	wrong.Secret = "guess" // without the secret, nobody learns that the key has expired
+	wrong.Secret = "guess" // only the key's owner learns that the key has expired
 	s.as(wrong, "GET", "/photos", "").fails(403, "SignatureDoesNotMatch")
 	s.as(s.keyWith(buckets.KeyTerms{Expires: buckets.At(time.Now().Add(time.Hour))}), "GET", "/photos", "").want(200)
 }
@@ -209,7 +207,7 @@ func TestKeyWithNetworks(t *testing.T) {
 	s.as(s.limited(buckets.KeyLimits{Networks: networks("192.0.2.0/24")}), "GET", "/photos", "", "X-Forwarded-For: 192.0.2.1").fails(403, "AccessDenied")
 }
 
-// TestChangedKey: a process uses the new terms of a key at once, and others within a second.
+// TestChangedKey checks that a process uses a key's new terms immediately, and other processes within a second.
 func TestChangedKey(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -184,7 +184,7 @@ func (x *request) listV2() error {
 	return d.finish()
 }
 
-// formatToken returns a continuation token, which is the position in base64. It is not secret.
+// formatToken returns the position in base64. A continuation token is not secret.
 func formatToken(p buckets.Position) string {
 	kind := "a"
 	if p.Inclusive {
@@ -249,7 +249,7 @@ func (l *listing) groups(d *stream, p *buckets.Page) error {
 func (x *request) writeOwner(d *document, name string) {
 	d.begin(name)
 	d.text("ID", string(x.owner))
-	if x.owner == x.account.ID { // the name of the signer's own account is known
+	if x.owner == x.account.ID { // the signer's own name is known
 		d.text("DisplayName", x.account.Name)
 	}
 	d.end()

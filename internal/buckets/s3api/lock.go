@@ -143,7 +143,7 @@ func (x *request) getLegalHold() error {
 	return nil
 }
 
-// putRetention sets the retention. It removes the retention if the document is empty.
+// putRetention removes the retention if the document is empty.
 func (x *request) putRetention() error {
 	var c struct {
 		Mode  string `xml:"Mode"`
@@ -179,7 +179,7 @@ func (x *request) putLegalHold() error {
 	return x.setLock(buckets.Lock{Hold: c.Status}, buckets.LockChange{Hold: c.Status})
 }
 
-// setLock changes the lock of a version. l is the change as policies see it.
+// setLock changes a version's lock. l is the change as policies see it.
 func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	version := x.query.Get("versionId")
 	if x.lock = &l; !x.bucket.Settings.Policy.IsZero() {
@@ -205,7 +205,7 @@ func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
 	return x.send(http.StatusOK)
 }
 
-// bypasses reports whether the request overrides governance. It rejects clients that do not have that right.
+// bypasses reports whether the request overrides governance. It rejects clients without that right.
 func (x *request) bypasses(key, version string) (bool, error) {
 	if !strings.EqualFold(x.in.Header.Get(bypassHeader), "true") {
 		return false, nil
@@ -289,7 +289,6 @@ func (x *request) checkLockDigest() error {
 	return errLockDigest
 }
 
-// writeLock sets the lock headers if the client may read the lock.
 func (x *request) writeLock(o *buckets.Object) {
 	if o.Lock.IsZero() || x.signed == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// withLock is serve with the bucket photos of main, which has object lock.
+// withLock adds main's bucket photos with object lock.
 func withLock(t testing.TB) *server {
 	t.Helper()
 	s := serve(t)
@@ -22,7 +22,6 @@ func withLock(t testing.TB) *server {
 	return s
 }
 
-// after is a date as headers have it.
 func after(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func retention(mode, until string) string {
@@ -83,7 +82,7 @@ func TestLockConfiguration(t *testing.T) {
 	s.do("GET", "/photos?object-lock", "").hasNot("<Rule>")
 	s.do("DELETE", "/photos?object-lock", "").fails(405, "MethodNotAllowed")
 
-	// A bucket that exists is not taken for one with object lock.
+	// CreateBucket with object lock fails if the bucket exists without it.
 	s.do("PUT", "/plain", "").want(200)
 	s.do("PUT", "/plain", "", "x-amz-bucket-object-lock-enabled: true").fails(409, "BucketAlreadyOwnedByYou")
 	s.do("PUT", "/locked", "", "x-amz-bucket-object-lock-enabled: True").want(200)
@@ -153,7 +152,8 @@ func TestLegalHold(t *testing.T) {
 	s.do("GET", "/photos/none?legal-hold", "").fails(404, "NoSuchKey")
 }
 
-// TestLockOfNewObjects: copies, uploads in parts and forms get a lock like PUT, and the lock of a source is not copied.
+// TestLockOfNewObjects checks that copies, multipart uploads and forms set a lock like PUT, and that a copy does not
+// inherit the source's lock.
 func TestLockOfNewObjects(t *testing.T) {
 	t.Parallel()
 	s := withLock(t)
@@ -180,7 +180,7 @@ func TestLockOfNewObjects(t *testing.T) {
 	s.do("PUT", "/photos/default", hello).want(200)
 	s.do("HEAD", "/photos/default", "").head("X-Amz-Object-Lock-Mode: GOVERNANCE", "X-Amz-Object-Lock-Legal-Hold")
 	until = s.do("HEAD", "/photos/default", "").header.Get("X-Amz-Object-Lock-Retain-Until-Date")
-	s.do("PUT", "/photos/default?retention", retention("GOVERNANCE", until)).want(200) // not shorter than it was
+	s.do("PUT", "/photos/default?retention", retention("GOVERNANCE", until)).want(200) // not shorter than before
 	s.do("PUT", "/photos/k", hello, append(headers, withDigest)...).want(200)
 	s.do("HEAD", "/photos/k", "").head(locked...)
 	s.do("PUT", "/photos/k?tagging", "<Tagging><TagSet></TagSet></Tagging>").want(200)
@@ -252,7 +252,7 @@ func TestHostileLocks(t *testing.T) {
 	s.do("DELETE", "/photos/k?versionId="+id, "").want(204)
 }
 
-// TestBypassIsARight: a key or an account without the right to ignore governance is refused.
+// TestBypassIsARight checks that keys and accounts without the right cannot bypass governance.
 func TestBypassIsARight(t *testing.T) {
 	t.Parallel()
 	s := withLock(t)
@@ -285,7 +285,7 @@ func TestBypassIsARight(t *testing.T) {
 	s.as(s.other, "DELETE", k, "", bypassing).want(204)
 }
 
-// TestLockConditions: a policy limits the lock of new objects and the change of a lock.
+// TestLockConditions checks that a policy can limit the locks of new objects and the change of a lock.
 func TestLockConditions(t *testing.T) {
 	t.Parallel()
 	s := withLock(t)
@@ -308,10 +308,9 @@ func TestLockConditions(t *testing.T) {
 	s.as(s.other, "PUT", "/photos/k?legal-hold", holdOff).fails(403, "AccessDenied")
 	s.as(s.other, "PUT", "/photos/k?retention", retention("GOVERNANCE", after(12*24*time.Hour))).fails(403, "AccessDenied")
 	s.as(s.other, "PUT", "/photos/k?retention", retention("GOVERNANCE", after(9*24*time.Hour))).want(200)
-	s.do("PUT", "/photos/k?retention", retention("GOVERNANCE", "3000-01-01T00:00:00Z")).fails(403, "AccessDenied") // the owner, too
+	s.do("PUT", "/photos/k?retention", retention("GOVERNANCE", "3000-01-01T00:00:00Z")).fails(403, "AccessDenied") // also applies to the owner
 }
 
-// TestLocksOfSDK: Amazon's SDK and this server understand each other.
 func TestLocksOfSDK(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -104,7 +104,7 @@ func (x *request) partNumber() (int, error) {
 	return n, nil
 }
 
-// putPart implements UploadPart and UploadPartCopy.
+// putPart handles UploadPart and UploadPartCopy.
 func (x *request) putPart() error {
 	if err := x.checkFeatures(); err != nil {
 		return err

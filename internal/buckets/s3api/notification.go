@@ -64,10 +64,9 @@ func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement)
 	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
 }
 
-// maxNotification is the maximum document size in bytes.
 const maxNotification = 512 << 10
 
-// The elements in S3's order.
+// notificationElements are in S3's order.
 var notificationElements = []struct {
 	target       buckets.Target
 	element, arn string
@@ -175,7 +174,7 @@ func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule
 	return rule, nil
 }
 
-// writing returns a context that contains the client, for events.
+// writing adds the client to the context, for events.
 func (x *request) writing() context.Context {
 	return buckets.WithOrigin(x.in.Context(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// hooked is a server with the destinations hook and mq, and the bucket photos.
+// hooked adds the destinations hook and mq, and the bucket photos.
 func hooked(t *testing.T) *server {
 	t.Helper()
 	s := serve(t)
@@ -27,7 +27,7 @@ func hooked(t *testing.T) *server {
 	return s
 }
 
-// events returns the records of the events for a destination, without test events and those that were returned before.
+// events returns a destination's new records, without test events.
 func (s *server) events(destination string) (all []record) {
 	s.t.Helper()
 	for _, text := range s.published(destination) {
@@ -42,7 +42,7 @@ func (s *server) events(destination string) (all []record) {
 	return all
 }
 
-// published returns the events for a destination as it gets them, without those that were returned before.
+// published returns a destination's new events as sent.
 func (s *server) published(destination string) (all []json.RawMessage) {
 	s.t.Helper()
 	must := func(err error) {
@@ -63,7 +63,7 @@ func (s *server) published(destination string) (all []json.RawMessage) {
 	return all
 }
 
-// record is an event as S3 sends it.
+// record is an event in S3's format.
 type record struct {
 	EventVersion, EventSource, EventTime, EventName string
 	UserIdentity                                    struct{ PrincipalID string }
@@ -106,7 +106,7 @@ func affix(pairs ...string) string {
 	return text + "</S3Key></Filter>"
 }
 
-// TestNotificationsOfSDK: the SDK sets notifications and reads them back, and each way to write or delete an object has its event.
+// TestNotificationsOfSDK sets and reads notifications with the SDK, and writes and deletes an object in every way.
 func TestNotificationsOfSDK(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)
@@ -170,7 +170,7 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestTestEvents: each destination of a configuration gets a test event, each time it is put; one that is refused has none.
+// TestTestEvents checks that PUT sends each destination a test event, and a refused configuration sends none.
 func TestTestEvents(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)
@@ -206,7 +206,7 @@ func TestTestEvents(t *testing.T) {
 	}
 }
 
-// TestNotifiedWrites: every request that writes or deletes objects has its events.
+// TestNotifiedWrites checks the events of every request that writes or deletes objects.
 func TestNotifiedWrites(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)
@@ -249,7 +249,7 @@ func TestNotifiedWrites(t *testing.T) {
 	named("versions", "ObjectCreated:Put v", "ObjectRemoved:DeleteMarkerCreated v", "ObjectRemoved:Delete v")
 }
 
-// TestRefusedNotifications: a document that is not valid changes nothing, and says what is wrong.
+// TestRefusedNotifications checks that an invalid document changes nothing, and that the error names the problem.
 func TestRefusedNotifications(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)

@@ -174,7 +174,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		}
 		for i := range page {
 			if n++; n == number {
-				// The checksum type of the object determines how the checksums of parts are combined.
+				// The object's checksum type determines how to combine the parts' checksums.
 				sum := page[i].Checksum
 				sum.Composite = o.Checksum.Composite
 				return extent{ofPart(from, page[i].Length), sum}, nil
@@ -185,7 +185,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 }
 
-// ofPart returns the extent of a part. For an empty part the status is 200, because Content-Range cannot express it.
+// ofPart returns a part's extent. For an empty part the status is 200, because Content-Range cannot express it.
 func ofPart(from, length int64) download.Extent {
 	if length == 0 {
 		return download.Extent{From: from, Status: http.StatusOK}
@@ -193,7 +193,7 @@ func ofPart(from, length int64) download.Extent {
 	return download.Extent{From: from, Length: length, Status: http.StatusPartialContent}
 }
 
-// deleteObject deletes an object. It succeeds if the object is missing.
+// deleteObject succeeds even if the object is missing.
 func (x *request) deleteObject() error {
 	condition, err := x.condition("")
 	if err != nil {

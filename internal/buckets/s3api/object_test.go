@@ -75,8 +75,7 @@ func TestPartNumberOfParts(t *testing.T) {
 	s.do("GET", "/photos/k?attributes", "").fails(400, "InvalidArgument")
 }
 
-// TestChecksumOfPart: a GET of a part has the checksum of its bytes, and the type of the
-// object's checksum.
+// TestChecksumOfPart checks that GET of a part returns the part's checksum and the object's checksum type.
 func TestChecksumOfPart(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -100,7 +99,7 @@ func TestChecksumOfPart(t *testing.T) {
 	}
 	s.do("GET", "/photos/k", "", "x-amz-checksum-mode: ENABLED", "Range: bytes=0-9").want(206).head("X-Amz-Checksum-Crc32:", "X-Amz-Checksum-Type:")
 
-	id := s.upload("/photos/k") // the parts have checksums only if the client sends them
+	id := s.upload("/photos/k") // parts have checksums only if the client sends them
 	part := s.part("/photos/k", id, "1", first, "x-amz-checksum-sha256: "+sha256Of(first))
 	s.complete("/photos/k", id, part+s.part("/photos/k", id, "2", last)).want(200)
 	get("/photos/k?partNumber=1", 206, "X-Amz-Checksum-Sha256: "+sha256Of(first), "X-Amz-Checksum-Type: FULL_OBJECT")
@@ -110,7 +109,7 @@ func TestChecksumOfPart(t *testing.T) {
 	get("/photos/k?partNumber=1", 206, "X-Amz-Checksum-Sha256: "+sha256Of(first), "X-Amz-Checksum-Type: FULL_OBJECT")
 }
 
-// TestEmptyLastPart: an empty part is found behind as many parts as a page has.
+// TestEmptyLastPart finds an empty part after a full page of parts.
 func TestEmptyLastPart(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -235,7 +234,7 @@ func TestOverridesOfResponse(t *testing.T) {
 		head("Content-Type: text/plain", "Cache-Control: no-store", "B:")
 }
 
-// A stored header cannot split an answer, and what is not ASCII survives.
+// TestStoredHeaders checks that stored headers cannot split a response, and that non-ASCII text is kept.
 func TestStoredHeaders(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -259,7 +258,7 @@ func TestChecksums(t *testing.T) {
 	s.do("GET", "/photos/k", "").head("X-Amz-Checksum-Crc32:")
 	s.do("GET", "/photos/k?attributes", "", "x-amz-object-attributes: Checksum").has("<ChecksumCRC32>"+sum+"<", "<ChecksumType>FULL_OBJECT<")
 
-	// A part has the checksum of the upload's algorithm, also if the client sends another.
+	// A part's checksum has the upload's algorithm, even if the client sends another.
 	id := s.upload("/photos/m", "x-amz-checksum-algorithm: CRC32", "x-amz-checksum-type: FULL_OBJECT")
 	s.do("PUT", "/photos/m?partNumber=1&uploadId="+id, hello, "x-amz-checksum-sha256: "+sha).want(200).head("X-Amz-Checksum-Crc32: "+sum, "X-Amz-Checksum-Sha256:")
 	copied := s.do("PUT", "/photos/m?partNumber=2&uploadId="+id, "", "x-amz-copy-source: photos/k").want(200).has("<ChecksumCRC32>" + sum + "<")
@@ -271,7 +270,7 @@ func TestChecksums(t *testing.T) {
 		has("<Message>The CRC32 you specified did not match the calculated checksum.</Message>")
 	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: "+crc32Of(hello+hello), "x-amz-checksum-sha256: "+sha, "x-amz-mp-object-size: "+strconv.Itoa(2*len(hello))).want(200).has("<ChecksumCRC32>" + crc32Of(hello+hello) + "<")
 
-	// A copy is not in parts, so its checksum is one of the whole.
+	// A copy has no parts, so its checksum covers the whole object.
 	s.do("PUT", "/photos/copy", "", "x-amz-copy-source: photos/m", "x-amz-checksum-algorithm: SHA256").want(200).has("<ChecksumSHA256>" + sha256Of(hello+hello) + "<")
 }
 
@@ -296,8 +295,8 @@ func TestWrongBodiesAreNotStored(t *testing.T) {
 	s.nothing("k")
 }
 
-// TestDeclaredCRC64NVME: the checksum of the client is the one that protects the body on its nodes.
-// It is right for a body of which the first bytes were read before the others.
+// TestDeclaredCRC64NVME checks that the client's checksum protects the body on the nodes, even if the first bytes were
+// read separately.
 func TestDeclaredCRC64NVME(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -314,7 +313,7 @@ func TestDeclaredCRC64NVME(t *testing.T) {
 	}
 }
 
-// nothing expects that a key has no object and the nodes have no file.
+// nothing checks that the key has no object and the nodes store no file.
 func (s *server) nothing(key string) {
 	s.t.Helper()
 	s.do("GET", "/photos/"+key, "").fails(404, "NoSuchKey")
@@ -323,7 +322,7 @@ func (s *server) nothing(key string) {
 	}
 }
 
-// raw sends bytes over a connection and returns the answer, or nil without an answer.
+// raw sends bytes on a new connection and returns the response, or nil.
 func (s *server) raw(request string) *http.Response {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -361,8 +360,7 @@ func TestTruncatedBodiesAreNotStored(t *testing.T) {
 	s.nothing("k")
 }
 
-// A body that breaks after the answer has begun closes the connection: the client must
-// not take it for a whole one.
+// TestBrokenBodyClosesConnection checks that a client cannot mistake a truncated body for a complete body.
 func TestBrokenBodyClosesConnection(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs an error
@@ -381,7 +379,6 @@ func TestBrokenBodyClosesConnection(t *testing.T) {
 	}
 }
 
-// damage changes all bodies on the nodes.
 func (s *server) damage(change func([]byte)) {
 	s.t.Helper()
 	for _, folder := range s.folders {
@@ -402,7 +399,7 @@ func (s *server) damage(change func([]byte)) {
 	}
 }
 
-// A source that cannot be read is the server's failure, and nothing of it is stored.
+// TestCopyOfDamagedBody checks that an unreadable source is a server error and that nothing is stored.
 func TestCopyOfDamagedBody(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs an error
@@ -415,8 +412,8 @@ func TestCopyOfDamagedBody(t *testing.T) {
 	}
 }
 
-// TestMissingBucketFirst: that the bucket does not exist takes precedence over other errors
-// of a write, also where the write itself finds the bucket.
+// TestMissingBucketFirst checks that the error for a missing bucket takes precedence, even if the write itself finds the
+// bucket.
 func TestMissingBucketFirst(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -425,7 +422,7 @@ func TestMissingBucketFirst(t *testing.T) {
 	for _, tc := range []struct {
 		method, target, body, header string
 		status                       int
-		code                         string // in a bucket that exists
+		code                         string // in an existing bucket
 	}{
 		{"PUT", "/k", "x", "x-amz-tagging: a=b&a=c", 400, "InvalidTag"},
 		{"PUT", "/k", "x", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"},

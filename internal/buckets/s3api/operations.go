@@ -14,10 +14,10 @@ type operation struct {
 	right       buckets.Right
 	needsBucket bool // the bucket must exist, and the client must have access
 	public      bool // allowed for anyone in a public bucket
-	reads       bool // there is no request body, so it acquires its slot immediately
+	reads       bool // without a request body, so it acquires its slot immediately
 	object      bool
 	byName      bool // see serveByName
-	need        need // zero for the need in actionsOf
+	need        need // zero: the need in actionsOf
 }
 
 // Every access key for the bucket has this right, because clients read bucket settings before anything else.
@@ -75,12 +75,12 @@ type methods = map[string]operation
 type Route struct {
 	Method    string
 	OfObject  bool
-	Parameter string        // query parameter; may be empty
+	Parameter string
 	Right     buckets.Right // if not in buckets.Rights, any key for the bucket
 	Actions   []policy.Action
 }
 
-// Routes returns all routes except the bucket list. It is for tests.
+// Routes returns all routes except the bucket list, for tests.
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
@@ -120,7 +120,7 @@ func absent(change buckets.Right, code, message string) methods {
 	}
 }
 
-// empty returns the methods of an unsupported configuration that reads as empty, for clients that probe it.
+// empty is like absent, but the configuration reads as empty.
 func empty(root string) methods {
 	return methods{
 		http.MethodGet: read(inBucket, func(x *request) error {

@@ -26,9 +26,9 @@ func md5Of(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-const hello = "hello, storage nodes" // larger than what is in the row
+const hello = "hello, storage nodes" // above the maximum size of an inline body
 
-// New SDKs frame bodies; the frames must not be stored.
+// New SDKs frame bodies. The frames must not be stored.
 func TestFramesAreNotStored(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -42,7 +42,7 @@ func TestFramesAreNotStored(t *testing.T) {
 	s.do("GET", "/photos/k", "").is(hello)
 }
 
-// Every client has its own way to send a body and to sign it.
+// Clients send and sign bodies in different ways.
 func TestPayloadModes(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -84,13 +84,13 @@ func TestPayloadModes(t *testing.T) {
 		s.do("GET", "/photos/k", "").want(200).is(hello).head("Content-Length: "+strconv.Itoa(len(hello)), "Content-Encoding:")
 		s.do("DELETE", "/photos/k", "").want(204)
 	}
-	// Without a signature of the body, the checksum is all that protects it.
+	// If the body is not signed, only the checksum protects it.
 	wrong := sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 8, Trailers: trailer("x-amz-checksum-crc32", "AAAAAA==")}
 	s.chunked("/photos/k", hello, size, wrong).fails(400, "BadDigest")
 	s.do("HEAD", "/photos/k", "").want(404)
 }
 
-// s3cmd and restic address a bucket with a slash at the end.
+// s3cmd and restic send a slash after the bucket.
 func TestTrailingSlashOfBucket(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -107,7 +107,7 @@ func TestTrailingSlashOfBucket(t *testing.T) {
 	s.do("HEAD", "/photos", "").want(404)
 }
 
-// aws-chunked is the framing; gzip is the encoding of the object.
+// aws-chunked is only the request's framing, gzip is the object's encoding.
 func TestStripAWSChunkedFromContentEncoding(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -139,7 +139,6 @@ func TestPresignedPutOfJavaScriptSDK(t *testing.T) {
 	s.do("GET", "/photos/k", "").is(hello).head("X-Amz-Meta-Camera: box")
 }
 
-// A header in the query of a presigned URL is obeyed or refused, like one that was sent.
 func TestHeadersInPresignedURL(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -171,7 +170,7 @@ func TestHeadersInPresignedURL(t *testing.T) {
 	presigned("PUT", "/photos/none", "x-amz-user-agent=aws-sdk-js&x-amz-trailer=x-amz-checksum-crc32&x-amz-decoded-content-length=7&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD").want(200)
 }
 
-// A client need not escape the "?" of a key in x-amz-copy-source.
+// Clients may send the "?" of a key unescaped in x-amz-copy-source.
 func TestCopySourceWithQuestionMark(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -206,7 +205,7 @@ func TestPresignedURLs(t *testing.T) {
 	s.send(r).want(204)
 }
 
-// s3cmd signs its first mb for the region "US" and retries with the one in the error.
+// s3cmd signs its first mb for the region "US" and retries with the region in the error.
 func TestRegionInAuthorizationHeaderMalformed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -237,8 +236,7 @@ func TestCreateOwnBucketAgain(t *testing.T) {
 	s.do("PUT", "/Photos", "").fails(400, "InvalidBucketName")
 }
 
-// Only us-east-1, Amazon's oldest region, lets an owner create a bucket twice, and has no
-// name as a location.
+// Only us-east-1, Amazon's oldest region, lets an owner create a bucket twice, and has no location constraint.
 func TestOtherRegions(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -249,7 +247,7 @@ func TestOtherRegions(t *testing.T) {
 	s.do("PUT", "/other", "<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint></CreateBucketConfiguration>").fails(400, "InvalidLocationConstraint")
 }
 
-// rclone updates the time of a file by a copy onto itself.
+// rclone updates a file's time by copying the object onto itself.
 func TestCopyOntoItselfReplacesMetadata(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -262,7 +260,7 @@ func TestCopyOntoItselfReplacesMetadata(t *testing.T) {
 	}
 }
 
-// restic reads page after page with the token.
+// restic requests pages with the token.
 func TestTruncatedListHasContinuationToken(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -289,7 +287,6 @@ func TestProbeOfAbsentBucket(t *testing.T) {
 	s.do("GET", "/photos/?list-type=2&max-keys=1", "").has("<Key>k</Key>")
 }
 
-// TestExpectedOwner: a request that names another owner of its bucket is refused.
 func TestExpectedOwner(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -321,7 +318,7 @@ func TestProbes(t *testing.T) {
 	s.do("PUT", "/photos/k", hello, "x-amz-acl: public-read").fails(400, "AccessControlListNotSupported")
 }
 
-// aws-cli sends keys with escapes, which are signed as they are.
+// aws-cli sends escaped keys and signs them unchanged.
 func TestRawPathIsSigned(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -343,7 +340,7 @@ func TestEntityTagsAreQuoted(t *testing.T) {
 	s.do("DELETE", "/photos/k", "").want(204)
 }
 
-// The server asks for a body only after it has checked the signature.
+// The server requests a body only after checking the signature.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -371,8 +368,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// botocore sends Expect without a body, too, and gets no 100 Continue. Then it takes the next
-// answer on the connection for a part of this one.
+// botocore also sends Expect without a body, and gets no 100 Continue. It then parses the next response on the
+// connection as part of this response.
 func TestExpectContinueWithoutBody(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -390,7 +387,7 @@ func TestExpectContinueWithoutBody(t *testing.T) {
 	}
 }
 
-// SDKs take the names of user metadata from the header of the answer as it was sent.
+// SDKs use the names of user metadata as the response spells them.
 func TestUserMetadataInLowerCase(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -416,7 +413,7 @@ type readFunc func(p []byte) (int, error)
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 func (f readFunc) Close() error               { return nil }
 
-// A client that did not get the answer repeats the request.
+// A client that received no response repeats the request.
 func TestCompleteIsIdempotent(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

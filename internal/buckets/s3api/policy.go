@@ -54,8 +54,8 @@ func (x *request) authorizeByPolicy(op operation) error {
 
 func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
 
-// allow rejects access that a policy denies, or that neither ownership nor policy nor canned ACL allows. The limits
-// of an access key do not affect access that everybody has.
+// allow rejects access that a policy denies, or that neither ownership nor policy nor canned ACL allows. An access key's
+// limits do not affect access that everybody has.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
 	public := a.public && x.bucket.Settings.IsOpen() && a.version == "" // only current objects are public
@@ -115,8 +115,7 @@ func (x *request) allowTags(o *buckets.Object) error {
 	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
-// allowPut authorizes a form upload. The form fields serve as request headers. sent are the headers that the client
-// sent.
+// allowPut authorizes a form upload. The form fields serve as request headers; sent are the client's HTTP headers.
 func (x *request) allowPut(tags map[string]string, sent http.Header) error {
 	for _, name := range []string{"User-Agent", "Referer"} {
 		x.in.Header[name] = sent[name]
@@ -141,7 +140,7 @@ func (x *request) hideMissing(err error) error {
 	return err
 }
 
-// sharedBucket finds a bucket of another account that is shared with the signer and has an unambiguous name.
+// sharedBucket finds another account's bucket that is shared with the signer and has an unambiguous name.
 func (x *request) sharedBucket() error {
 	if buckets.CheckBucketName(x.route.bucket) != nil {
 		return buckets.ErrNoBucket

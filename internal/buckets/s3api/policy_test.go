@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// allows sets a policy of the bucket photos with statements, and returns it.
+// policy sets the policy of photos and returns it.
 func (s *server) policy(statements ...string) string {
 	s.t.Helper()
 	document := `{"Version": "2012-10-17", "Statement": [` + strings.Join(statements, ", ") + `]}`
@@ -53,8 +53,8 @@ func TestBucketPolicy(t *testing.T) {
 	s.do("GET", "/photos?policy", "").fails(404, "NoSuchBucketPolicy")
 }
 
-// TestEveryOperationNeedsAnAction walks all operations with policies that allow the other account all actions but those of
-// the operation, only those, and deny the owner those.
+// TestEveryOperationNeedsAnAction calls all operations with three policies: one allows the other account all actions
+// except the operation's, one allows only these, one denies them to the owner.
 func TestEveryOperationNeedsAnAction(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -79,7 +79,7 @@ func TestEveryOperationNeedsAnAction(t *testing.T) {
 			continue
 		}
 		if r.Method == http.MethodPut && target == "/photos" || r.Method == http.MethodPost && target == "/photos" {
-			continue // CreateBucket, which no policy concerns; TestFormsByPolicy
+			continue // policies do not affect CreateBucket; for forms see TestFormsByPolicy
 		}
 		if slices.ContainsFunc(r.Actions, func(a policy.Action) bool { return !slices.Contains(policy.KnownActions(), a) }) {
 			t.Errorf("%s: no policy can name %v", what, r.Actions)
@@ -133,7 +133,7 @@ func TestSharedBucket(t *testing.T) {
 	for _, bucket := range []string{"/photos", "/main:photos"} {
 		s.as(s.other, "GET", bucket+"/in/a", "").want(200).is(hello)
 		s.as(s.other, "GET", bucket+"/out", "").fails(403, "AccessDenied")
-		s.as(s.other, "GET", bucket+"/in/absent", "").fails(403, "AccessDenied") // it may not list
+		s.as(s.other, "GET", bucket+"/in/absent", "").fails(403, "AccessDenied") // other may not list
 		s.as(s.other, "PUT", bucket+"/in/b", "by other").want(200)
 		s.as(s.other, "PUT", bucket+"/out", "by other").fails(403, "AccessDenied")
 		s.as(s.other, "DELETE", bucket+"/in/a", "").fails(403, "AccessDenied")
@@ -143,7 +143,7 @@ func TestSharedBucket(t *testing.T) {
 	}
 	s.do("GET", "/photos/in/b", "").want(200).is("by other")
 	s.as(s.other, "GET", "/in/a", "", "Host: photos.s3.test").want(200)
-	s.as(s.other, "GET", "/", "").want(200).hasNot("photos") // it is not the account's bucket
+	s.as(s.other, "GET", "/", "").want(200).hasNot("photos") // photos belongs to main
 	s.as(s.other, "PUT", "/photos/in/c", "x", "x-amz-tagging: a=b").fails(403, "AccessDenied")
 	s.as(s.other, "GET", "/photos/in/a", "", "x-amz-expected-bucket-owner: "+string(s.bucket("photos").Owner)).want(200)
 	s.as(s.other, "GET", "/photos/in/a", "", "x-amz-expected-bucket-owner: "+buckets.NewUUID()).fails(403, "AccessDenied")
@@ -158,19 +158,18 @@ func TestSharedBucket(t *testing.T) {
 	s.as(s.other, "PUT", "/mine/k", "", "x-amz-copy-source: photos/in/tagged").fails(403, "AccessDenied")
 	s.as(s.other, "PUT", "/mine/k", "", "x-amz-copy-source: photos/in/tagged", "x-amz-tagging-directive: REPLACE").want(200)
 
-	// In parts, too.
 	id := s.as(s.other, "POST", "/photos/in/parts?uploads", "").want(200).element("UploadId")
 	tag := s.as(s.other, "PUT", "/photos/in/parts?partNumber=1&uploadId="+id, "part").want(200).header.Get("Etag")
 	s.as(s.other, "GET", "/photos/in/parts?uploadId="+id, "").fails(403, "AccessDenied")
 	s.as(s.other, "POST", "/photos/in/parts?uploadId="+id, "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>"+tag+"</ETag></Part></CompleteMultipartUpload>").want(200)
 
-	// The limits of its own access keys hold.
+	// The account's own access keys keep their limits.
 	reads := s.keyOf("other", buckets.KeyTerms{Limits: buckets.KeyLimits{Rights: []buckets.Right{buckets.RightRead}}})
 	s.as(reads, "GET", "/photos/in/a", "").want(200)
 	s.as(reads, "PUT", "/photos/in/d", hello).fails(403, "AccessDenied")
 	s.as(s.keyOf("other", buckets.KeyTerms{Limits: buckets.KeyLimits{Buckets: []string{"mine"}}}), "GET", "/photos/in/a", "").fails(403, "AccessDenied")
 
-	// Its own bucket has precedence.
+	// The account's own bucket takes precedence.
 	s.as(s.other, "PUT", "/photos", "").want(200)
 	s.as(s.other, "GET", "/photos/in/a", "").fails(404, "NoSuchKey")
 	s.as(s.other, "GET", "/main:photos/in/a", "").want(200)
@@ -181,7 +180,6 @@ func TestSharedBucket(t *testing.T) {
 	s.as(s.other, "GET", "/main:photos/in/a", "").fails(403, "AccessDenied")
 }
 
-// keyOf returns a new key of an account.
 func (s *server) keyOf(account string, terms buckets.KeyTerms) sigv4test.Signer {
 	s.t.Helper()
 	a, err := s.options.Backend.Account(s.t.Context(), account)
@@ -210,7 +208,7 @@ func TestAnonymousByPolicy(t *testing.T) {
 	s.anonymous("DELETE", "/photos/a", "").want(204)
 	s.do("GET", "/photos/a", "").fails(404, "NoSuchKey")
 	s.anonymous("PUT", "/photos?policy", "{}").fails(403, "AccessDenied")
-	// What everybody may do, a key with limits may do, too.
+	// A key's limits do not affect access that everybody has.
 	s.as(s.limited(buckets.KeyLimits{Rights: []buckets.Right{buckets.RightRead}}), "PUT", "/photos/b", hello).want(200)
 	s.as(s.limited(buckets.KeyLimits{Rights: []buckets.Right{buckets.RightRead}}), "GET", "/photos", "").fails(403, "AccessDenied")
 	s.policy(`{` + toAll + `, "Action": "s3:ListBucket"}`)
@@ -224,13 +222,13 @@ func TestAnonymousByPolicy(t *testing.T) {
 	s.anonymous("PUT", "/photos/b?tagging", "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>").want(200)
 }
 
-// TestDeniedToOwner: a policy denies the owner of the bucket, too, but never its policy.
+// TestDeniedToOwner checks that a policy can deny the owner anything except changing the policy.
 func TestDeniedToOwner(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
 	s.do("PUT", "/photos/keep/a", hello).want(200)
 	s.do("PUT", "/photos/b", hello).want(200)
-	s.do("PUT", "/photos/b", hello).want(200) // finds the bucket by its name
+	s.do("PUT", "/photos/b", hello).want(200) // finds the bucket by name
 	s.policy(`{"Effect": "Deny", "Principal": "*", "Action": ["s3:DeleteObject", "s3:PutObject"], "Resource": "arn:aws:s3:::photos/keep/*"}`)
 	s.do("PUT", "/photos/keep/a", "x").fails(403, "AccessDenied")
 	s.do("DELETE", "/photos/keep/a", "").fails(403, "AccessDenied")
@@ -248,7 +246,7 @@ func TestDeniedToOwner(t *testing.T) {
 	s.do("DELETE", "/photos?policy", "").want(204)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
 	s.policy(`{"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/keep/*"}`)
-	s.anonymous("GET", "/photos/keep/a", "").fails(403, "AccessDenied") // also against the canned ACL
+	s.anonymous("GET", "/photos/keep/a", "").fails(403, "AccessDenied") // although the canned ACL allows it
 	s.do("PUT", "/photos/c", hello).want(200)
 	s.anonymous("GET", "/photos/c", "").want(200)
 	s.anonymous("GET", "/photos", "").want(200)
@@ -317,7 +315,7 @@ func TestPolicyConditions(t *testing.T) {
 	other("GET", "/photos/home/a", "").fails(403, "AccessDenied")
 }
 
-// conditionsOfVersions: a condition on the tags of an object concerns the version that the request names.
+// conditionsOfVersions checks that a condition on tags applies to the requested version.
 func conditionsOfVersions(s *server, when func(action, condition string) string, other func(method, target, body string, headers ...string) answer) {
 	s.t.Helper()
 	s.do("PUT", "/photos?versioning", versioningOn).want(200)
@@ -364,8 +362,8 @@ func TestFormsByPolicy(t *testing.T) {
 	form(s.main, map[string]string{"key": "never/k"}).fails(403, "AccessDenied")
 }
 
-// TestPolicyOfOtherProcess: another process sets a policy. This one obeys it within a second, and at once what is read with
-// the bucket.
+// TestPolicyOfOtherProcess checks that a policy set by another process applies within a second, and immediately if the
+// request reads the bucket.
 func TestPolicyOfOtherProcess(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

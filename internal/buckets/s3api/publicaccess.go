@@ -62,8 +62,7 @@ func (x *request) deletePublicAccess() error {
 
 const ownerEnforced = "BucketOwnerEnforced"
 
-// objectOwnership parses an ownership mode. Only one mode is supported, in which objects always belong to the bucket
-// owner.
+// objectOwnership parses an ownership mode. The only supported mode gives all objects to the bucket owner.
 func objectOwnership(name string) (enforced bool, err error) {
 	switch name {
 	case "":

@@ -81,8 +81,8 @@ func (x *request) ruleKey(keyID string) ruleKey {
 	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
 }
 
-// ruleCache holds the CORS rules last seen. Entries do not expire, because they are used only for rejections while
-// the database is unavailable.
+// ruleCache holds the CORS rules last seen. Entries do not expire, because only rejections use them, while the database
+// is unavailable.
 type ruleCache struct {
 	mu    sync.Mutex
 	rules map[ruleKey]seenRules

@@ -16,17 +16,15 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-const page = "https://app.test" // the origin of a page
+const page = "https://app.test"
 
-// refusal is a request that is refused, and the error.
 type refusal struct {
 	name    string
 	status  int
-	code    string // "": the answer has no body
+	code    string // "" if the response has no body
 	request func(*server) *http.Request
 }
 
-// signed makes a request of main.
 func signed(method, target, body string, headers ...string) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r := s.request(method, target, body, headers...)
@@ -39,7 +37,7 @@ func anonymous(method, target, body string, headers ...string) func(*server) *ht
 	return func(s *server) *http.Request { return s.request(method, target, body, headers...) }
 }
 
-// forged changes a signed request afterwards.
+// forged changes a request after signing.
 func forged(of func(*server) *http.Request, change func(*http.Request)) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r := of(s)
@@ -48,7 +46,7 @@ func forged(of func(*server) *http.Request, change func(*http.Request)) func(*se
 	}
 }
 
-// signedBy makes a request with another signer, region or time.
+// signedBy uses another signer, region or time.
 func signedBy(method, target, body string, change func(*server, *sigv4test.Signer), at time.Duration) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r, signer := s.request(method, target, body), s.main
@@ -58,7 +56,7 @@ func signedBy(method, target, body string, change func(*server, *sigv4test.Signe
 	}
 }
 
-// presigned makes a presigned request that was signed at a time and is valid for a minute.
+// presigned signs at a time, for one minute.
 func presigned(method, target, body string, at time.Duration) func(*server) *http.Request {
 	return func(s *server) *http.Request {
 		r := s.request(method, target, body)
@@ -75,10 +73,10 @@ func query(from, to string) func(*http.Request) {
 	return func(r *http.Request) { r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, from, to) }
 }
 
-// refusals are requests for the bucket photos of main, which has the object k.
+// refusals returns requests for main's bucket photos with the object k.
 func refusals() []refusal {
 	return []refusal{
-		// Signatures.
+		// Signatures
 		{"expired presigned PUT", 403, "AccessDenied", presigned("PUT", "/photos/k", hello, -2*time.Minute)},
 		{"expired presigned GET", 403, "AccessDenied", presigned("GET", "/photos/k", "", -2*time.Minute)},
 		{"presigned HEAD that is not valid yet", 403, "", presigned("HEAD", "/photos/k", "", time.Hour)},
@@ -96,7 +94,7 @@ func refusals() []refusal {
 		{"another Authorization", 400, "InvalidRequest", forged(signed("PUT", "/photos/k", hello), set("Authorization", "Bearer a"))},
 		{"no hash", 400, "InvalidRequest", forged(signed("PUT", "/photos/k", hello), func(r *http.Request) { r.Header.Del("X-Amz-Content-Sha256") })},
 
-		// Without a signature.
+		// Unsigned
 		{"anonymous PUT", 403, "AccessDenied", anonymous("PUT", "/photos/k", hello)},
 		{"anonymous GET", 403, "AccessDenied", anonymous("GET", "/photos/k", "")},
 		{"anonymous HEAD", 403, "", anonymous("HEAD", "/main:photos/k", "")},
@@ -115,7 +113,7 @@ func refusals() []refusal {
 			return s.form(map[string]string{"key": "${filename}"}, hello, `["starts-with", "$key", "user/"]`)
 		}},
 
-		// What the request asks for.
+		// Targets
 		{"no object", 404, "NoSuchKey", signed("GET", "/photos/absent", "")},
 		{"no upload", 404, "NoSuchUpload", signed("GET", "/photos/k?uploadId=a", "")},
 		{"no policy", 404, "NoSuchBucketPolicy", signed("GET", "/photos?policy", "")},
@@ -138,7 +136,7 @@ func refusals() []refusal {
 		{"range", 416, "InvalidRange", signed("GET", "/photos/k", "", "Range: bytes=99-")},
 		{"source of a copy", 404, "NoSuchKey", signed("PUT", "/photos/l", "", "x-amz-copy-source: photos/absent")},
 
-		// Bodies.
+		// Bodies
 		{"wrong MD5", 400, "BadDigest", signed("PUT", "/photos/k", hello, "Content-MD5: "+md5Of("x"))},
 		{"wrong hash", 400, "XAmzContentSHA256Mismatch", func(s *server) *http.Request {
 			r := s.request("PUT", "/photos/k", hello)
@@ -162,8 +160,7 @@ func refusals() []refusal {
 	}
 }
 
-// failing is a store that returns an error, if set. It reports reads of the object "held" and
-// delays them.
+// failing returns an error from the store, if set. It reports and delays reads of the object "held".
 type failing struct {
 	buckets.Backend
 	err      atomic.Pointer[error]
@@ -205,7 +202,7 @@ func (f *failing) Find(ctx context.Context, owner buckets.AccountID, bucket, nam
 	return f.Backend.Find(ctx, owner, bucket, name)
 }
 
-// withFailing is a server with the bucket photos, the object k and a store that fails on demand.
+// withFailing returns a server with a failing store, the bucket photos and the object k.
 func withFailing(t *testing.T) (*server, *failing) {
 	t.Helper()
 	s := withBucket(t, slog.New(slog.DiscardHandler))
@@ -216,7 +213,6 @@ func withFailing(t *testing.T) (*server, *failing) {
 	return s, f
 }
 
-// allow sets a CORS rule of photos.
 func (s *server) allow(origin string, methods ...string) {
 	s.t.Helper()
 	rule := "<CORSConfiguration><CORSRule><AllowedOrigin>" + origin + "</AllowedOrigin>"
@@ -226,7 +222,7 @@ func (s *server) allow(origin string, methods ...string) {
 	s.do("PUT", "/photos?cors", rule+"<ExposeHeader>x-amz-request-id</ExposeHeader></CORSRule></CORSConfiguration>").want(200)
 }
 
-// refused sends a request of a page and expects the error, with the CORS headers or without.
+// refused sends a page's request and checks the error and the CORS headers.
 func (s *server) refused(name string, status int, code string, r *http.Request, allowed string) {
 	s.t.Helper()
 	r.Header.Set("Origin", page)
@@ -246,8 +242,7 @@ func (s *server) refused(name string, status int, code string, r *http.Request, 
 	}
 }
 
-// TestCORSOfRefusals: a page can read every error of a bucket whose rule allows its origin and
-// the method, and no other.
+// TestCORSOfRefusals checks that a page can read errors only if the bucket's rule allows its origin and method.
 func TestCORSOfRefusals(t *testing.T) {
 	t.Parallel()
 	s, f := withFailing(t)
@@ -274,7 +269,7 @@ func TestCORSOfRefusals(t *testing.T) {
 			}
 			s.refused(c.name+": "+r.name, r.status, r.code, request, c.allowed)
 		}
-		// While the database fails, the rules are those that were seen before.
+		// While the database fails, the last known rules apply.
 		s.do("GET", "/photos/k", "", "Origin: "+page).want(200)
 		s.anonymous("OPTIONS", "/photos/k", "", "Origin: "+page, "Access-Control-Request-Method: PUT")
 		for _, stopped := range []struct {
@@ -298,7 +293,7 @@ func TestCORSOfRefusals(t *testing.T) {
 		s.refused(name, 403, "AccessDenied", r(s), "")
 	}
 	s.refused("no bucket", 403, "AccessDenied", anonymous("GET", "/", "")(s), "")
-	// The name is ambiguous now, so only the account of the key decides.
+	// The name is ambiguous now, so only the key's account decides.
 	s.as(s.other, "PUT", "/photos", "").want(200)
 	s.refused("ambiguous name", 403, "AccessDenied", anonymous("PUT", "/photos/k", hello)(s), "")
 	s.refused("ambiguous name", 403, "AccessDenied", presigned("PUT", "/photos/k", hello, -time.Hour)(s), "*")
@@ -309,8 +304,8 @@ func TestCORSOfRefusals(t *testing.T) {
 	}(s), "")
 }
 
-// TestCORSOfRefusalsWithoutSlot: a refused request asks the database only with a slot, and gets
-// the CORS headers in any case.
+// TestCORSOfRefusalsWithoutSlot checks that a refused request queries the database only with a slot, and gets the CORS
+// headers in any case.
 func TestCORSOfRefusalsWithoutSlot(t *testing.T) {
 	t.Parallel()
 	s, f := withFailing(t)
@@ -336,8 +331,7 @@ func TestCORSOfRefusalsWithoutSlot(t *testing.T) {
 	}
 }
 
-// TestVaryOfBucketWithRules: a cache does not give an answer for another origin, or for none, to
-// a page.
+// TestVaryOfBucketWithRules checks that caches do not reuse a response for another origin.
 func TestVaryOfBucketWithRules(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -18,9 +18,9 @@ type route struct {
 	query   url.Values // nil if malformed
 }
 
-// parseRoute parses the raw path: /BUCKET, /BUCKET/ or /BUCKET/KEY, with ACCOUNT:BUCKET for a bucket of another
-// account. If the host is below domain, it contains the bucket: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is
-// decoded once and not cleaned. After an error, the route contains what was parsed so far.
+// parseRoute parses the raw path: /BUCKET, /BUCKET/ or /BUCKET/KEY, with ACCOUNT:BUCKET for another account's bucket.
+// If the host is below domain, it contains the bucket: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is decoded once
+// and not cleaned. After an error, the route contains everything parsed so far.
 func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err error) {
 	path, ok := strings.CutPrefix(at.Path, "/")
 	if !ok {

@@ -14,11 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// client is Amazon's SDK for the account main.
 func (s *server) client() *s3.Client {
 	return s3.New(s3.Options{
 		BaseEndpoint: aws.String(s.url), Region: region, UsePathStyle: true, Retryer: aws.NopRetryer{},
-		// As LoadDefaultConfig sets them.
+		// LoadDefaultConfig sets the same.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported, ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: s.main.AccessKeyID, SecretAccessKey: s.main.Secret}, nil

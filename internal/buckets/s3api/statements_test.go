@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// counted counts statements on PostgreSQL, and reads and writes on SQLite.
+// counted counts PostgreSQL statements, or SQLite reads and writes.
 type counted struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -31,7 +31,6 @@ func (c *counted) observe(name string, _ time.Duration, _ error) {
 	c.count[name]++
 }
 
-// of returns what a function counts.
 func (c *counted) of(fn func()) map[string]int {
 	c.mu.Lock()
 	c.count = map[string]int{}
@@ -42,8 +41,8 @@ func (c *counted) of(fn func()) map[string]int {
 	return maps.Clone(c.count)
 }
 
-// TestPlainStatements: requests to a bucket without notifications execute the statements that they executed before there were any: a
-// write is a single one. Notifications of another bucket do not change this, nor do those that the bucket had.
+// TestPlainStatements checks that notifications add no statements to requests for other buckets, or after they are
+// removed. A plain write is a single statement.
 func TestPlainStatements(t *testing.T) {
 	t.Parallel()
 	for engine, open := range map[string]func(t *testing.T, c *counted) store{
@@ -59,14 +58,14 @@ func TestPlainStatements(t *testing.T) {
 			c := &counted{count: map[string]int{}}
 			s := serveOn(t, open(t, c))
 			now := time.Now().Truncate(time.Microsecond)
-			s.options.Clock = func() time.Time { return now } // a note of a bucket's settings does not age
+			s.options.Clock = func() time.Time { return now } // cached bucket settings do not expire
 			s.options.Destinations = []buckets.Destination{{Name: "hook", Kind: "webhook"}}
 			s.reopen()
 			s.do("PUT", "/photos", "").want(200)
 			s.do("PUT", "/noted", "").want(200)
 			write := func() map[string]int { return c.of(func() { s.do("PUT", "/photos/k", "x").want(200) }) }
-			write() // it reads the settings
-			write() // it reads the lifecycle rules, which are read again after 10 s
+			write() // reads the settings
+			write() // reads the lifecycle rules, which are cached for 10 s
 			for method, status := range map[string]int{"PUT": 200, "DELETE": 204} {
 				count := withoutBuckets(c.of(func() { s.do(method, "/photos/k", "").want(status) }))
 				if count[put[engine][method]] != 1 || len(count) != 1 {
@@ -104,19 +103,18 @@ func TestPlainStatements(t *testing.T) {
 	}
 }
 
-// withoutBuckets returns a count without the reads of buckets, which depend on the time.
+// withoutBuckets removes reads of buckets, which depend on the time.
 func withoutBuckets(count map[string]int) map[string]int {
 	delete(count, "bucket")
 	delete(count, "buckets.bucket")
 	return count
 }
 
-// put are the statements of a PUT and a DELETE.
+// put lists the statements for PUT and DELETE.
 var put = map[string]map[string]string{
 	"sqlite": {"PUT": "put_object", "DELETE": "delete_object"}, "postgres": {"PUT": "buckets.put", "DELETE": "buckets.delete"},
 }
 
-// everyRequest sends requests of each kind that reads and writes objects.
 func (s *server) everyRequest(bucket string) {
 	s.t.Helper()
 	for range 2 {

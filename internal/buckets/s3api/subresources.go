@@ -120,7 +120,7 @@ func (x *request) putACL() error {
 	return x.set(buckets.SettingsChange{PublicRead: &public}, http.StatusOK)
 }
 
-// putObjectACL accepts only the ACL that the bucket has.
+// putObjectACL accepts only the bucket's ACL.
 func (x *request) putObjectACL() error {
 	public, err := x.requestedACL()
 	if err != nil {

@@ -15,7 +15,7 @@ var (
 
 var versioningStates = map[buckets.Versioning]string{buckets.VersioningEnabled: "Enabled", buckets.VersioningSuspended: "Suspended"}
 
-// getVersioning returns the versioning status. It omits the status until versioning was enabled.
+// getVersioning omits the status until versioning was enabled.
 func (x *request) getVersioning() error {
 	d := newDocument("VersioningConfiguration")
 	d.optional("Status", versioningStates[x.bucket.Versioning])

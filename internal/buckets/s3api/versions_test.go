@@ -57,14 +57,13 @@ func TestVersions(t *testing.T) {
 		s.do("DELETE", "/photos/k?versionId="+id, "").fails(400, "InvalidArgument")
 	}
 
-	// Tags belong to a version.
 	s.do("PUT", "/photos/k?tagging&versionId="+first, `<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>`).want(200).head("X-Amz-Version-Id: " + first)
 	s.do("GET", "/photos/k?tagging&versionId="+first, "").has("<Key>a</Key>")
 	s.do("GET", "/photos/k?tagging", "").has("<Key>n</Key>").hasNot("<Key>a</Key>")
 	s.do("GET", "/photos/k?attributes&versionId="+first, "", "x-amz-object-attributes: ObjectSize").has("<ObjectSize>5</ObjectSize>").head("X-Amz-Version-Id: " + first)
 	s.do("GET", "/photos/k?acl&versionId="+first, "").want(200)
 
-	// A delete marker hides the object and its versions stay.
+	// A delete marker hides the object but keeps its versions.
 	deleted := s.do("DELETE", "/photos/k", "").want(204).head("X-Amz-Delete-Marker: true")
 	marker := deleted.version()
 	s.do("GET", "/photos/k", "").fails(404, "NoSuchKey").head("X-Amz-Delete-Marker: true", "X-Amz-Version-Id: "+marker)
@@ -73,7 +72,7 @@ func TestVersions(t *testing.T) {
 	s.do("GET", "/photos?list-type=2", "").has("<KeyCount>0<")
 	s.do("DELETE", "/photos", "").fails(409, "BucketNotEmpty")
 
-	// Copies name the version of the source, and bring an old one back.
+	// A copy can name the source's version and so restore it.
 	s.do("PUT", "/photos/k", "", "x-amz-copy-source: photos/k").fails(404, "NoSuchKey")
 	s.do("PUT", "/photos/k", "", "x-amz-copy-source: photos/k?versionId="+marker).fails(400, "InvalidRequest")
 	s.do("PUT", "/photos/k", "", "x-amz-copy-source: photos/k?versionId=").fails(400, "InvalidArgument")
@@ -93,7 +92,7 @@ func TestVersions(t *testing.T) {
 	}
 	list.has("<DeleteMarker>")
 
-	// Deleting a version for good.
+	// Delete a version permanently.
 	s.do("DELETE", "/photos/k?versionId="+changed, "").want(204).head("X-Amz-Version-Id: " + changed)
 	s.do("DELETE", "/photos/k?versionId="+back, "").want(204)
 	s.do("GET", "/photos/k", "").fails(404, "NoSuchKey")
@@ -139,7 +138,6 @@ func TestListVersions(t *testing.T) {
 	s.do("GET", "/photos?versions&key-marker=a&version-id-marker=x", "").fails(400, "InvalidArgument")
 }
 
-// Versions with an SDK: an upload in parts, DeleteObjects, and a suspended bucket.
 func TestVersionsOfSDK(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -190,7 +188,7 @@ func TestVersionsOfSDK(t *testing.T) {
 	s.do("DELETE", "/photos", "").want(204)
 }
 
-// TestPublicVersions: a public bucket shows its current objects, not the older versions or delete markers.
+// TestPublicVersions checks that a public bucket hides noncurrent versions and delete markers.
 func TestPublicVersions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -17,7 +17,7 @@ func userText(s string) string {
 	if err != nil { // unknown charset
 		return s
 	}
-	return text(decoded) // because a word may contain control characters
+	return text(decoded) // a word may contain control characters
 }
 
 // encodeWords encodes user metadata like S3: ASCII stays unchanged, and other text becomes encoded words. boto3 would
@@ -38,7 +38,7 @@ func encodeWords(s string) string {
 	return strings.ReplaceAll(mime.QEncoding.Encode("UTF-8", s), "=?UTF-8?q?", "=?UTF-8?Q?")
 }
 
-// maxWord is how many bytes fit in an encoded word of 75 characters.
+// maxWord is in bytes. Its base64 fits in an encoded word of 75 characters.
 const maxWord = 45
 
 // base64Words does not split characters between words.

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// TestUserMetadataInEncodedWords: clients send text that is not ASCII as it is or as encoded
-// words, and get encoded words.
+// TestUserMetadataInEncodedWords checks that clients may send non-ASCII text raw or as encoded words, and receive
+// encoded words.
 func TestUserMetadataInEncodedWords(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -27,7 +27,7 @@ func TestUserMetadataInEncodedWords(t *testing.T) {
 		{"a =?utf-8?q?=C3=A9?= =?utf-8?b?w6k=?= z =?", "a éé z =?", "=?UTF-8?Q?a_=C3=A9=C3=A9_z_=3D=3F?="},
 		{long, strings.TrimSpace(long), ""},
 		{"=?utf-8?q?a=0D=0ASet-Cookie:_b=00?=", "a  Set-Cookie: b", "a  Set-Cookie: b"},
-		// Not valid: as it was sent.
+		// Invalid words stay unchanged.
 		{"=?utf-8?b?***?=", "=?utf-8?b?***?=", "=?utf-8?b?***?="},
 		{"=?koi8-r?q?=C1?=", "=?koi8-r?q?=C1?=", "=?koi8-r?q?=C1?="},
 		// An encoded word in an encoded word is text.
@@ -53,12 +53,11 @@ func TestUserMetadataInEncodedWords(t *testing.T) {
 			}
 		}
 	}
-	// The limit is about the text, not about its encoding.
+	// The limit applies to the decoded text.
 	s.do("PUT", "/photos/k", hello, "x-amz-meta-a: "+mime.QEncoding.Encode("utf-8", strings.Repeat("é", 1023))).want(200)
 	s.do("PUT", "/photos/k", hello, "x-amz-meta-a: "+mime.QEncoding.Encode("utf-8", strings.Repeat("é", 1024))).fails(400, "MetadataTooLarge")
 }
 
-// TestUserMetadataOfGoSDK: the SDK sends UTF-8 and returns the header.
 func TestUserMetadataOfGoSDK(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

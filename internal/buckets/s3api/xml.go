@@ -182,7 +182,7 @@ func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElemen
 	return nil
 }
 
-// Limits for client documents. S3 documents have four levels and at most six different children per element.
+// S3 documents have four levels and at most six different children per element.
 const (
 	maxTag      = 4 << 10  // bytes from "<" to ">", with up to one attribute per four bytes
 	maxText     = 16 << 10 // bytes between tags, above the size of a key with every byte escaped
