@@ -46,7 +46,7 @@ func (a *answer) refused(status int, code string) {
 	a.fails(status, code)
 }
 
-// TestOtherAccounts: a token is for one account, and an ordinary one is not for garbage.
+// TestOtherAccounts checks that a token is valid for one account only, and for garbage only with gc.
 func TestOtherAccounts(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -54,7 +54,6 @@ func TestOtherAccounts(t *testing.T) {
 	each(func(method, target, body string) {
 		s.as(s.other, false).do(method, target, body).refused(403, "AuthorizationFailed")
 	})
-	// The same names in the other account are others.
 	other := s.as(s.other, false)
 	at := strings.NewReplacer("/main/", "/other/")
 	other.do("GET", at.Replace(objects)+"k", "").fails(404, "BucketNotFound")
@@ -95,7 +94,7 @@ func TestTokens(t *testing.T) {
 	if err := s.store.DeleteAccount(t.Context(), gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	s.account("gone") // another one with its name
+	s.account("gone") // a new account with the old name
 	for _, header := range []string{
 		"", "Bearer", "Bearer x", "Basic bWFpbjo=", "Bearer " + foreign, "Bearer " + s.token + "x", "Bearer " + s.sign(map[string]any{"sub": s.main.ID}, time.Hour),
 		"Bearer " + s.sign(map[string]any{"account": "main"}, time.Hour), "Bearer " + s.sign(map[string]any{"sub": "main", "account": "main"}, time.Hour),
@@ -105,7 +104,7 @@ func TestTokens(t *testing.T) {
 			s.do(method, target, body, "Authorization:"+header).refused(401, "InvalidCredentials")
 		})
 	}
-	each(func(method, target, body string) { // the same name, and another account
+	each(func(method, target, body string) { // same name, new account
 		target = strings.Replace(target, "/main/", "/gone/", 1)
 		s.do(method, target, body, "Authorization: Bearer "+revoked).refused(401, "InvalidCredentials")
 	})

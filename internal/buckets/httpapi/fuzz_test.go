@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// FuzzHandler: every response is valid by the API description and never a 5xx.
+// FuzzHandler checks every response against the API description. None may be a 5xx.
 func FuzzHandler(f *testing.F) {
 	s := withBucket(f)
 	s.put("k", hello)
@@ -35,7 +35,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, header, body string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || !strings.HasPrefix(target, "/buckets/") || strings.ContainsAny(target, " \r\n\x00#") || method == "" || strings.ContainsFunc(method, func(r rune) bool { return r < 'A' || r > 'Z' }) {
-			return // net/http rejects it, or it is for another service
+			return // net/http rejects it, or another service handles it
 		}
 		r := &http.Request{
 			Method: method, URL: u, RequestURI: target, Host: "example.org", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -68,7 +68,6 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// validHeader reports whether net/http accepts a header.
 func validHeader(name, value string) bool {
 	token := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }
 	return name != "" && !strings.ContainsFunc(name, token) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })

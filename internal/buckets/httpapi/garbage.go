@@ -81,8 +81,7 @@ func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, li
 	return d.finish(end)
 }
 
-// freeBatch removes the rest of a batch. It succeeds for an unknown batch, because a client repeats the request if it
-// did not receive the response.
+// freeBatch succeeds for an unknown batch, because a client repeats the request if it received no response.
 func (x *exchange) freeBatch() error {
 	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*(entryMemory+buckets.MaxObjectName)); err != nil {
 		return err

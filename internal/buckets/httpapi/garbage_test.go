@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// garbage is a batch as the API returns it.
 type garbage struct {
 	ID      *string `json:"batch_id"`
 	Expires time.Time
@@ -42,8 +41,8 @@ func (b *garbage) names() (names []string) {
 	return names
 }
 
-// TestGarbage: garbage of all accounts is claimed after the grace period, once, and freed
-// with its bodies, once.
+// TestGarbage claims garbage of all accounts after the grace period and frees it with its bodies. Each object is claimed
+// and freed once.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testGarbage)
@@ -86,7 +85,7 @@ func testGarbage(t *testing.T, s *server) {
 	if b := gc.do("GET", at, "").is(200).batch(); *b.ID != *one.ID || !slices.Equal(b.names(), one.names()) {
 		t.Errorf("%+v", b)
 	}
-	// The client may have removed a body itself.
+	// The client may have removed a body.
 	if err := os.Remove(filepath.Join(s.folders[0], one.Garbage[0].Path)); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func testGarbage(t *testing.T, s *server) {
 	if n := s.files(); n != 2 {
 		t.Errorf("%d files, want 2", n)
 	}
-	// Another worker gets what its client has not freed, and the first one frees nothing.
+	// After the claim expires, another worker gets the remaining garbage and the first worker frees nothing.
 	s.clock.Advance(two.Expires.Sub(s.clock.Now()))
 	gc = s.as(s.other, true)
 	gc.do("DELETE", batches+"/"+*two.ID, "").is(204)
@@ -126,7 +125,6 @@ func testGarbage(t *testing.T, s *server) {
 	gc.do("DELETE", batches+"/"+strings.ToUpper(buckets.NewUUID()), "").is(204)
 }
 
-// TestGarbageOfS3: what S3 has overwritten, and an upload in parts.
 func TestGarbageOfS3(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

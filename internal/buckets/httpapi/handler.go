@@ -42,7 +42,6 @@ type exchange struct {
 
 const noCache = "private, no-cache"
 
-// Serve implements web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", noCache)
 	if at.Err != nil {
@@ -120,7 +119,7 @@ func (x *exchange) resolve() (err error) {
 	return err
 }
 
-// bodiless rejects a request with a body if the body would be ignored, because the client expects an effect.
+// bodiless rejects a body that would be ignored, because the client expects an effect.
 func (x *exchange) bodiless() error {
 	switch n, err := x.in.Body.Read(make([]byte, 1)); {
 	case n > 0:
@@ -133,7 +132,7 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// writing returns a context that contains the client, for events.
+// writing adds the client to the context, for events.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

@@ -21,8 +21,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestHostileNames: a name is what the client has sent, whatever it looks like, in both
-// APIs.
+// TestHostileNames checks that both APIs store names unchanged.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testHostileNames)
@@ -79,12 +78,12 @@ func testHostileNames(t *testing.T, s *server) {
 		}
 		s.do("PATCH", metadata+bad, "{}").fails(422, "InvalidObjectName")
 	}
-	if n := s.files(); n != 2*len(names) { // garbage, until it is collected
+	if n := s.files(); n != 2*len(names) { // garbage until it is collected
 		t.Errorf("%d files, want %d", n, 2*len(names))
 	}
 }
 
-// TestRefusedWrites: nothing is stored of a request that is refused.
+// TestRefusedWrites checks that refused requests store nothing.
 func TestRefusedWrites(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -123,7 +122,7 @@ func manyRoles(n int) (list string) {
 	return list
 }
 
-// TestCutBody: nothing is stored of a body that ends early, is malformed or is too slow.
+// TestCutBody checks that truncated, malformed and slow bodies are not stored.
 func TestCutBody(t *testing.T) {
 	t.Parallel()
 	options := quiet
@@ -179,14 +178,14 @@ func TestQuotaAndSpace(t *testing.T) {
 	if n := s.files(); n != 2 {
 		t.Errorf("%d files, want 2", n)
 	}
-	// A body that is on no node any more.
+	// The body is on no node.
 	s.remove()
 	if a := s.do("GET", objects+"k", ""); a.status != 500 && a.status != 503 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-// TestErrors: errors that no request of these tests causes.
+// TestErrors covers errors that no request here can cause.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

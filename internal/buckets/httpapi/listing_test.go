@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// TestListsOfManySlices: a page is read in slices and sent in blocks, and has every entry once, in
-// order, on each engine.
+// TestListsOfManySlices checks that a page contains every entry once and in order, although it is read in slices and sent
+// in blocks.
 func TestListsOfManySlices(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *server) {
@@ -65,7 +65,6 @@ func TestListsOfManySlices(t *testing.T) {
 	})
 }
 
-// pages returns the names on all pages of a list.
 func (s *server) pages(target string) (all []string) {
 	s.t.Helper()
 	for marker := ""; ; {

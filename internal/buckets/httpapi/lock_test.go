@@ -11,7 +11,7 @@ func TestLockedObject(t *testing.T) {
 	onEachEngine(t, testLockedObject)
 }
 
-// testLockedObject: the native API does not change the metadata of a locked version, and a DELETE hides it.
+// testLockedObject checks that PATCH does not change a locked version and that DELETE only hides it.
 func testLockedObject(t *testing.T, s *server) {
 	o := s.put("k", hello, "m-a: 1")
 	ctx := t.Context()

@@ -79,7 +79,7 @@ func (x *exchange) putObject() error {
 	return x.answer(status, answer)
 }
 
-// getObject also answers HEAD.
+// getObject also handles HEAD.
 func (x *exchange) getObject() error {
 	o, err := x.read()
 	if err != nil {

@@ -89,7 +89,7 @@ func testPutAndGet(t *testing.T, s *server) {
 	if n := s.files(); n != 2 {
 		t.Errorf("%d files, want 2", n)
 	}
-	// The next version has nothing of this one.
+	// The next version inherits nothing.
 	s.clock.Advance(time.Minute)
 	b := s.do("PUT", objects+"a", "small").is(200).object()
 	if b.ID == o.ID || len(b.Headers)+len(b.Roles)+len(b.Sharks) > 0 || string(b.Properties) != "{}" || b.ContentType != "application/octet-stream" || b.Checksum != nil || !b.Created.Equal(s.clock.Now()) {
@@ -107,7 +107,7 @@ func testPutAndGet(t *testing.T, s *server) {
 	s.do("PATCH", metadata+"a", "{}").fails(404, "ObjectNotFound")
 }
 
-// TestStreams: a body without a length, and one of several megabytes.
+// TestStreams sends a body without a length, and a body of several megabytes.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -148,8 +148,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestConditions: dates are compared in seconds although the modification has
-// microseconds, and an entity tag is the ID of the object.
+// TestConditions checks that dates are compared in seconds although times have microseconds, and that the entity tag is
+// the object's ID.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -161,7 +161,7 @@ func TestConditions(t *testing.T) {
 	for _, c := range []struct {
 		headers      string
 		read, write  int
-		absent, none int // of a PUT and of a DELETE or PATCH of an object that does not exist
+		absent, none int // status of PUT, and of DELETE or PATCH, for a missing object
 	}{
 		{"", 200, 200, 201, 404},
 		{"If-Match: " + tag, 200, 200, 404, 404},
@@ -315,7 +315,7 @@ func testListObjects(t *testing.T, s *server) {
 	}
 }
 
-// TestMetadataOfLists: a page of a list and a batch of garbage have all metadata of an object.
+// TestMetadataOfLists checks that lists and garbage batches can return all metadata.
 func TestMetadataOfLists(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testMetadataOfLists)

@@ -12,8 +12,8 @@ import (
 
 var errPolicy = web.Refuse(http.StatusForbidden, codeForbidden, "the bucket policy denies this")
 
-// checkPolicy refuses an action if the bucket policy denies it to the owner. A token is only for the account's own
-// buckets, so the rest of the policy does not apply.
+// checkPolicy refuses an action if the bucket policy denies it to the owner. The rest of the policy does not apply,
+// because a token is only for the account's own buckets.
 func (x *exchange) checkPolicy(a policy.Action) error {
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
@@ -26,7 +26,6 @@ func (x *exchange) checkPolicy(a policy.Action) error {
 	return err
 }
 
-// Value implements policy.Context.
 func (x *exchange) Value(k policy.Key, name string) ([]string, error) {
 	switch k {
 	case policy.ExistingObjectTag:

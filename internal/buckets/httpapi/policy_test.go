@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// denying sets a policy that denies actions under a condition.
 func (s *server) denying(actions, condition string) {
 	s.t.Helper()
 	b, err := s.store.Bucket(s.t.Context(), s.main.ID, "photos")
@@ -22,7 +21,7 @@ func (s *server) denying(actions, condition string) {
 	}
 }
 
-// TestPolicy: what the policy of a bucket denies everybody, it also denies tokens.
+// TestPolicy checks that tokens obey the denials of a bucket policy.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -50,7 +50,7 @@ func (x *exchange) limit() (int, error) {
 
 var conditional = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
 
-// noCondition rejects conditional headers on a write that does not support them, because the client relies on them.
+// noCondition rejects conditional headers on a write that ignores them, because the client relies on them.
 func noCondition(h http.Header) error {
 	for _, name := range conditional {
 		if len(h.Values(name)) > 0 {
@@ -75,7 +75,7 @@ func parseCondition(h http.Header) (c buckets.Condition, err error) {
 }
 
 // date parses a date in an HTTP format or the JSON format. It returns 0 if the header is absent. Unlike HTTP, it
-// returns an error for a malformed date, because ignoring it would make the write unconditional.
+// rejects a malformed date, because ignoring it would make the write unconditional.
 func date(h http.Header, name string) (buckets.Moment, error) {
 	values := h.Values(name)
 	if len(values) == 0 {
@@ -88,5 +88,5 @@ func date(h http.Header, name string) (buckets.Moment, error) {
 	if err != nil || len(values) > 1 || t.Year() < 1970 {
 		return 0, invalid(name + " must be a date, e.g. Sun, 22 Nov 2026 20:15:00 GMT")
 	}
-	return max(buckets.At(t), 1), nil // 0 means that there is no date
+	return max(buckets.At(t), 1), nil // 0 means no date
 }

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// upload uploads an object in parts by S3 and returns the ID of the upload.
+// upload uploads an object in parts through S3 and returns the upload ID.
 func (s *server) upload(target string, parts ...string) string {
 	s.t.Helper()
 	a := s.asS3("POST", target+"?uploads", "").is(200)
@@ -31,7 +31,7 @@ func (s *server) upload(target string, parts ...string) string {
 	return id
 }
 
-// TestObjectsOfS3: what S3 wrote is read natively, with what S3 hides.
+// TestObjectsOfS3 reads objects written through S3, including data that S3 hides.
 func TestObjectsOfS3(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -45,7 +45,7 @@ func TestObjectsOfS3(t *testing.T) {
 		t.Errorf("%+v, and S3's entity tag is %s", o, tag)
 	}
 	s.do("DELETE", objects+"a/b", "", `If-Match: "other"`).fails(412, "PreconditionFailedError")
-	// Properties and roles stay hidden from S3, and what S3 keeps in the properties from here.
+	// S3 hides properties and roles. This API hides S3's internal properties.
 	s.do("PATCH", metadata+"a/b", `{"properties":{"x":1},"roles":["`+role+`"]}`).is(200)
 	if a := s.asS3("GET", "/photos/a/b?tagging", "").is(200); !strings.Contains(a.body, "<Value>v</Value>") {
 		t.Errorf("the tags are gone: %s", a.body)
@@ -63,7 +63,6 @@ func TestObjectsOfS3(t *testing.T) {
 	}
 }
 
-// TestObjectsForS3: what was written natively is read by S3.
 func TestObjectsForS3(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testObjectsForS3)
@@ -78,7 +77,7 @@ func testObjectsForS3(t *testing.T, s *server) {
 	if a := s.asS3("GET", "/photos?list-type=2", "").is(200); !strings.Contains(a.body, "<Key>a/b</Key>") {
 		t.Error(a.body)
 	}
-	// A copy has the properties, and no roles: like an ACL, they are of one object.
+	// A copy has the properties but, like an ACL, not the roles.
 	s.asS3("PUT", "/photos/copy", "", "x-amz-copy-source: /photos/a/b").is(200)
 	if c := s.do("GET", metadata+"copy", "").is(200).object(); string(c.Properties) != `{"x":1}` || len(c.Roles) != 0 || c.ID == o.ID || c.Headers["surrogate-key"] != "hidden" {
 		t.Errorf("%+v", c)
@@ -90,8 +89,7 @@ func testObjectsForS3(t *testing.T, s *server) {
 	s.do("GET", photos, "").fails(404, "BucketNotFound")
 }
 
-// TestCreator: every write of a body stores the account that wrote it, and an update of
-// the metadata keeps it.
+// TestCreator checks that every write of a body stores the writing account, and that a metadata update keeps it.
 func TestCreator(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testCreator)
@@ -128,7 +126,6 @@ func testCreator(t *testing.T, s *server) {
 	check("form")
 }
 
-// form uploads an object by S3's HTML form.
 func (s *server) form(key, file string) {
 	s.t.Helper()
 	now := s.clock.Now()

@@ -43,7 +43,6 @@ const (
 	grace  = time.Hour
 )
 
-// backend is a store on an engine.
 type backend interface {
 	buckets.Store
 	buckets.Versions
@@ -56,7 +55,7 @@ type backend interface {
 	buckets.Events
 }
 
-// engines are the stores for tests of what engines encode differently.
+// engines are for tests of engine-specific encodings.
 var engines = map[string]func(testing.TB) backend{
 	"sqlite": openStore,
 	"postgres": func(t testing.TB) backend {
@@ -68,7 +67,7 @@ func openStore(t testing.TB) backend {
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
 }
 
-// onEachEngine runs a test with the bucket photos of main on each engine.
+// onEachEngine runs a test with main's bucket photos on each engine.
 func onEachEngine(t *testing.T, fn func(*testing.T, *server)) {
 	for name, open := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -80,9 +79,9 @@ func onEachEngine(t *testing.T, fn func(*testing.T, *server)) {
 	}
 }
 
-// server is both APIs on a store and two storage nodes, with the accounts main and other,
-// and a clock that only the test advances. Every response of the native API is checked
-// against its description, and a 5xx fails the test unless the test has its own log.
+// server is both APIs on a store and two storage nodes, with the accounts main and other. Its clock moves only with the
+// test. Native API responses are checked against the API description. A 5xx fails the test, unless the test passes its
+// own log.
 type server struct {
 	t       testing.TB
 	url, s3 string
@@ -95,11 +94,10 @@ type server struct {
 	folders []string
 
 	main, other buckets.Account
-	signer      sigv4test.Signer // of main
-	token       string           // of main
+	signer      sigv4test.Signer
+	token       string
 }
 
-// serve is serveOn with SQLite.
 func serve(t testing.TB, with ...web.Options) *server {
 	t.Helper()
 	return serveOn(t, openStore(t), append(with, web.Options{})[0])
@@ -153,7 +151,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 	return s
 }
 
-// withBucket is serve with the bucket photos of main.
+// withBucket adds main's bucket photos.
 func withBucket(t testing.TB, with ...web.Options) *server {
 	t.Helper()
 	s := serve(t, with...)
@@ -161,7 +159,6 @@ func withBucket(t testing.TB, with ...web.Options) *server {
 	return s
 }
 
-// Targets in the bucket photos of main.
 const (
 	photos   = "/buckets/v1/accounts/main/buckets/photos"
 	objects  = photos + "/objects/"
@@ -169,7 +166,7 @@ const (
 	batches  = "/buckets/v1/gc/batches"
 )
 
-// description is the OpenAPI document, which all tests share.
+// description is the OpenAPI document, shared by all tests.
 var description = func() func(testing.TB) *openapitest.Document {
 	load := sync.OnceValues(func() (*openapitest.Document, error) {
 		text, err := os.ReadFile("openapi.json")
@@ -213,7 +210,6 @@ func (s *server) as(a buckets.Account, gc bool) *server {
 	return &other
 }
 
-// answer is a response that was read whole.
 type answer struct {
 	t      testing.TB
 	what   string
@@ -222,7 +218,7 @@ type answer struct {
 	body   string
 }
 
-// request makes a request for a raw target with the token. A PATCH has JSON.
+// request creates a request with the token, for a raw target. PATCH sends JSON.
 func (s *server) request(method, target string, body io.Reader, headers ...string) *http.Request {
 	s.t.Helper()
 	r := webtest.Request(s.t, s.url, method, target, body)
@@ -235,7 +231,7 @@ func (s *server) request(method, target string, body io.Reader, headers ...strin
 	return r
 }
 
-// do sends a request; headers are "Name: value".
+// do sends a request. headers are "Name: value".
 func (s *server) do(method, target, body string, headers ...string) *answer {
 	s.t.Helper()
 	var content io.Reader
@@ -259,7 +255,6 @@ func (s *server) send(by *http.Client, r *http.Request) *answer {
 	return &answer{s.t, r.Method + " " + r.URL.Opaque + "?" + r.URL.RawQuery, response.StatusCode, response.Header, string(body)}
 }
 
-// asS3 sends a request to the S3 API.
 func (s *server) asS3(method, target, body string, headers ...string) *answer {
 	s.t.Helper()
 	r := webtest.Request(s.t, s.s3, method, target, strings.NewReader(body))
@@ -270,7 +265,6 @@ func (s *server) asS3(method, target, body string, headers ...string) *answer {
 	return s.send(http.DefaultClient, r)
 }
 
-// is expects a status.
 func (a *answer) is(status int) *answer {
 	a.t.Helper()
 	if a.status != status {
@@ -279,7 +273,6 @@ func (a *answer) is(status int) *answer {
 	return a
 }
 
-// fails expects an error with a code.
 func (a *answer) fails(status int, code string) *answer {
 	a.t.Helper()
 	a.is(status)
@@ -293,7 +286,6 @@ func (a *answer) fails(status int, code string) *answer {
 	return a
 }
 
-// says expects a body.
 func (a *answer) says(body string) *answer {
 	a.t.Helper()
 	if a.body != body {
@@ -302,7 +294,7 @@ func (a *answer) says(body string) *answer {
 	return a
 }
 
-// has expects headers "Name: value"; without a value the header must be absent.
+// has checks headers "Name: value"; without a value the header must be absent.
 func (a *answer) has(all ...string) *answer {
 	a.t.Helper()
 	for _, h := range all {
@@ -314,7 +306,6 @@ func (a *answer) has(all ...string) *answer {
 	return a
 }
 
-// contains expects a part of the body.
 func (a *answer) contains(part string) *answer {
 	a.t.Helper()
 	if !strings.Contains(a.body, part) {
@@ -330,7 +321,6 @@ func (a *answer) into(v any) {
 	}
 }
 
-// record is an object as the API returns it.
 type record struct {
 	ID            string
 	Name          string
@@ -358,14 +348,12 @@ type record struct {
 	Parts int
 }
 
-// object decodes an object.
 func (a *answer) object() (o record) {
 	a.t.Helper()
 	a.into(&o)
 	return o
 }
 
-// put writes an object of photos.
 func (s *server) put(name, body string, headers ...string) record {
 	s.t.Helper()
 	a := s.do("PUT", objects+name, body, headers...)
@@ -375,7 +363,7 @@ func (s *server) put(name, body string, headers ...string) record {
 	return a.object()
 }
 
-// names returns the names of a page, and its marker.
+// names returns a page's names and next marker.
 func (a *answer) names() (names []string, next *string) {
 	a.t.Helper()
 	var p struct {
@@ -389,7 +377,7 @@ func (a *answer) names() (names []string, next *string) {
 	return names, p.NextMarker
 }
 
-// files counts the bodies on all nodes, also those that are not complete.
+// files counts the bodies on all nodes, including incomplete files.
 func (s *server) files() (n int) {
 	s.t.Helper()
 	if err := s.cluster.Wait(s.t.Context()); err != nil {
@@ -414,10 +402,10 @@ func md5Of(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// quiet discards the log of a server whose failures are expected.
+// quiet discards the log if failures are expected.
 var quiet = web.Options{Log: slog.New(slog.DiscardHandler)}
 
-// remove removes the files of bodies on all nodes.
+// remove removes all bodies from the nodes.
 func (s *server) remove() {
 	s.t.Helper()
 	for _, folder := range s.folders {
@@ -427,7 +415,6 @@ func (s *server) remove() {
 	}
 }
 
-// endless yields n bytes.
 func endless(n int64) io.Reader { return io.LimitReader(zeros{}, n) }
 
 type zeros struct{}

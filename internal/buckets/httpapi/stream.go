@@ -50,7 +50,6 @@ func (s *listStream) finish(after string) error {
 	return nil
 }
 
-// finishPage ends a page. If there are more items, the next page begins after marker.
 func (s *listStream) finishPage(more bool, marker string) error {
 	end := []byte("null")
 	if more {

@@ -13,14 +13,13 @@ import (
 
 const versions = photos + "/versions"
 
-// versionItem is an item of a list of versions.
 type versionItem struct {
 	Type, Name, Version, ID string
 	Modified                time.Time
 	Current                 bool
 }
 
-// history returns the versions of a bucket, in pages of a size.
+// history returns all versions in a bucket, page by page.
 func (s *server) history(query string) (all []versionItem) {
 	s.t.Helper()
 	for marker := ""; ; {
@@ -36,7 +35,7 @@ func (s *server) history(query string) (all []versionItem) {
 	}
 }
 
-// TestVersions: writes and deletions keep versions, which are listed, read and deleted by their IDs.
+// TestVersions lists, reads and deletes versions by ID.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, testVersions)
@@ -112,7 +111,6 @@ func testVersions(t *testing.T, s *server) {
 	s.do("DELETE", photos, "").fails(409, "BucketNotEmpty")
 }
 
-// TestPolicyOfVersions: what a policy denies for versions.
 func TestPolicyOfVersions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -132,7 +130,7 @@ func TestPolicyOfVersions(t *testing.T) {
 	s.do("GET", objects+"k?version=null", "").fails(403, "AuthorizationFailed")
 }
 
-// TestDeleteLockedVersion: the native API deletes no locked version, and does not suspend versions that a lock needs.
+// TestDeleteLockedVersion checks that locked versions cannot be deleted and that versioning cannot be suspended.
 func TestDeleteLockedVersion(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *server) {

@@ -20,8 +20,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// BenchmarkPut compares a small PUT that finds its bucket by name with one that reads the
-// bucket first. They take turns, so a busy machine slows down both.
+// BenchmarkPut compares small PUTs that find the bucket by name with PUTs that first read the bucket. The two alternate,
+// so that a busy machine slows down both.
 func BenchmarkPut(b *testing.B) {
 	db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
 	s := postgres.New(db)
@@ -59,8 +59,8 @@ func BenchmarkPut(b *testing.B) {
 	b.ReportMetric(float64(read[len(read)/2].Microseconds()), "µs/read-first")
 }
 
-// BenchmarkList measures a slice of a list: the CPU time of this process, and the least time of the
-// database for bucket_list_v1, which earlier releases call, and for bucket_list_v2.
+// BenchmarkList measures a page: the CPU time of this process, and the database's shortest times for bucket_list_v2 and
+// for bucket_list_v1, which earlier releases call.
 func BenchmarkList(b *testing.B) {
 	db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
 	s := postgres.New(db)
@@ -106,7 +106,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// executed returns how many milliseconds the database takes for a page.
+// executed returns the database's time for a page in milliseconds.
 func executed(ctx context.Context, b *testing.B, db *pgdb.DB, call string, owner buckets.AccountID, bucket buckets.BucketID) float64 {
 	var text []byte
 	var plans []struct {
@@ -123,7 +123,6 @@ func executed(ctx context.Context, b *testing.B, db *pgdb.DB, call string, owner
 	return plans[0].Time
 }
 
-// processTime returns the CPU time of this process.
 func processTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

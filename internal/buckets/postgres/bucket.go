@@ -60,7 +60,6 @@ func (s *Store) readBuckets(ctx context.Context, st pgdb.Statement, args ...any)
 	return all, err
 }
 
-// CreateBucket implements buckets.Store.
 func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) (buckets.Bucket, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Bucket{}, err
@@ -91,7 +90,6 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 	}
 }
 
-// Bucket implements buckets.Store.
 func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string) (buckets.Bucket, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Bucket{}, err
@@ -106,7 +104,6 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 	return found[0], nil
 }
 
-// Buckets implements buckets.Store.
 func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.BucketQuery) (page []buckets.Bucket, more bool, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, false, err
@@ -133,19 +130,16 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	return page, more, nil
 }
 
-// FindBuckets implements buckets.Store.
 func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) ([]buckets.Bucket, error) {
 	return s.readBuckets(ctx, sqlFindBuckets, prefix, prefix+afterNames, limit)
 }
 
 const afterNames = "~"
 
-// Namesakes implements buckets.Store.
 func (s *Store) Namesakes(ctx context.Context, name string) ([]buckets.Bucket, error) {
 	return s.readBuckets(ctx, sqlNamesakes, name)
 }
 
-// SetBucket implements buckets.Store.
 func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, c buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -167,7 +161,6 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	})
 }
 
-// DeleteBucket implements buckets.Store.
 func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) error {
 	if err := owner.Check(); err != nil {
 		return err

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDistribution checks that on Citus an account's rows are on one node, and that a
-// request needs one task on that node.
+// TestDistribution checks that Citus stores an account's rows on one node, where a request needs only one task.
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.CitusDatabase(t)}, Migrations)
@@ -42,7 +41,7 @@ func TestDistribution(t *testing.T) {
 		"manta_bucket_version distributed owner colocated",
 		"schema_migrations",
 	)
-	// Parts of transactions that compute: they are not delegated.
+	// These are not delegated, because they are parts of transactions that compute.
 	inside := []string{sqlAssemble.Name, sqlUpdate.Name, sqlUpdateVersion.Name, sqlLockVersion.Name, sqlLockNull.Name, sqlRemove.Name}
 	for _, h := range ofOwner() {
 		if !slices.Contains(inside, h.st.Name) {
@@ -51,8 +50,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestOneMessage checks that on Citus a frequent operation is one message to the
-// account's node, which sends none to others, and that nothing is committed in two phases.
+// TestOneMessage checks that on Citus a frequent operation is one message to the account's node, which sends no further
+// messages, and that nothing is committed in two phases.
 func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -83,8 +82,7 @@ func TestOneMessage(t *testing.T) {
 	}
 }
 
-// TestMessages counts the messages that the coordinator sends for operations of several
-// steps, without those that find the bucket.
+// TestMessages counts the coordinator's messages for multi-step operations, without those that find the bucket.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -137,7 +135,7 @@ func TestMessages(t *testing.T) {
 		must("Put", err)
 	}
 	watch.Sent()
-	for range 7 { // the last ones could get a generic plan
+	for range 7 { // the last calls could get a generic plan
 		for _, delimiter := range []string{"", "/"} {
 			page, err := s.List(t.Context(), owner, b.ID, buckets.Query{Delimiter: delimiter, Limit: 20})
 			must("List", err)
@@ -155,8 +153,7 @@ func TestMessages(t *testing.T) {
 	most("delete 30 objects", 1)
 }
 
-// TestRebalance drains a worker and fills it again as the guide says. No acknowledged
-// write may be lost.
+// TestRebalance drains a worker and refills it as in the guide. No acknowledged write may be lost.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -200,7 +197,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestHungWorker: accounts of other workers do not notice a worker that hangs.
+// TestHungWorker checks that a hung worker does not affect accounts on other workers.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	var keys []string

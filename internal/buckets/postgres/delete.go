@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Delete implements buckets.Store.
 func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	if err := owner.Check(); err != nil {
 		return done, err
@@ -117,7 +116,6 @@ func conditionArgs(c *buckets.Condition) []pgdb.Arg {
 
 const deleters = 8
 
-// DeleteAll implements buckets.Store.
 func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Deletions) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -174,8 +172,8 @@ type batch struct {
 	notice *buckets.Notice
 }
 
-// deleteBatch runs a call and appends events for the deleted objects, which the function names returns. Their rows
-// are locked until the commit, so later writes have later events.
+// deleteBatch runs a call and appends events for the deleted objects, which names returns. Their rows are locked until
+// the commit, so later writes have later events.
 func (s *Store) deleteBatch(ctx context.Context, owner buckets.AccountID, b batch, names func(results []int64) []string) (results []int64, err error) {
 	if b.notice == nil {
 		_, err = s.db.QueryRow(ctx, b.Statement, b.args, &results)

@@ -15,7 +15,7 @@ import (
 var (
 	sqlAppendEvents = pgdb.NewNamed(pgdb.Statement{Name: "buckets.append_events", Key: 1, SQL: `SELECT bucket_append_events_v1(...)`}, appending.args)
 	sqlBacklogs     = pgdb.Statement{Name: "buckets.event_backlogs", Wide: true, SQL: `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`}
-	// Time of the first event that remains when the excess is dropped.
+	// sqlEventCutoff returns the time of the first event that remains when the excess is dropped.
 	sqlEventCutoff = pgdb.Statement{Name: "buckets.event_cutoff", Wide: true, SQL: `
 		SELECT created_at FROM manta_bucket_event WHERE topic = $1::text ORDER BY created_at OFFSET $2::bigint LIMIT 1`}
 	sqlDropEvents = pgdb.Statement{Name: "buckets.drop_events", Wide: true, SQL: `DELETE FROM manta_bucket_event WHERE topic = $1::text AND created_at < $2::timestamptz`}
@@ -28,7 +28,6 @@ var eventTable = outboxpg.New(outbox.Table{Name: "manta_bucket_event", Owner: "o
 // OnEvents sets the function called after each commit with events. Call it before the store is used.
 func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.wake = wake }
 
-// Outbox returns a destination's events.
 func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, destination)
 }
@@ -55,7 +54,7 @@ func (a appending) args() []pgdb.Arg {
 	}
 }
 
-// appendEvents appends events. The caller has locked the object name.
+// appendEvents requires that the caller has locked the object name.
 func appendEvents(tx *pgdb.Tx, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -100,7 +99,6 @@ type objectKey struct {
 	name   string
 }
 
-// Backlogs implements buckets.Events.
 func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {
 	var b buckets.EventBacklog
 	var oldest pgtype.Timestamptz
@@ -112,7 +110,6 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 	return all, err
 }
 
-// DropEvents implements buckets.Events.
 func (s *Store) DropEvents(ctx context.Context, destination string, before buckets.Moment, excess int64) (int64, error) {
 	if excess > 0 {
 		var cutoff pgtype.Timestamptz
@@ -121,14 +118,13 @@ func (s *Store) DropEvents(ctx context.Context, destination string, before bucke
 			return 0, err
 		}
 		if !found {
-			cutoff.Time = time.Now().Add(time.Hour) // later than all events, because fewer than excess are left by now
+			cutoff.Time = time.Now().Add(time.Hour) // after all events, because fewer than excess are left by now
 		}
 		before = max(before, buckets.At(cutoff.Time))
 	}
 	return s.db.Exec(ctx, sqlDropEvents, destination, at(before))
 }
 
-// DropDeadEvents implements buckets.Events.
 func (s *Store) DropDeadEvents(ctx context.Context, before buckets.Moment) (int64, error) {
 	return s.db.Exec(ctx, sqlDropDead, at(before))
 }

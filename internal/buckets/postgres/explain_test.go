@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill creates accounts with two buckets each, which have objects, uploads with parts,
-// garbage and usage.
+// fill creates accounts with two buckets each. The buckets contain objects, uploads with parts, garbage and usage.
 const fill = `
 	CREATE TEMP TABLE bucket AS
 		SELECT ('a0000000-0000-4000-8000-' || lpad(a::text, 12, '0'))::uuid AS owner, ('b0000000-0000-4000-8000-' || lpad((2 * a + b)::text, 12, '0'))::uuid AS id, b
@@ -48,7 +47,6 @@ const fill = `
 	INSERT INTO manta_bucket_node SELECT 'a:' || n, 'file:///srv', 'active', '2024-01-01' FROM generate_series(1, 3000) n;
 	DROP TABLE bucket`
 
-// filled is one of the buckets of fill.
 const (
 	filledOwner  = "a0000000-0000-4000-8000-000000000050"
 	filledBucket = "b0000000-0000-4000-8000-000000000100"
@@ -56,8 +54,7 @@ const (
 	filledAt     = buckets.Moment(1_704_067_200_000_000 + 50*3_600_000_000) // 2024-01-01 and 50 hours
 )
 
-// step is a statement that a request or the sweep waits for, with the indexes that its
-// plan must use.
+// step is a statement that delays a request or the sweep, with the indexes that its plan must use.
 type step struct {
 	name    string
 	st      pgdb.Statement
@@ -65,7 +62,7 @@ type step struct {
 	indexes []string
 }
 
-// ofOwner are the statements on one account's rows.
+// ofOwner lists statements on one account's rows.
 func ofOwner() []step {
 	const (
 		owner, bucket, id, upload = filledOwner, "bucket-0", filledBucket, filledUpload
@@ -146,7 +143,7 @@ func ofOwner() []step {
 	}
 }
 
-// ofAll are the statements on the rows of all accounts.
+// ofAll lists statements on the rows of all accounts.
 func ofAll() []step {
 	at := at(filledAt)
 	return []step{
@@ -167,8 +164,7 @@ func ofAll() []step {
 	}
 }
 
-// TestPlans checks that the statements use their indexes, both in the custom plans of
-// the first calls and in the generic plans of later ones.
+// TestPlans checks the custom plans of first calls and the generic plans of later calls.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -180,8 +176,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPageCost: a page costs the same in a bucket of 1,000 objects and in one of 100,000,
-// with and without groups.
+// TestPageCost checks that a page costs the same with 1,000 and with 100,000 objects, with and without groups.
 func TestPageCost(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -205,7 +200,7 @@ func TestPageCost(t *testing.T) {
 	}
 }
 
-// buffers returns how many pages of the database a statement reads.
+// buffers returns how many database pages a statement reads.
 func buffers(t *testing.T, db *pgdb.DB, sql string, args ...any) int {
 	t.Helper()
 	var plans []struct {

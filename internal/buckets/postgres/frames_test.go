@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestFramesOfReplacedBody: an earlier release that replaces a body sets its CRC32C and leaves the
-// frames of the old body, which do not count.
+// TestFramesOfReplacedBody checks that stale frames are ignored: an earlier release that replaces a body sets its CRC32C
+// but leaves the old frames.
 func TestFramesOfReplacedBody(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)

@@ -22,22 +22,22 @@ import (
 
 const now buckets.Moment = 1_700_000_000_000_000
 
-// lockTest is a database with two accounts, which have a bucket each, and its locks.
+// lockTest controls the locks of a database with two accounts and a bucket each.
 type lockTest struct {
 	*testdb.Locks
 	*postgres.Store
 	t      *testing.T
 	url    string
 	owners [2]buckets.AccountID
-	bucket buckets.BucketRef // of the first account
-	other  buckets.BucketRef // of the second
+	bucket buckets.BucketRef // first account
+	other  buckets.BucketRef // second account
 }
 
 func newLockTest(t *testing.T, conns int) *lockTest {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
 	s := postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: conns}, postgres.Migrations))
-	a := &lockTest{Locks: testdb.NewLocks(t, url), Store: s, t: t, url: url} // the locks are released first
+	a := &lockTest{Locks: testdb.NewLocks(t, url), Store: s, t: t, url: url} // the cleanup releases the locks first
 	for i := range a.owners {
 		a.owners[i] = buckets.AccountID(fmt.Sprintf("a0000000-0000-4000-8000-00000000000%d", i))
 		a.must(s.CreateAccount(t.Context(), buckets.Account{ID: a.owners[i], Name: fmt.Sprint(i), Created: now}))
@@ -60,12 +60,11 @@ func (a *lockTest) createBucket(owner int, name string) buckets.BucketRef {
 	return b.BucketRef
 }
 
-// newBody is a body of ten bytes on a storage node.
+// newBody returns a body of ten bytes on a storage node.
 func newBody() buckets.Body {
 	return buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 10, MD5: make([]byte, 16), Sharks: []string{"a:1"}}
 }
 
-// put writes an object of the first account.
 func (a *lockTest) put(name string, c buckets.Condition) error {
 	return a.putAs(a.t.Context(), 0, a.bucket, name, c)
 }
@@ -94,7 +93,7 @@ func (a *lockTest) complete(name string, id buckets.UploadID, ref buckets.PartRe
 	})
 }
 
-// wantRight checks that all counters are right and that no body has two rows.
+// wantRight checks all counters, and that no body has two rows.
 func (a *lockTest) wantRight() {
 	a.t.Helper()
 	for _, owner := range a.owners {
@@ -112,7 +111,7 @@ func (a *lockTest) wantRight() {
 	}))
 }
 
-// Statements that take the locks of writers.
+// These statements take the locks of writers.
 func (a *lockTest) holdName(name string) string {
 	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(hashtextextended('%s', uuid_hash_extended('%s', 1)))`, name, a.bucket.ID)
 }
@@ -129,13 +128,13 @@ func (a *lockTest) holdAccount() string {
 	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(uuid_hash_extended('%s', 2))`, a.owners[0])
 }
 
-// TestTwoWaiters runs two writes at once of which only one may succeed.
+// TestTwoWaiters runs two concurrent writes of which only one may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	type race struct {
 		hold func(*lockTest) string
 		step func(a *lockTest) func(i int) error
-		lost []errcode.Code // of the one that fails
+		lost []errcode.Code // codes of the failing write
 	}
 	name := func(a *lockTest) string { return a.holdName("new") }
 	quota := func(q buckets.Quota) func(a *lockTest) func(i int) error {
@@ -206,8 +205,8 @@ func TestTwoWaiters(t *testing.T) {
 	}
 }
 
-// TestCompleteAndAbort: an upload is completed or aborted, not both. One that is completed
-// twice at once becomes one object, which both calls return.
+// TestCompleteAndAbort checks that an upload is either completed or aborted, and that two concurrent completions return
+// the same object.
 func TestCompleteAndAbort(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"abort", "complete"} {
@@ -234,7 +233,7 @@ func TestCompleteAndAbort(t *testing.T) {
 	}
 }
 
-// TestTwoClaims: two workers that claim garbage at once get different rows.
+// TestTwoClaims checks that concurrent claims get different rows.
 func TestTwoClaims(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t, 4)
@@ -256,8 +255,7 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// TestWaiterIsEnded: a writer whose connection the server terminates leaves nothing, and
-// the store keeps working.
+// TestWaiterIsEnded terminates a writer's connection. The writer must leave nothing and the store must keep working.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t, 4)
@@ -278,9 +276,8 @@ func TestWaiterIsEnded(t *testing.T) {
 	a.wantRight()
 }
 
-// TestOthersDoNotWait: while every lock and row of an account is held, other accounts
-// write, and everybody reads. While one name is held, the others of its bucket can be
-// written.
+// TestOthersDoNotWait holds every lock and row of an account: other accounts can write, and all can read. Then it holds
+// one name: other names in the bucket can be written.
 func TestOthersDoNotWait(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t, 4)
@@ -311,7 +308,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	if u, err := a.Usage(ctx, a.owners[0]); err != nil || u.Total.Objects != 3 {
 		t.Errorf("%+v, %v", u, err)
 	}
-	for range 2 { // a new object, and an existing one
+	for range 2 { // a new object and an existing object
 		a.must(a.putAs(ctx, 1, a.other, "there", buckets.Condition{}))
 	}
 	if _, err := a.Delete(ctx, a.owners[1], a.other, buckets.Delete{Name: "there", Now: now}); err != nil {
@@ -336,9 +333,8 @@ func TestOthersDoNotWait(t *testing.T) {
 	a.wantRight()
 }
 
-// TestNoDeadlock runs 16 writers on two accounts, with the same few names in any order,
-// quotas that are reached, and the sweep. A deadlock would show as errcode.Unavailable or in
-// the server's count.
+// TestNoDeadlock runs 16 writers on two accounts, with a few names in random order, exhausted quotas, and the sweep. A
+// deadlock would show as errcode.Unavailable or in the server's deadlock count.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
 	a := newLockTest(t, 16)
@@ -361,7 +357,6 @@ func TestNoDeadlock(t *testing.T) {
 	}
 }
 
-// mixed runs random operations.
 func (a *lockTest) mixed(refs [2]buckets.BucketRef, random *rand.Rand) {
 	ctx := a.t.Context()
 	for range 40 {

@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases that were filled under each schema to the
-// newest.
+// TestMigrationsKeepData migrates databases filled under each older schema.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.PostgresFromEachSchema(t, testdb.PostgresDatabase, postgres.Migrations, func(t *testing.T, db *pgdb.DB) {
@@ -19,7 +18,6 @@ func TestMigrationsKeepData(t *testing.T) {
 	})
 }
 
-// TestMigrationsKeepDataOnCitus does the same with distributed tables.
 func TestMigrationsKeepDataOnCitus(t *testing.T) {
 	t.Parallel()
 	opened.PostgresFromEachSchema(t, testdb.CitusDatabase, postgres.Migrations, func(t *testing.T, db *pgdb.DB) {
@@ -27,8 +25,7 @@ func TestMigrationsKeepDataOnCitus(t *testing.T) {
 	})
 }
 
-// TestTwoMigrate: of two processes that migrate an empty database at once, one does, and
-// the other waits for it.
+// TestTwoMigrate checks that the second of two processes waits until the first has migrated the database.
 func TestTwoMigrate(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -13,7 +13,6 @@ import (
 
 const longestScan = 6 * time.Hour
 
-// Nodes implements buckets.Nodes.
 func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	var n buckets.Node
 	var state string
@@ -26,14 +25,13 @@ func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	return all, err
 }
 
-// SetNode implements buckets.Nodes.
 func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	_, err := s.db.Exec(ctx, sqlSetNode, n.ID, n.URL, string(n.State), at(n.Added))
 	return err
 }
 
-// CheckUnused implements buckets.Nodes. It first waits for writes that may have read an older node state: they have
-// locked one of these tables since before they read it. Other writes wait for CheckUnused, for at most 2 s.
+// CheckUnused first waits for writes that may have read an older node state: they have locked one of these tables
+// since before they read it. Other writes wait for CheckUnused, for at most 2 s.
 func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	for _, table := range []string{"manta_bucket_object", "manta_bucket_version", "manta_bucket_part", "manta_bucket_deleted_object"} {
 		err := s.db.Tx(ctx, "buckets.await_writes", func(tx *pgdb.Tx) error {
@@ -54,7 +52,6 @@ func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	return err
 }
 
-// ChangeNode implements buckets.Nodes.
 func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeState, to buckets.NodeState) (was buckets.NodeState, err error) {
 	err = s.db.Tx(ctx, "buckets.change_node", func(tx *pgdb.Tx) error {
 		var state string

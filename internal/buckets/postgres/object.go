@@ -104,7 +104,6 @@ func written(w *buckets.Written, result []int64) error {
 	return failed(result[0])
 }
 
-// Put implements buckets.Store.
 func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, w buckets.Put) (done buckets.Written, err error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -162,7 +161,6 @@ func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
 	return err
 }
 
-// Get implements buckets.Store.
 func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return o, err
@@ -183,7 +181,6 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return o, err
 }
 
-// Find implements buckets.Store.
 func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (b buckets.Bucket, o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return b, o, err
@@ -233,7 +230,6 @@ func head(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, name string)
 	return &o, err
 }
 
-// Update implements buckets.Store.
 func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
 		return o, err
@@ -292,7 +288,6 @@ func (u updated) args() []pgdb.Arg {
 	}
 }
 
-// List implements buckets.Store.
 func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Page{}, err
@@ -400,7 +395,7 @@ var entryColumns = strings.Join([]string{
 }, ", ")
 
 // entries decodes rows of bucket_list_v2. It reuses strings, because most objects have the same creator and type as
-// the previous one.
+// the previous object.
 type entries struct {
 	creator     buckets.AccountID
 	creatorID   []byte

@@ -26,8 +26,7 @@ const (
 	objectProperties
 )
 
-// objectColumns are the columns of manta_bucket_object o in the form that scanObject reads and bucket_delete_v2
-// returns.
+// objectColumns are the columns of manta_bucket_object o as scanObject reads and bucket_delete_v2 returns them.
 var objectColumns = array([]string{
 	objectID: `o.id::text`, objectName: `o.name`, objectCreated: micros(`o.created`), objectModified: micros(`o.modified`), objectCreator: `o.creator::text`,
 	objectLength: `o.content_length::text`, objectMD5: `encode(o.content_md5, 'hex')`, objectType: `o.content_type`,
@@ -62,13 +61,13 @@ var (
 	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v2(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_now => $4::timestamptz)`}
 	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", Key: 1, SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
 
-	// Locks a bucket and a name for a transaction that computes in Go. The lock ends with the connection.
+	// sqlLock locks a bucket and a name for a transaction that computes in Go. The lock ends with the connection.
 	sqlLock = pgdb.Statement{Name: "buckets.lock", Key: 1, SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '10s', true) IS NOT NULL
 			AND bucket_lock_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_name => $4::text)`}
 )
 
-// Objects. Citus delegates a function call to the owner's node only if it is alone in the SELECT or FROM clause.
+// Citus delegates a function call to the owner's node only if it is alone in the SELECT or FROM clause.
 var (
 	sqlPut           = pgdb.NewCall(pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `SELECT bucket_put_v3(...)`}, put.write)
 	sqlDelete        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `SELECT bucket_delete_v2(...)`}, deletion.args)
@@ -77,7 +76,7 @@ var (
 	sqlListed        = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
 		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
 	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
-	// Returns a row if the bucket exists. Its columns are NULL if the object does not exist.
+	// sqlFind returns a row if the bucket exists. Its columns are NULL if the object does not exist.
 	sqlFind = pgdb.Statement{Name: "buckets.find", Key: 1, SQL: `
 		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, b.object_lock::text, ` + objectColumns + `, o.body, ` + sumColumns + `
 		FROM manta_bucket b
@@ -100,7 +99,7 @@ var (
 		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name`}, updated.args)
 )
 
-// Versions. Null versions are also stored with a version, which determines their order.
+// Null versions are also stored with a version, which determines their order.
 var (
 	ofName         = ` FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
 	versionColumns = objectColumns + `, o.version::text AS key, o.marker, o.superseded`
@@ -113,12 +112,12 @@ var (
 		SELECT object_lock::text, clock_timestamp() FROM manta_bucket WHERE owner = $1::uuid AND name = $2::text`}
 	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v1(...)`}, versionDeletion.args)
 	sqlNull          = pgdb.Statement{Name: "buckets.null_version", Key: 1, SQL: `SELECT version::text` + ofName + ` AND null_version`}
-	// The current object, or else the newest version.
+	// sqlCurrent reads the current object, or else the newest version.
 	sqlCurrent = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `)
 		UNION ALL
 		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` ORDER BY o.version LIMIT 1)`}
-	// $4 is the version ID as clients know it. NULL means the null version.
+	// In sqlVersion, $4 is the version ID as clients know it. NULL means the null version.
 	sqlVersion = pgdb.Statement{Name: "buckets.version", Key: 1, SQL: `
 		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `
 			AND properties #>> '{s3,version}' IS NOT DISTINCT FROM $4::uuid::text)
@@ -134,7 +133,7 @@ var (
 		UPDATE manta_bucket_version SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),
 			roles = @roles, properties = @properties
 		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name AND version = @version`}, updatedVersion.args)
-	// Rows from both tables. The current object of a name comes first.
+	// sqlListVersions reads both tables. The current object of a name comes first.
 	sqlListVersions = pgdb.Statement{Name: "buckets.list_versions", Key: 1, SQL: `
 		SELECT columns, key, marker, superseded FROM (
 			(SELECT ` + objectColumns + ` AS columns, NULL::text AS key, false AS marker, NULL::timestamptz AS superseded, name, '00000000-0000-0000-0000-000000000000'::uuid AS version
@@ -196,7 +195,7 @@ var (
 	sqlSegments = pgdb.Statement{Name: "buckets.segments", Key: 1, SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
 	sqlAssemble = pgdb.NewNamed(pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `SELECT bucket_assemble_v1(...)`}, assembling.args)
-	// Reads the input of Complete, in any order.
+	// sqlUploadWithParts reads the input of Complete, in any order.
 	sqlUploadWithParts = pgdb.Statement{Name: "buckets.upload_with_parts", Key: 1, SQL: `
 		SELECT 'bucket', NULL::text[] FROM manta_bucket WHERE owner = $1::uuid AND name = $5::text AND id = $2::uuid
 		UNION ALL SELECT 'upload', ` + uploadColumns + ofUpload + `
@@ -218,8 +217,8 @@ const (
 	deletedProperties
 )
 
-// Garbage. A claim takes three statements under a lock. On Citus, no statement locks rows on several shards in order,
-// and no writing statement returns rows through functions such as to_json.
+// A claim takes three statements under a lock. On Citus, no statement locks rows on several shards in order, and no
+// writing statement returns rows through functions such as to_json.
 var (
 	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", Wide: true, SQL: `
 		SELECT id::text, garbage_id::text FROM manta_bucket_deleted_object
@@ -293,9 +292,9 @@ var (
 	sqlSetSharks = pgdb.NewNamed(pgdb.Statement{Name: "buckets.set_sharks", Key: 1, SQL: `SELECT bucket_set_sharks_v2(...)`}, placement.args)
 )
 
-// Usage. If bucket_id is the nil UUID, the row counts the account.
+// If bucket_id is the nil UUID, the row counts the account.
 var (
-	// The row of the account has an empty name, so it comes first.
+	// The account's row has an empty name, so it comes first.
 	sqlUsage = pgdb.Statement{Name: "buckets.usage", Key: 1, SQL: `
 		SELECT coalesce(b.name, ''), u.bucket_id::text, u.objects, u.bytes, u.max_objects, u.max_bytes
 		FROM (
@@ -317,7 +316,7 @@ var (
 		SELECT bucket_set_quota_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_objects => $4::bigint, p_bytes => $5::bigint)`}
 	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", Wide: true, SQL: `
 		UPDATE manta_bucket_account SET max_objects = $2::bigint, max_bytes = $3::bigint WHERE id = $1::uuid`}
-	// Counts the rows of each bucket, including deleted buckets with uploads, and reads the slots in the same
+	// sqlCount counts the rows of each bucket, including deleted buckets with uploads, and reads the slots in the same
 	// snapshot.
 	sqlCount = pgdb.Statement{Name: "buckets.count", Key: 1, SQL: `
 		SELECT counted, bucket_id::text, sum(objects)::bigint, sum(bytes)::bigint FROM (

@@ -59,13 +59,12 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations), wake: func(string, string, string) {}}
 }
 
-// Ping implements buckets.Store. It always reads the migrations, because a newer release may migrate the database at
-// any time.
+// Ping always reads the migrations, because a newer release may migrate the database at any time.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the buckets database needs %d migrations: run holdfast migrate")
 }
 
-// Results of functions. 0 and above mean success.
+// These are results of functions. 0 and above mean success.
 const (
 	noBucket     = -1
 	precondition = -2
@@ -76,7 +75,7 @@ const (
 	noUpload     = -7
 	notEmpty     = -8
 	nodeRemoved  = -9
-	partsChanged = -10 // the parts changed since they were read
+	partsChanged = -10 // since they were read
 	noVersion    = -11
 	hasVersions  = -12 // bucket_delete_objects_v2 requires an unversioned bucket
 	locked       = -13
@@ -237,7 +236,7 @@ func (r *row) bytes(i int) []byte {
 	return b
 }
 
-// json decodes JSON into v. It does not change v for NULL.
+// json does not change v for NULL.
 func (r *row) json(i int, v any) {
 	if r.columns[i] != nil {
 		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))

@@ -19,8 +19,7 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m, "25") }
 
-// TestStore runs the suite on its own database, because claims see the garbage of every
-// account.
+// TestStore uses its own database, because claims see the garbage of every account.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase, nil) })
@@ -31,8 +30,7 @@ func TestStoreOnCitus(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase, nil) })
 }
 
-// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more callers
-// than connections.
+// TestStoreBehindPgBouncer uses transaction pooling with more callers than connections.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -46,11 +44,10 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	})
 }
 
-// harness opens a new database.
 func harness(t testing.TB, create func(testing.TB) string, fault func(point string) error) storetest.Harness {
 	t.Helper()
 	url := create(t)
-	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before the faults
+	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before faults begin
 	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
 	h.Second = func(t testing.TB) buckets.Store {
 		return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20}, nil))
@@ -79,7 +76,6 @@ func harnessOn(db *pgdb.DB) storetest.Harness {
 	}
 }
 
-// appended reads the events of an account from a box.
 func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetest.Appended) {
 	t.Helper()
 	events, _, err := b.Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 100_000, Now: time.Now()})
@@ -93,7 +89,7 @@ func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetes
 	return all
 }
 
-// TestPing: the store says what is missing, and that nothing is.
+// TestPing checks that Ping names missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)

@@ -26,14 +26,14 @@ sharks text[] by default
 properties jsonb
 `
 
-// columns returns the columns of RFD 149 with a default of the times.
+// columns returns the columns in RFD 149, with a default for times.
 func columns(defaults string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(object, "%", defaults), " by default", "")
 }
 
 const now = " default CURRENT_TIMESTAMP"
 
-// documented are the four tables as RFD 149 has them, and the additions.
+// documented are the four tables in RFD 149, and the additions.
 var documented = map[string]opened.Table{
 	"manta_bucket": {
 		Columns:     "id uuid not null\nname text not null by C\nowner uuid not null\ncreated timestamp with time zone not null" + now + "\nversioning smallint not null default 0\nobject_lock jsonb",
@@ -62,8 +62,7 @@ CREATE INDEX manta_bucket_deleted_object_upload_idx ON manta_bucket_deleted_obje
 	},
 }
 
-// TestTables checks in the catalog what tools of Manta depend on: the columns, keys and
-// indexes of RFD 149. Other columns come after those.
+// TestTables checks the columns, keys and indexes in RFD 149, on which Manta's tools depend. Other columns must follow.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)

@@ -35,7 +35,6 @@ func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
 	return p, r.number(partStart), r.err
 }
 
-// CreateUpload implements buckets.Uploads.
 func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Upload) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -87,7 +86,6 @@ func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Up
 
 type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
 
-// Upload implements buckets.Uploads.
 func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (buckets.Upload, error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Upload{}, err
@@ -97,7 +95,6 @@ func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (buckets.Upload
 	}, sqlUpload, k)
 }
 
-// PutPart implements buckets.Uploads.
 func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -145,8 +142,7 @@ func (p newPart) args() []pgdb.Arg {
 	}
 }
 
-// Parts implements buckets.Uploads. It reads the parts before the upload, so that it returns no parts if the upload
-// ends in between.
+// Parts reads the parts before the upload, so that it returns no parts if the upload ends in between.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -174,7 +170,6 @@ const (
 	maxUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
-// ListUploads implements buckets.Uploads.
 func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (buckets.UploadPage, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.UploadPage{}, err
@@ -201,8 +196,8 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 
 const groupBatch = 50
 
-// uploads reads the uploads of a bucket after a name and ID, which need not exist. It returns cut if the remaining
-// uploads exceed most bytes.
+// uploads reads a bucket's uploads after a name and ID, which need not exist. It returns cut if the remaining uploads
+// exceed most bytes.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)
 	switch {
@@ -225,9 +220,9 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 	return all, cut, err
 }
 
-// Complete implements buckets.Uploads. It computes the object from data that was read without a lock, and
-// bucket_complete_v2 writes it if the parts are unchanged. Otherwise a single transaction locks first and then does
-// everything. On Citus, each statement of this transaction costs a message.
+// Complete computes the object from data that was read without a lock, and bucket_complete_v2 writes it if the parts
+// are unchanged. Otherwise a single transaction locks first and then does everything. On Citus, each statement of this
+// transaction costs a message.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -331,7 +326,7 @@ func hashOf(parts []buckets.Part) []byte {
 	h := sha256.New()
 	for i := range parts {
 		if i > 0 {
-			_, _ = io.WriteString(h, ",") // never fails
+			_, _ = io.WriteString(h, ",")
 		}
 		_, _ = fmt.Fprintf(h, "%d %s", parts[i].Number, parts[i].ID)
 	}
@@ -440,7 +435,6 @@ func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 	return numbers, starts
 }
 
-// Segments implements buckets.Store.
 func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, from int64, limit int) (all []buckets.Segment, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -458,7 +452,6 @@ func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets
 	return all, err
 }
 
-// UploadBodies implements buckets.Collector.
 func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, after, limit int) (all []buckets.Segment, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -472,7 +465,6 @@ func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buc
 	return all, err
 }
 
-// Abort implements buckets.Uploads.
 func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -481,8 +473,7 @@ func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Mome
 	return err
 }
 
-// AbortOld implements buckets.Uploads. It aborts each upload separately, because locking several accounts would
-// violate the lock order.
+// AbortOld aborts each upload separately, because locking several accounts would violate the lock order.
 func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
 	type key struct{ owner, bucket, name, id string }
 	var k key

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestCompleteAgainstOthers: an upload that changes between the read and the write of Complete
-// becomes an object with its new parts, or is the object that another request has made of it.
+// TestCompleteAgainstOthers changes an upload between the read and the write of Complete. Complete must use the new parts,
+// or return the object if another request completed the upload.
 func TestCompleteAgainstOthers(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// SetVersioning implements buckets.Versions.
 func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, v buckets.Versioning) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -23,7 +22,6 @@ func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b bu
 	return err
 }
 
-// SetBucketLock implements buckets.Versions.
 func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, l buckets.BucketLock) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -78,7 +76,6 @@ func nullOr(v buckets.VersionID) *string {
 	return orNull(v)
 }
 
-// Version implements buckets.Versions.
 func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (v buckets.Version, err error) {
 	if err := owner.Check(); err != nil {
 		return v, err
@@ -94,7 +91,7 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	err = s.db.ForEach(ctx, st, args, func() { found = false }, func() error {
 		if found {
 			body = nil
-			return nil // it is a noncurrent version
+			return nil // a noncurrent version
 		}
 		found = true
 		v, _, err = r.version()
@@ -190,7 +187,6 @@ func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	return done, err
 }
 
-// ListVersions implements buckets.Versions.
 func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.VersionQuery) (page buckets.VersionPage, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err

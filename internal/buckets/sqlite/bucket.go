@@ -66,7 +66,7 @@ const (
 	cachedBytes   = 64 << 20
 )
 
-// get returns a cached bucket or, if it is not cached, the number of changes so far.
+// get returns a cached bucket, or else the number of changes so far.
 func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int)
 	return b, ok, c.changes
 }
 
-// add caches a bucket. changes is the number that get returned before the bucket was read.
+// add caches a bucket. changes is the number from get before the bucket was read.
 func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	c.bytes += size
 }
 
-// changed drops a bucket after a change, even if it is unknown whether the change succeeded.
+// changed drops a bucket even if it is unknown whether the change succeeded.
 func (c *bucketCache) changed(n bucketName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,6 @@ func readBuckets(c *sqlite.Conn, sql string, args ...any) (all []buckets.Bucket,
 	return all, err
 }
 
-// CreateBucket implements buckets.Store.
 func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) (made buckets.Bucket, err error) {
 	if err := owner.Check(); err != nil {
 		return made, err
@@ -135,7 +134,6 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 	return made, err
 }
 
-// Bucket implements buckets.Store.
 func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string) (b buckets.Bucket, err error) {
 	if err := owner.Check(); err != nil {
 		return b, err
@@ -162,7 +160,6 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 	return b, err
 }
 
-// Buckets implements buckets.Store.
 func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.BucketQuery) (page []buckets.Bucket, more bool, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, false, err
@@ -185,7 +182,6 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	return page, more, err
 }
 
-// FindBuckets implements buckets.Store.
 func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all []buckets.Bucket, err error) {
 	err = s.db.Read(ctx, "find_buckets", func(c *sqlite.Conn) error {
 		all, err = readBuckets(c, sqlFindBuckets, prefix, prefix+afterNames, limit)
@@ -196,7 +192,6 @@ func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all 
 
 const afterNames = "~"
 
-// Namesakes implements buckets.Store.
 func (s *Store) Namesakes(ctx context.Context, name string) (all []buckets.Bucket, err error) {
 	err = s.db.Read(ctx, "namesakes", func(c *sqlite.Conn) error {
 		all, err = readBuckets(c, sqlNamesakes, name)
@@ -219,7 +214,7 @@ type kind struct {
 	lock       buckets.BucketLock
 }
 
-// findBucket reads a bucket, by ID if the ID is set. It returns ErrNoBucket if the bucket does not exist.
+// findBucket reads a bucket, by ID if that is set.
 func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {
@@ -236,7 +231,6 @@ func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k
 	return k, err
 }
 
-// SetBucket implements buckets.Store.
 func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, change buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -274,7 +268,6 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	return err
 }
 
-// DeleteBucket implements buckets.Store.
 func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) error {
 	if err := owner.Check(); err != nil {
 		return err

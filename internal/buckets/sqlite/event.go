@@ -30,7 +30,7 @@ type events struct {
 	wake func(destination, owner, stream string)
 }
 
-// append appends the events of a write. Their numbers ascend in commit order, even if the clock is set back.
+// append numbers the events in commit order, even if the clock is set back.
 func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -63,7 +63,6 @@ func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
 // OnEvents sets the function called after each commit with events. Call it before the store is used.
 func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.events.wake = wake }
 
-// Outbox returns a destination's events.
 func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, time.Now, destination)
 }
@@ -71,7 +70,6 @@ func (s *Store) Outbox(destination string) outbox.Box {
 // DeadEvents returns the events that were set aside.
 func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db, time.Now) }
 
-// Backlogs implements buckets.Events.
 func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {
 	err = s.db.Read(ctx, "event_backlogs", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlBacklogs, func(r *sqlite.Stmt) buckets.EventBacklog {
@@ -85,7 +83,6 @@ func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err e
 // dropBatch is small so that other writes do not wait long.
 const dropBatch = 500
 
-// DropEvents implements buckets.Events.
 func (s *Store) DropEvents(ctx context.Context, destination string, before buckets.Moment, excess int64) (dropped int64, err error) {
 	for {
 		n, until, limit := int64(0), before, int64(dropBatch)
@@ -103,7 +100,6 @@ func (s *Store) DropEvents(ctx context.Context, destination string, before bucke
 	}
 }
 
-// DropDeadEvents implements buckets.Events.
 func (s *Store) DropDeadEvents(ctx context.Context, before buckets.Moment) (n int64, err error) {
 	err = s.db.Write(ctx, "drop_dead_events", func(c *sqlite.Conn) error {
 		err := sqlitedb.Exec(c, sqlDropDead, before)

@@ -27,7 +27,6 @@ const (
 	sqlCompared = `SELECT id, modified, content_length, properties, sharks IS NOT NULL OR properties ->> '$.s3.upload' IS NOT NULL` + oneObject
 )
 
-// DueLifecycles implements buckets.Lifecycles.
 func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now buckets.Moment, limit int) (all []buckets.Bucket, err error) {
 	err = s.db.Read(ctx, "due_lifecycles", func(c *sqlite.Conn) error {
 		all, err = readBuckets(c, sqlDueLifecycles, after.Owner, after.Bucket, now, limit)
@@ -36,7 +35,6 @@ func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now 
 	return all, err
 }
 
-// LifecycleRun implements buckets.Lifecycles.
 func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buckets.LifecycleRun, err error) {
 	if err := b.Owner.Check(); err != nil {
 		return run, err
@@ -48,7 +46,6 @@ func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buck
 	return run, err
 }
 
-// SetLifecycleRun implements buckets.Lifecycles.
 func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run buckets.LifecycleRun) error {
 	if err := b.Owner.Check(); err != nil {
 		return err
@@ -62,10 +59,9 @@ func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run bu
 	})
 }
 
-// A write with expireBatch objects takes a few milliseconds, so that other writes do not wait long.
+// expireBatch objects take a few milliseconds to write, so that other writes do not wait long.
 const expireBatch = 64
 
-// Expire implements buckets.Lifecycles.
 func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, e buckets.Expired) ([]bool, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -167,7 +163,6 @@ func compare(c *sqlite.Conn, w write, o *buckets.Object) (now compared, err erro
 	return now, err
 }
 
-// Clock implements buckets.Lifecycles.
 func (s *Store) Clock(context.Context) (buckets.Moment, error) { return clock(), nil }
 
 func clock() buckets.Moment { return buckets.At(time.Now()) }

@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData migrates databases that were filled under each schema to the
-// newest.
+// TestMigrationsKeepData migrates databases filled under each older schema.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {

@@ -21,7 +21,6 @@ const (
 		UNION ALL SELECT 1 FROM manta_bucket_deleted_object, json_each(sharks) WHERE value = ?1 LIMIT 1`
 )
 
-// Nodes implements buckets.Nodes.
 func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	err = s.db.Read(ctx, "nodes", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlNodes, func(r *sqlite.Stmt) buckets.Node {
@@ -32,14 +31,12 @@ func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
 	return all, err
 }
 
-// SetNode implements buckets.Nodes.
 func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	return s.db.Write(ctx, "set_node", func(c *sqlite.Conn) error {
 		return sqlitedb.Exec(c, sqlSetNode, n.ID, n.URL, string(n.State), n.Added)
 	})
 }
 
-// ChangeNode implements buckets.Nodes.
 func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeState, to buckets.NodeState) (was buckets.NodeState, err error) {
 	err = s.db.Write(ctx, "node_state", func(c *sqlite.Conn) error {
 		was, _, err = sqlitedb.QueryRow(c, sqlNodeState, func(r *sqlite.Stmt) buckets.NodeState { return buckets.NodeState(r.ColumnText(0)) }, id)
@@ -51,7 +48,7 @@ func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeSt
 	return was, err
 }
 
-// CheckUnused implements buckets.Nodes. A write that commits after its snapshot cannot add a body to the node.
+// CheckUnused needs no lock: a write that commits after its snapshot cannot add a body to the node.
 func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	return s.db.Read(ctx, "node_in_use", func(c *sqlite.Conn) error {
 		used, err := exists(c, sqlNodeInUse, id)

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// versionPlans are what the statements on versions must use.
 func versionPlans() map[string]string {
 	const version = "sqlite_autoindex_manta_bucket_version_1 (owner=? AND bucket_id=? AND name=?"
 	return map[string]string{
@@ -30,8 +29,7 @@ func versionPlans() map[string]string {
 	}
 }
 
-// TestPlans: no statement reads rows that it does not need: each seeks by all columns
-// that it can, and sorts nothing.
+// TestPlans checks that each statement seeks by all possible columns and does not sort.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)

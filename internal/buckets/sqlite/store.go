@@ -56,7 +56,6 @@ func New(db *sqlitedb.DB) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
 }
 
-// Ping implements buckets.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the buckets database needs %d migrations")
 }

@@ -42,7 +42,6 @@ func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	}
 }
 
-// appended reads the events of an account from a box.
 func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetest.Appended) {
 	t.Helper()
 	events, _, err := b.Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 100_000, Now: time.Now()})
@@ -56,7 +55,7 @@ func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetes
 	return all
 }
 
-// TestPing: the store says what is missing, and that nothing is.
+// TestPing checks that Ping names missing migrations.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
@@ -68,8 +67,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, nil) })
 }
 
-// TestCachedBucket: after a change of a bucket its old settings are never read again, also
-// while others read the bucket all the time.
+// TestCachedBucket checks that old settings are never read after a change, even with concurrent reads.
 func TestCachedBucket(t *testing.T) {
 	t.Parallel()
 	s := harness(t, nil).Store

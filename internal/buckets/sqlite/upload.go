@@ -17,7 +17,7 @@ const (
 	sqlUpload    = `SELECT ` + uploadColumns + oneUpload
 	sqlAddUpload = `INSERT INTO manta_bucket_upload (owner, bucket_id, ` + uploadColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEndUpload = `DELETE` + oneUpload
-	// A single garbage row represents all parts.
+	// sqlBuryUpload inserts a single garbage row for all parts.
 	sqlBuryUpload = `INSERT INTO manta_bucket_deleted_object
 		(owner, bucket_id, id, name, created, modified, creator, content_length, content_type, properties, deleted_at)
 		SELECT owner, bucket_id, id, name, created, created AS modified, creator, ?7, content_type, ?6, ?5` + oneUpload
@@ -90,7 +90,6 @@ func upload(c *sqlite.Conn, k buckets.UploadKey) (u buckets.Upload, err error) {
 	return u, err
 }
 
-// CreateUpload implements buckets.Uploads.
 func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Upload) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -106,7 +105,6 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	})
 }
 
-// Upload implements buckets.Uploads.
 func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (u buckets.Upload, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return u, err
@@ -118,7 +116,6 @@ func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (u buckets.Uplo
 	return u, err
 }
 
-// PutPart implements buckets.Uploads.
 func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -163,7 +160,6 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 	})
 }
 
-// Parts implements buckets.Uploads.
 func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
 	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
@@ -181,7 +177,6 @@ func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int
 	return page, false, err
 }
 
-// ListUploads implements buckets.Uploads.
 func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (page buckets.UploadPage, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err
@@ -212,7 +207,6 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 	return page, err
 }
 
-// Complete implements buckets.Uploads.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.Completion) (buckets.Written, error) {
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
@@ -305,7 +299,6 @@ func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly
 	return sqlitedb.Exec(c, sqlEndUpload, w.owner, w.bucket, w.name, id)
 }
 
-// Abort implements buckets.Uploads.
 func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {
 	if err := k.Owner.Check(); err != nil {
 		return err
@@ -343,7 +336,6 @@ func abort(c *sqlite.Conn, k buckets.UploadKey, now buckets.Moment) error {
 	return sqlitedb.Exec(c, sqlEndUpload, k.Owner, k.Bucket.ID, k.Name, k.ID)
 }
 
-// AbortOld implements buckets.Uploads.
 func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "abort_old_uploads", func(c *sqlite.Conn) error {
 		n, err = abortAll(c, now, sqlOldUploads, before, limit)
@@ -365,7 +357,6 @@ func abortAll(c *sqlite.Conn, now buckets.Moment, sql string, args ...any) (int,
 	return len(keys), nil
 }
 
-// UploadBodies implements buckets.Collector.
 func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, after, limit int) (all []buckets.Segment, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

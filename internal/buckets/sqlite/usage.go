@@ -24,7 +24,7 @@ const (
 	sqlBucketUsage     = `SELECT b.name, b.id, coalesce(objects, 0), coalesce(bytes, 0), coalesce(max_objects, 0), coalesce(max_bytes, 0)
 		FROM manta_bucket b LEFT JOIN manta_bucket_usage u ON u.owner = b.owner AND u.bucket_id = b.id
 		WHERE b.owner = ? ORDER BY b.name`
-	// Counts the actual usage per bucket, including deleted buckets with uploads.
+	// sqlCount counts the actual usage per bucket, including deleted buckets with uploads.
 	sqlCount = `SELECT bucket_id, sum(objects), sum(bytes) FROM (
 			SELECT bucket_id, count(*) AS objects, sum(CASE WHEN properties ->> '$.s3.upload' IS NULL THEN content_length ELSE 0 END) AS bytes
 				FROM manta_bucket_object WHERE owner = ?1 GROUP BY bucket_id
@@ -66,7 +66,6 @@ func addUsage(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta
 	return sqlitedb.Exec(c, sqlAddUsage, owner, b, delta.Objects, delta.Bytes)
 }
 
-// Usage implements buckets.Counters.
 func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.AccountUsage, err error) {
 	if err := owner.Check(); err != nil {
 		return a, err
@@ -87,7 +86,6 @@ func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.A
 	return a, err
 }
 
-// Totals implements buckets.Counters.
 func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) (all []buckets.AccountUsage, err error) {
 	err = s.db.Read(ctx, "totals", func(c *sqlite.Conn) error {
 		all = make([]buckets.AccountUsage, len(owners))
@@ -104,7 +102,6 @@ func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) (all []b
 	return all, err
 }
 
-// BucketTotals implements buckets.Counters.
 func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs []buckets.BucketRef) (all []buckets.BucketUsage, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
@@ -134,7 +131,6 @@ func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, erro
 	return a, err
 }
 
-// SetQuota implements buckets.Counters.
 func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -155,7 +151,6 @@ func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets
 	})
 }
 
-// Audit implements buckets.Counters.
 func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
 	if err := owner.Check(); err != nil {
 		return nil, err

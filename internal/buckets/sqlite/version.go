@@ -66,7 +66,6 @@ func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) 
 	return found, err
 }
 
-// SetVersioning implements buckets.Versions.
 func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, v buckets.Versioning) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -89,7 +88,6 @@ func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b bu
 	})
 }
 
-// SetBucketLock implements buckets.Versions.
 func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, l buckets.BucketLock) error {
 	if err := owner.Check(); err != nil {
 		return err
@@ -129,7 +127,7 @@ func findKept(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name 
 }
 
 // keep makes the current object noncurrent, or garbage if it is a null version that is being replaced, and returns
-// the ID of the new version. It does not delete the current row.
+// the new version's ID. It does not delete the current row.
 func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID, err error) {
 	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
 	if err != nil {
@@ -268,7 +266,6 @@ func checkDelete(d *buckets.Delete, o *buckets.Object) error {
 	return o.Lock.Check(clock(), d.Bypass)
 }
 
-// Version implements buckets.Versions.
 func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (v buckets.Version, err error) {
 	if err := owner.Check(); err != nil {
 		return v, err
@@ -306,7 +303,6 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 	return v, err
 }
 
-// ListVersions implements buckets.Versions.
 func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.VersionQuery) (page buckets.VersionPage, err error) {
 	if err := owner.Check(); err != nil {
 		return page, err

@@ -9,14 +9,14 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The object used by the cases of Condition.
+// These describe the object used by the cases of Condition.
 const (
 	CaseID       buckets.ObjectID = "6f2a2e8c-5f8e-4d3a-9f0b-0c4b8f6a1d22"
 	CaseETag                      = "0cc175b9c0f1b6a831c399e269772661"
 	CaseModified                  = start // not a whole second
 )
 
-// ConditionCase is a line of the table that defines Condition.
+// ConditionCase is a line of ConditionCases.
 type ConditionCase struct {
 	Name      string
 	Condition buckets.Condition
@@ -34,7 +34,7 @@ var (
 
 func tags(all ...string) buckets.Tags { return buckets.Tags{Tags: all} }
 
-// ConditionCases returns the table.
+// ConditionCases returns the table that defines Condition.
 func ConditionCases() []ConditionCase {
 	const (
 		whole  = CaseModified / second * second // as in clients that send Last-Modified back
@@ -85,7 +85,6 @@ func CaseObject() buckets.Object {
 	return buckets.Object{Name: "a", Created: CaseModified, Modified: CaseModified, ContentType: "text/plain", Body: b}
 }
 
-// Write returns the expected write error.
 func (c *ConditionCase) Write() error {
 	if c.Read == nil {
 		return nil

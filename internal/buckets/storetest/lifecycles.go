@@ -168,7 +168,7 @@ func expire(t *testing.T, u *user) {
 	_, garbage := u.claim(9)
 	for _, g := range garbage {
 		if len(g.Sharks) == 0 && g.Upload == "" {
-			continue // a backend need not record an inline body, because there is nothing to remove
+			continue // a backend need not record inline bodies, because there is nothing to remove
 		}
 		names = append(names, fmt.Sprintf("%s %v %d %v", g.Name, g.Deleted == u.now, len(g.Sharks), g.Upload == id))
 	}

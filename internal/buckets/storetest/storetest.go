@@ -1,5 +1,5 @@
-// Package storetest defines the contract of the bucket stores as tests. The test of a backend calls Run. Callers must
-// not rely on anything untested.
+// Package storetest defines the contract of the bucket stores as tests. A backend's test calls Run. Callers must not
+// rely on anything untested.
 //
 // Cases run in parallel, each with a new account on a shared database, unless they need to see every account.
 package storetest
