@@ -19,7 +19,7 @@ var (
 )
 
 func main() {
-	floor := make([]byte, app.HeapFloor) // first, because reused memory would be cleared and so touched
+	floor := make([]byte, app.HeapFloor) // allocated first, because reused memory would be cleared and so touched
 	code := cli.Main(cli.Env{
 		Args:    os.Args[1:],
 		Environ: os.Environ(),

@@ -45,7 +45,7 @@ import (
 // Version identifies the build.
 type Version struct {
 	Version string // release, or "dev"
-	Commit  string // "" if unknown
+	Commit  string
 }
 
 func (v Version) String() string {
@@ -61,27 +61,27 @@ type Options struct {
 	Data    string // folder with SQLite files and the secrets file
 	Version Version
 	LogTo   io.Writer
-	Clock   clock.Clock // nil: the system clock
-	Quiet   bool        // log only warnings and errors
-	Create  bool        // create missing data folders, files and secrets
-	Migrate bool        // let Serve migrate database servers, too
-	Leave   bool        // do not change tables and nodes
-	DryRun  bool        // use an empty temporary database if the SQLite file does not exist; set Leave, too
-	Copies  bool        // only copy databases
-	Lock    bool        // lock the SQLite files against other servers
+	Clock   clock.Clock
+	Quiet   bool // log only warnings and errors
+	Create  bool // create missing data folders, files and secrets
+	Migrate bool // let Serve migrate database servers, too
+	Leave   bool // do not change tables and nodes
+	DryRun  bool // use an empty temporary database if the SQLite file does not exist; set Leave, too
+	Copies  bool // only copy databases
+	Lock    bool // lock the SQLite files against other servers
 	// Generate missing secrets for this process only instead of failing.
 	NoSecrets bool
-	// Secret settings with a placeholder for an unreadable value.
+	// Secret settings whose values could not be read and are placeholders.
 	Unknown    map[string]bool
 	NewSecrets bool // accept and record secrets other than those the data was written with
 	Manager    systemd.Manager
 
 	Reload Reload
 
-	// State of the server's own operations (overview.Operations). nil: a new one.
+	// The state of overview.Operations; nil: a new one.
 	Operated *overview.Operated
 
-	// The operator's GOMEMLIMIT, already applied by the runtime. "": the server sets the limit itself.
+	// The operator's GOMEMLIMIT, which the runtime has already applied. "": the server sets the limit itself.
 	MemoryLimit string
 }
 
@@ -96,7 +96,7 @@ type App struct {
 	log            *slog.Logger
 	level          *slog.LevelVar
 	metrics        *obs.Metrics
-	refused        *prometheus.CounterVec // by service and reason
+	refused        *prometheus.CounterVec
 	traces         *tracing.Traces
 	now            clock.Clock
 	lastHeartbeat  heartbeat
@@ -136,7 +136,7 @@ type opened struct {
 	operations []operate.Operation
 }
 
-// newTurns limits concurrent database use per service. Waiting requests hold a gate slot, so few wait.
+// newTurns limits concurrent database use per service. The queue is short, because waiting requests hold a gate slot.
 func newTurns(s *service.Opened) *fairshare.Turns {
 	if len(s.Databases) == 0 {
 		return nil
@@ -145,8 +145,7 @@ func newTurns(s *service.Opened) *fairshare.Turns {
 	return fairshare.NewTurns(int64(d.Turns()), runtime.GOMAXPROCS(0), fairshare.Patience{Wait: d.Wait, Hung: d.Hung, HungWait: d.HungWait})
 }
 
-// Open opens the enabled services. It migrates SQLite databases; database servers may be unavailable. The caller must
-// Close the App.
+// Open opens the enabled services. It migrates SQLite databases; database servers may be unavailable.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
@@ -290,7 +289,6 @@ func (a *App) server() service.Server {
 	}
 }
 
-// Close closes all databases and Redis.
 func (a *App) Close() error {
 	var errs []error
 	for _, d := range a.databases() {
@@ -339,12 +337,10 @@ func checkWhole(ctx context.Context, s *service.Running, patience time.Duration)
 	return copying.CheckWhole(ctx, db, s.Name)
 }
 
-// Backup copies the server's data to a new folder; see backup.Server.
 func (a *App) Backup(ctx context.Context, dir string, o backup.Options) (files []string, err error) {
 	return a.backupServer().Make(ctx, dir, o)
 }
 
-// SendBackup uploads a backup; see backup.Server.
 func (a *App) SendBackup(ctx context.Context, s *backup.Sending) (backup.Sent, error) {
 	return a.backupServer().Send(ctx, s)
 }
@@ -376,7 +372,6 @@ func (a *App) address(address string) string {
 
 func (a *App) scheme() string { return a.cfg.Server.scheme() }
 
-// Sweep deletes all expired data and reports a line per sweep.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {
@@ -409,7 +404,7 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// Processes with a shared database share rounds.
+// jobs returns all sweep jobs. Processes with the same database take turns.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
 		for _, j := range s.Jobs {

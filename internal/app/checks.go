@@ -53,7 +53,7 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 	}}, nil
 }
 
-// checkRunning omits the addresses, which this server itself uses.
+// checkRunning skips the addresses, because this server itself listens on them.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	s := a.cfg.checked(a.data)
 	s.Certificates, s.Replication = a.certificates, a.replication

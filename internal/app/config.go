@@ -33,7 +33,6 @@ type Config struct {
 	report conf.Report
 }
 
-// Only keeps a single service.
 func (c *Config) Only(name string) *Config {
 	return c.with(func(s *service.Service) bool { return s.Name == name })
 }
@@ -188,7 +187,6 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	var wrong *conf.Error
 	switch {
 	case errors.As(err, &wrong):
-		// Unreadable settings keep their defaults, which would be reported twice.
 		problems = wrong.Problems
 	case err != nil:
 		return nil, report, err
@@ -201,7 +199,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	return c, report, nil
 }
 
-// Settings without effect go to the report.
+// problems also adds settings without effect to the report.
 func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 	all = append(all, c.Server.check().In("server", *report)...)
 	all = append(all, c.Log.check().In("log", *report)...)

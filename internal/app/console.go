@@ -78,7 +78,7 @@ func (a *App) consoleHandler() http.Handler {
 	return m
 }
 
-// newTail is the in-memory log, without console requests: the log page sends one every two seconds.
+// newTail keeps the log in memory, except console requests: the log page sends one every two seconds.
 func newTail(to io.Writer) *obs.Tail {
 	t := obs.NewTail(to)
 	t.Skip = func(line []byte) bool {
@@ -122,7 +122,7 @@ func (a *App) newOverview() *overview.Overview {
 	return o
 }
 
-// early is how long before expiry to warn. ACME certificates are renewed long before that.
+// certificate also returns how long before expiry to warn. ACME certificates are renewed long before that.
 func (a *App) certificate() (state *certificates.State, early time.Duration) {
 	if a.certificates == nil {
 		return nil, 0
@@ -155,7 +155,7 @@ func (a *App) settings() []conf.Setting {
 	return all
 }
 
-// recordChange is for the console and the admin listener. Commands do not write the server's log.
+// recordChange records changes by the console and the admin listener. Commands do not write to the server's log.
 func (a *App) recordChange(of string) operate.Recorder {
 	return func(ctx context.Context, done operate.Record) {
 		c := service.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}

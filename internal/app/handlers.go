@@ -238,8 +238,7 @@ func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
 	return web.Charge(a.operatorMemory, need, h)
 }
 
-// errorPath always fails, for testing error logs and metrics. It requires the admin token, because it writes to the
-// log.
+// errorPath always fails, to test error logs and metrics. It requires the admin token, because it writes to the log.
 const errorPath = "/__error__"
 
 func failing() web.Service {

@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// The service manager has its own timeout, so failures are only logged.
+// notify only logs failures: the service manager has its own timeout.
 func (a *App) notify(state string) {
 	if err := a.manager.Notify(state); err != nil {
 		a.log.Warn("could not notify the service manager", "state", state, "error", err)
@@ -55,7 +55,7 @@ type reloads struct {
 	waiting atomic.Pointer[[]string]
 	refused atomic.Pointer[service.Finding]
 
-	mu        sync.Mutex    // serializes reloads
+	mu        sync.Mutex
 	serving   chan struct{} // closed when the handlers that a reload changes are complete
 	unsettled chan struct{} // signals a database that read_only is not yet applied to
 }

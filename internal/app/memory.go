@@ -27,8 +27,8 @@ const (
 	baseMemory = 32 << 20
 )
 
-// limitMemory sets the runtime's memory limit unless GOMEMLIMIT is set. adjust updates it to the cache sizes, so that
-// garbage does not fill unused cache memory.
+// limitMemory sets the runtime's memory limit unless GOMEMLIMIT is set. adjust updates the limit to the cache sizes,
+// so that garbage does not fill memory that caches may need.
 func (a *App) limitMemory() (adjust func()) {
 	now, most, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
@@ -48,8 +48,7 @@ func (a *App) limitMemory() (adjust func()) {
 	}
 }
 
-// logLimit chooses and logs the memory limit and its ceiling. now, most and outside come from memoryNeeded; group is
-// the cgroup limit, if any.
+// logLimit chooses and logs the memory limit and its ceiling. group is the cgroup limit, if limited.
 func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ceiling int64) {
 	var attrs []slog.Attr
 	ceiling = math.MaxInt64

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// observe registers the metrics collected per scrape; see docs/monitoring.md.
 func (a *App) observe() {
 	m := a.metrics
 	m.Gauge("holdfast_clock_seconds", "Unix time of the server's clock.", func(set obs.Set) {

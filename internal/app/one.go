@@ -20,15 +20,13 @@ type One struct {
 	app      *App
 }
 
-// Close closes the service.
 func (o *One) Close() error { return o.app.Close() }
 
-// NewCopy returns a copy job to target.
 func (o *One) NewCopy(target *engine.Database) *copying.Copy {
 	return &copying.Copy{Service: o.Service.Name, Groups: o.Service.Tables, Source: o.Database, Target: target}
 }
 
-// OpenOwners opens a copy's owners, which are in another configured service's database.
+// OpenOwners opens the database with a copy's owners, which belongs to another configured service.
 func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) (closeIt func() error, err error) {
 	in, owners := ownersOf(o.Service.Name)
 	if owners == nil {
@@ -48,7 +46,7 @@ func (e *outdatedError) Error() string {
 	return fmt.Sprintf("%s: the tables in %s are not up to date: run holdfast migrate", e.service, e.where)
 }
 
-// OpenTarget is OpenOne for a copy's target, which only a copy creates.
+// OpenTarget is OpenOne for the target of a copy. Only copies create it.
 func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 	one, err := OpenOne(ctx, name, o)
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
@@ -90,7 +88,6 @@ func OpenServices(ctx context.Context, names []string, o Options) (*App, error) 
 	return Open(ctx, o)
 }
 
-// Services returns the open services.
 func (a *App) Services() []*service.Running { return a.running() }
 
 // AfterRestore prepares restored databases for use; age is the backup's.
@@ -108,7 +105,7 @@ func AfterRestore(ctx context.Context, restored []*service.Running, age time.Dur
 	return nil
 }
 
-// OpenParts opens the services that an import fills, with new databases and their sources. urls are the
+// OpenParts opens the services that an import fills, with new databases, and their sources. urls are the
 // Service.Import flags.
 func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*importing.Part, closing func() error, err error) {
 	o.Config = o.Config.with(func(s *service.Service) bool { return s.Import != nil && s.Import.Of == of })

@@ -23,7 +23,7 @@ type readiness struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	newest  time.Time // start of the latest recorded check
+	newest  time.Time
 	unready map[string]*outage
 	failed  map[string]error
 	ready   map[string]struct{}
@@ -40,7 +40,7 @@ func newReadiness(log *slog.Logger) *readiness {
 	return &readiness{log: log, unready: map[string]*outage{}, ready: map[string]struct{}{}}
 }
 
-// note records a check of all services. Checks overlap, so results of older checks are ignored.
+// note records a check of all services. Checks overlap, so note ignores results of older checks.
 func (r *readiness) note(began time.Time, services []string, unready map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +132,7 @@ type heartbeat struct {
 	unready map[string]error
 }
 
-// heartbeat is unready for unauthenticated requests, which hold no slot: together they query the databases at most
-// once per heartbeatAge.
+// heartbeat caches the result of unready for heartbeatAge, because unauthenticated requests do not hold a gate slot.
 func (a *App) heartbeat(ctx context.Context) map[string]error {
 	h := &a.lastHeartbeat
 	h.mu.Lock()
@@ -162,7 +161,7 @@ func (a *App) start(ctx context.Context) {
 	defer both.Wait()
 	tried := make(chan struct{})
 	both.Go(func() { a.completeStart(ctx, tried) })
-	// The first attempt may fix a service, e.g. by a migration, so check readiness afterwards. Migrations may take
+	// The first attempt may fix a service, e.g. by a migration, so readiness is checked afterwards. Migrations may take
 	// hours, hence the timeout.
 	patience := time.NewTimer(readyTimeout)
 	defer patience.Stop()
@@ -173,8 +172,8 @@ func (a *App) start(ctx context.Context) {
 	both.Go(func() { a.watchReadiness(ctx) })
 }
 
-// completeStart settles the services, retrying until it succeeds, e.g. once a database is available. It closes tried
-// after the first attempt.
+// completeStart settles the services, and retries until it succeeds, e.g. once a database is available. It closes
+// tried after the first attempt.
 func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	for first := true; ; first = false {
 		failed := a.settle(ctx)

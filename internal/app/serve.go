@@ -24,8 +24,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Run opens the services, serves until ctx ends, and closes them. With log.format json it logs errors, because all
-// output must be JSON, and returns only the exit status.
+// Run opens the services, serves until ctx ends, and closes them. With log.format json it logs errors and returns only
+// the exit status, because all output must be JSON.
 func Run(ctx context.Context, o Options, out io.Writer, notices []string) error {
 	o.LogTo = newTail(o.LogTo)
 	log, err := obs.NewLog(o.LogTo, o.Config.Log.Level, o.Config.Log.Format)
@@ -101,7 +101,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		rest.Go(func() error { a.certificates.Run(background); return nil })
 	}
 	drain := web.Drain{Times: a.drainTimes}
-	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others stop
+	clients, ctx := errgroup.WithContext(ctx)
 	clients.Go(func() error { return a.guard.Await(ctx) })
 	for _, l := range listeners {
 		drain := drain
@@ -130,7 +130,7 @@ func (a *App) drainTimes() (delay, grace time.Duration) {
 	return s.DrainDelay, s.ShutdownGrace
 }
 
-// Unavailable or unmigrated databases become read-only later.
+// readOnlyAtStart skips unavailable and unmigrated databases, which become read-only later.
 func (a *App) readOnlyAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -43,8 +43,7 @@ func Main(env Env) int {
 	return Run(ctx, env)
 }
 
-// The second signal kills the process: the signals are restored before the context ends, so that a visible shutdown
-// can always be cut short.
+// untilSignal restores the signals before the context ends, so that a second signal kills the process during shutdown.
 func untilSignal() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -255,7 +254,7 @@ func notices(report conf.Report) (all []string) {
 	return all
 }
 
-// With leave, with does not migrate SQLite databases.
+// with does not migrate SQLite databases if leave is set.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	return c.withOnly(ctx, "", leave, fn)
 }

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/copying"
 )
 
-// Row batches are the largest part; without a limit, garbage would grow to several times their size.
+// copyMemory is mostly for row batches. Without a limit, garbage would grow to several times their size.
 const copyMemory = 22<<20 + app.HeapFloor // the runtime counts the floor
 
 func (c *command) copyService() *cobra.Command {

@@ -89,7 +89,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	defer end()
 	asking, progress := false, m.Progress
 	m.Progress = func(what string, done, total int64) {
-		if !asking { // nothing is printed into the question
+		if !asking { // no output while a question is open
 			progress(what, done, total)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 const printedRows = 5
 
-// The file list, if set, gets all rows if there are more than printed. actions are the kinds that need action.
+// problems prints some rows, and writes all of them to the file list, if set. actions are the kinds that need action.
 func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {
@@ -77,7 +77,7 @@ func (all problemKinds) isLong() bool {
 	return slices.ContainsFunc(all, func(k *problemKind) bool { return k.n > printedRows })
 }
 
-// where says how to get the unprinted rows.
+// texts explains in notes how to get the unprinted rows, by where.
 func (all problemKinds) texts(where string) (notes, actions string) {
 	var noted, needed strings.Builder
 	for _, k := range all {

@@ -50,7 +50,7 @@ func (c *command) restore() *cobra.Command {
 				}
 			}
 			cfg, err := c.load()
-			if err != nil { // fail now, not after an hour of work
+			if err != nil { // fail before an hour of work
 				return err
 			}
 			isDump, err := restore.IsDump(args[0])
@@ -162,7 +162,7 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 	return nil
 }
 
-// With leave, openRestored changes nothing.
+// openRestored changes nothing if leave is set.
 func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {
 	flags := slices.Clone(c.flags)
 	for _, name := range services {

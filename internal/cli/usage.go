@@ -92,7 +92,7 @@ func completeGroup(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// Cobra's help command prints the root help for an unknown command.
+// help replaces Cobra's help command, which prints the root help for an unknown command.
 func (c *command) help() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
@@ -190,7 +190,7 @@ const (
 	oneOfFlags     = "cobra_annotation_one_required"
 )
 
-// checkFlags exists because Cobra's own errors do not name flags as typed.
+// checkFlags replaces Cobra's errors, which do not name flags as typed.
 func checkFlags(cmd *cobra.Command) error {
 	var missing []string
 	groups := map[string][][]string{}

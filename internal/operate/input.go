@@ -39,22 +39,17 @@ type Input struct {
 	isDuration bool
 }
 
-// Number returns a number's default.
 func (i *Input) Number() int {
 	n, _ := strconv.Atoi(i.Default) // validated by inputsOf
 	return n
 }
 
-// IsWords reports whether the input is a word list.
 func (i *Input) IsWords() bool { return i.Kind == reflect.Slice }
 
-// IsBool reports whether the input is a boolean.
 func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
 
-// IsNumber reports whether the input is a whole number.
 func (i *Input) IsNumber() bool { return i.Kind == reflect.Int || i.Kind == reflect.Int64 }
 
-// Label returns the form label.
 func (i *Input) Label() string {
 	if i.Title != "" {
 		return i.Title
@@ -74,7 +69,6 @@ func Camel(words string) string {
 	return strings.Join(all, "")
 }
 
-// Expected describes valid values.
 func (i *Input) Expected() string {
 	switch i.Kind {
 	case reflect.String:
@@ -113,7 +107,6 @@ type Page[Cursor int64 | string] struct {
 	Limit int    `flag:"limit" doc:"rows per page" default:"100" least:"1"`
 }
 
-// Check refuses an empty page.
 func (p Page[Cursor]) Check() error {
 	if n, ok := any(p.After).(int64); ok && n < 0 {
 		return &InputError{"after", "must be at least 0"}
@@ -128,7 +121,6 @@ type Latest struct {
 	Limit int `flag:"limit" doc:"rows" default:"100" least:"1"`
 }
 
-// Check refuses an empty list.
 func (l Latest) Check() error { return checkLimit(l.Limit) }
 
 func (l Latest) limit() int { return l.Limit }
@@ -226,7 +218,7 @@ func check(v reflect.Value) error {
 			}
 		}
 	}
-	// NewAt, because reflect does not call methods of unexported embedded structs.
+	// NewAt is needed because reflect does not call methods of unexported embedded structs.
 	if c, ok := reflect.TypeAssert[interface{ Check() error }](reflect.NewAt(v.Type(), v.Addr().UnsafePointer())); ok {
 		return c.Check()
 	}

@@ -25,12 +25,11 @@ const (
 // DryRun names the input that makes a change only report its effect.
 const DryRun = "dry-run"
 
-// Changes reports whether an operation changes anything.
 func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
 // About describes an operation to people.
 type About struct {
-	// A list's noun, e.g. "keys", or a noun and verb, e.g. "keys/retire".
+	// Noun of a list, e.g. "keys", or a noun and verb, e.g. "keys/retire".
 	Path string
 	Doc  string // command help: a sentence without a full stop
 	More string
@@ -73,7 +72,7 @@ type About struct {
 
 	MayBeStdin bool
 
-	// Runs the job in the background of a server; see InBackground.
+	// Background runs the job in the background of a server; see InBackground.
 	Background bool
 	Begun      string
 	Stop       string
@@ -95,7 +94,6 @@ type Setup struct {
 	Guide string
 }
 
-// Missing returns the missing configuration, or nil.
 func (o *Operation) Missing() *Setup {
 	if o.Setup == nil {
 		return nil
@@ -138,13 +136,11 @@ type Member struct {
 	Get  func(context.Context) (any, error)
 }
 
-// Noun returns the path's first part.
 func (o *Operation) Noun() string {
 	noun, _, _ := strings.Cut(o.Path, "/")
 	return noun
 }
 
-// Verb returns the path's second part, or "list".
 func (o *Operation) Verb() string {
 	if _, verb, ok := strings.Cut(o.Path, "/"); ok {
 		return verb
@@ -152,7 +148,6 @@ func (o *Operation) Verb() string {
 	return "list"
 }
 
-// Label returns the button text.
 func (o *Operation) Label() string {
 	if o.Button != "" {
 		return o.Button
@@ -189,10 +184,8 @@ func (o *Operation) Subjects() []Input {
 	return o.Inputs[:n]
 }
 
-// Others returns the inputs that are not subjects.
 func (o *Operation) Others() []Input { return o.Inputs[len(o.Subjects()):] }
 
-// Subject returns the last subject, or nil.
 func (o *Operation) Subject() *Input {
 	if all := o.Subjects(); len(all) > 0 {
 		return &all[len(all)-1]
@@ -200,10 +193,8 @@ func (o *Operation) Subject() *Input {
 	return nil
 }
 
-// IsPaged reports whether a list is read in pages.
 func (o *Operation) IsPaged() bool { return o.isPaged }
 
-// Input returns an input, or nil.
 func (o *Operation) Input(name string) *Input {
 	for i := range o.Inputs {
 		if o.Inputs[i].Name == name {
@@ -213,13 +204,10 @@ func (o *Operation) Input(name string) *Input {
 	return nil
 }
 
-// CheckValues returns an *InputError for an invalid value.
 func (o *Operation) CheckValues(values map[string]string) error { return o.check(values) }
 
-// Output returns the row or result type.
 func (o *Operation) Output() reflect.Type { return o.out }
 
-// RowsMember returns the JSON member with a list's rows.
 func (o *Operation) RowsMember() string {
 	if o.Rows != "" {
 		return o.Rows
@@ -227,7 +215,6 @@ func (o *Operation) RowsMember() string {
 	return o.Noun()
 }
 
-// Check validates input values by name, like Run.
 func (o *Operation) Check(values map[string]string) error { return o.check(values) }
 
 // Run takes input values by name. It returns an *InputError for an invalid value. A job may return a partial result
@@ -262,9 +249,9 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 // None is the input for operations without inputs.
 type None struct{}
 
-// Changed is a change's result. Without a notice, its fields tagged title are shown. The tag secret marks a value
-// shown only once, e.g. a token, and says so: the command prints it (alone if no other field has title without
-// aside), the console shows it instead of the page, with a QR code if tagged qr.
+// Changed is a change's result. Without a notice, its fields tagged title are shown. The tag secret marks a value that
+// is shown only once, e.g. a token, and contains a note that says so. The command prints the value (alone if no other
+// field has title without aside). The console shows it instead of the page, with a QR code if tagged qr.
 type Changed interface{ Notice() string }
 
 // NewList declares a list. In's fields are the inputs, with the tags doc (help) and flag (name). The tag local
@@ -272,10 +259,10 @@ type Changed interface{ Notice() string }
 // settings=rw, are a []string. A paged list embeds Page in In; a list of only the latest rows embeds Latest.
 //
 // Out's fields have the tag json, and title if people read them. The tag subject marks the fields that name the row,
-// and lists the inputs of other operations that take them; cursor marks the field for Page.After. A field tagged with
-// is shown only if that input is true; if also tagged local, like the input, it is not in the API description. A
-// method Offers(verb string) bool on Out selects the changes that the console offers for a row. If In has subjects,
-// the list belongs to them, e.g. an account's keys: rows that name all of these subjects link to it.
+// and lists the inputs of other operations that take them. The tag cursor marks the field for Page.After. A field
+// tagged with is shown only if that input is true; if also tagged local, like the input, it is not in the API
+// description. A method Offers(verb string) bool on Out selects the changes that the console offers for a row. If In
+// has subjects, the list belongs to them, e.g. an account's keys: rows that name all of these subjects link to it.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {

@@ -26,7 +26,6 @@ type Result struct {
 	members map[string]any
 }
 
-// JSON returns the result as the API sends it.
 func (o *Operation) JSON(ctx context.Context, r *Result) (any, error) {
 	if o.Kind != List || o.Also == nil {
 		return r.JSON(), nil
@@ -87,18 +86,15 @@ type Share struct {
 
 func (s Share) String() string { return fmt.Sprint(s.Value) }
 
-// IsTime reports whether the fields are times.
 func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
 
-// IsNumber reports whether the fields are whole numbers.
 func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
 
-// HasSecret is false for lists.
+// HasSecret returns false for lists.
 func (r *Result) HasSecret() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Secret != "" })
 }
 
-// IsPartial reports whether a job left work to do.
 func (r *Result) IsPartial() bool {
 	p, ok := r.value.(Partial)
 	return ok && p.IsPartial()

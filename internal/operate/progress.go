@@ -22,15 +22,12 @@ type Update struct {
 // Progress receives updates, not concurrently; nil: unwatched.
 type Progress func(Update)
 
-// Report reports progress; total may be 0, for unknown.
 func (p Progress) Report(done, total int64) { p.send(Update{Done: done, Total: total}) }
 
-// Moved is Report with the moved bytes.
 func (p Progress) Moved(done, total, bytes int64) {
 	p.send(Update{Done: done, Total: total, Bytes: bytes})
 }
 
-// Step reports a step's progress.
 func (p Progress) Step(step string, done, total int64) {
 	p.send(Update{Step: step, Done: done, Total: total})
 }
@@ -58,7 +55,6 @@ type Found struct {
 	fields  outputs
 }
 
-// Row converts a reported value.
 func (f *Found) Row(found any) Row { return f.fields.row(found) }
 
 // WithFound declares a job's rows (Progress.Find), tagged like list rows. With --json the command prints them as

@@ -10,7 +10,7 @@ import (
 type Record struct {
 	*Operation
 	Inputs []Logged
-	Err    error // nil on success
+	Err    error
 }
 
 // Logged is an input value.
@@ -29,10 +29,9 @@ func Recorded(all []Operation, to Recorder) []Operation {
 	return all
 }
 
-// IsRecorded reports whether runs are recorded.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
-// Logged names the recorded values. dry-run is recorded only if set.
+// Logged returns the names of the recorded values. It includes dry-run only if set.
 func (o *Operation) Logged() (names []string) {
 	for _, in := range o.Inputs {
 		if !in.Local && !in.Secret && (in.Subject || !in.Private && in.Name != DryRun || o.Background) {

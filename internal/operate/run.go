@@ -39,7 +39,7 @@ type Run struct {
 	State     RunState
 	Latest    Update
 	Began     time.Time
-	Ended     time.Time // zero: running
+	Ended     time.Time
 	Found     []Row
 	Result    *Result // nil: running or failed
 	Err       error
@@ -47,7 +47,6 @@ type Run struct {
 	stop context.CancelFunc
 }
 
-// HasEnded reports whether the job ended.
 func (r *Run) HasEnded() bool { return !r.Ended.IsZero() }
 
 const (
@@ -64,7 +63,7 @@ type Runs struct {
 	clock func() time.Time
 	log   *slog.Logger
 	work  sync.WaitGroup
-	all   []*Run // in start order
+	all   []*Run
 }
 
 // InBackground connects background jobs to their runs, and adds operations that list, show and stop runs.
@@ -97,7 +96,6 @@ func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logg
 	r.life, r.end = context.WithCancel(ctx)
 }
 
-// End stops the jobs and waits for them.
 func (r *Runs) End() {
 	r.mu.Lock()
 	if r.end != nil {
@@ -183,14 +181,14 @@ func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err er
 	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress})
 }
 
-// The lock must be held.
+// The caller holds the lock.
 func (r *Run) copy() Run {
 	c := *r
 	c.Found = slices.Clone(r.Found)
 	return c
 }
 
-// The lock must be held.
+// The caller holds the lock.
 func (r *Runs) latest(o *Operation) *Run {
 	for _, one := range slices.Backward(r.all) {
 		if one.Operation.Path == o.Path {
@@ -200,7 +198,6 @@ func (r *Runs) latest(o *Operation) *Run {
 	return nil
 }
 
-// Latest returns a background job's latest run.
 func (o *Operation) Latest() (run Run, ok bool) {
 	if o.runs == nil {
 		return run, false
@@ -235,7 +232,6 @@ func (r *Runs) list() (all []Run) {
 	return all
 }
 
-// Reason returns why a run failed, or "".
 func (r *Run) Reason() string {
 	if r.Err == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The run operations lack commands, because only the server process knows its runs.
+// operations lack commands, because only the server process knows its runs.
 func (r *Runs) operations() []Operation {
 	return []Operation{
 		NewList(About{
@@ -68,7 +68,7 @@ type runOutput struct {
 	Error     string          `json:"error,omitempty" title:"Error" doc:"error"`
 }
 
-// Only running jobs can be stopped.
+// Offers allows stopping only running jobs.
 func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
 
 // RunDetail is a run with its result.
@@ -96,7 +96,6 @@ func (r *Run) output() runOutput {
 	return o
 }
 
-// Progress describes a run's progress, e.g. "copies 3 of 10".
 func (r *Run) Progress() string {
 	u := &r.Latest
 	text := strconv.FormatInt(u.Done, 10)
@@ -109,7 +108,6 @@ func (r *Run) Progress() string {
 	return text
 }
 
-// Detail returns a run with its result.
 func (r *Run) Detail() (d RunDetail, err error) {
 	d = RunDetail{runOutput: r.output(), Found: []json.RawMessage{}}
 	for _, row := range r.Found {

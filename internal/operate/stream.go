@@ -26,7 +26,7 @@ type File struct {
 	sent func(error)
 }
 
-// Send fails if the size differs.
+// Send returns an error if the size differs.
 func (f *File) Send(to io.Writer) error {
 	err := f.send(to)
 	if f.sent != nil {
@@ -123,7 +123,6 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// Upload is Run for uploads.
 func (o *Operation) Upload(ctx context.Context, values map[string]string, body Body, progress Progress) (*Result, error) {
 	return o.call(ctx, values, call{progress, &body})
 }

@@ -80,7 +80,6 @@ type madeKey struct {
 
 func (madeKey) Notice() string { return "" }
 
-// Note warns that the S3 endpoint for clients is unknown.
 func (k madeKey) Note() string { return k.note }
 
 func (s *Buckets) made(account string, key newKey) madeKey {

@@ -31,7 +31,6 @@ func (s *Buckets) files() *service.Files {
 	}
 }
 
-// where returns the URLs of all nodes that are not removed.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.nodes.service.Nodes(ctx)
 	return s.urls(known), err

@@ -21,7 +21,7 @@ import (
 
 const (
 	inspectTime = 5 * time.Second
-	// lateGarbage is how long after buckets.garbage_after a warning is issued.
+	// A warning is issued lateGarbage after buckets.garbage_after.
 	lateGarbage = 24 * time.Hour
 )
 
@@ -30,7 +30,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		if err := s.nodes.load(ctx); err != nil {
 			return nil, err
 		}
-		defer func() { _ = s.nodes.close() }() // nothing was written
+		defer func() { _ = s.nodes.close() }()
 	}
 	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
@@ -101,7 +101,6 @@ func copiesOf(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// missingData returns the data folder if it does not exist yet.
 func (s *Buckets) missingData() string {
 	if _, err := os.Stat(s.deps.Data); !errors.Is(err, fs.ErrNotExist) {
 		return ""

@@ -16,7 +16,7 @@ import (
 
 const consoleRows = 100
 
-// counts excludes the usage rows that count a whole account.
+// counts excludes the usage rows of whole accounts.
 var counts = []service.Counted{
 	{Of: "bucket", Table: "manta_bucket"},
 	{Of: "object", Table: "manta_bucket_usage", Where: "bucket_id <> '00000000-0000-0000-0000-000000000000'", Sum: "objects"},

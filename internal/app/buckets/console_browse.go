@@ -130,7 +130,7 @@ func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name str
 	return c
 }
 
-// Prefixes of row keys, because an object may have the same name as a folder.
+// Row keys have a prefix, because an object may have the same name as a folder.
 const (
 	objectKey = "object:"
 	folderKey = "folder:"

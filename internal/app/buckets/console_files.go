@@ -36,7 +36,7 @@ func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket,
 	return text, err
 }
 
-// imageType detects an image type that browsers may show. It ignores the stored content type.
+// imageType detects image types that browsers may show. It ignores the stored content type.
 func imageType(head []byte) string {
 	if kind := http.DetectContentType(head); slices.Contains(service.Images, kind) {
 		return kind
@@ -59,7 +59,7 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	if o.Length > previewText {
 		title = "Preview of the first " + service.FormatBytes(previewText)
 		for i := 0; i < utf8.UTFMax && !utf8.Valid(head); i++ {
-			head = head[:len(head)-1] // the last character may be incomplete
+			head = head[:len(head)-1]
 		}
 	}
 	if !utf8.Valid(head) {
@@ -76,7 +76,7 @@ func indented(text []byte) string {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			break // EOF, or not JSON
+			break
 		}
 		switch token {
 		case json.Delim('['), json.Delim('{'):
@@ -117,7 +117,7 @@ func mayHaveThumbnail(o *buckets.Object) bool {
 	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
 }
 
-// sendThumbnail sends a small image as a whole, or the embedded thumbnail of a photo. It decodes nothing, because a
+// sendThumbnail sends a small image as a whole, or the thumbnail embedded in a photo. It decodes nothing, because a
 // few bytes may expand to a billion pixels.
 func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 	a, b, v, err := s.sent(ctx, r)

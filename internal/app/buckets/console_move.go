@@ -87,7 +87,7 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 
 const moveAttempts = 5
 
-// move copies an object and deletes the original. It may be interrupted and repeated.
+// move copies an object and deletes the original. A repeated move resumes after an interruption.
 func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
@@ -169,12 +169,12 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 type summed struct {
 	io.Reader
 	md5       hash.Hash
-	checksum  hash.Hash // nil without a checksum to compare
+	checksum  hash.Hash
 	algorithm checksum.Algorithm
 }
 
-// newSummed computes an MD5 and, if algorithm is set, that checksum, because the checksum of a multipart object does
-// not match its copy.
+// newSummed computes an MD5 and, if algorithm is set, that checksum. A multipart object's own checksum does not match
+// its copy.
 func newSummed(body io.Reader, algorithm string) *summed {
 	c := &summed{md5: md5.New()} //nolint:gosec // as above
 	sums := []io.Writer{c.md5}

@@ -11,7 +11,7 @@ const (
 	exifOrientation = 0x0112
 	exifThumbStart  = 0x0201
 	exifThumbLength = 0x0202
-	exifEntry       = 12 // bytes per directory entry
+	exifEntry       = 12
 	mostEntries     = 200
 )
 
@@ -71,7 +71,7 @@ func tiffDirectory(tiff []byte, order binary.ByteOrder, at uint32) (numbers map[
 		if len(entries) < exifEntry {
 			return numbers, 0
 		}
-		const isShort = 3 // two-byte number
+		const isShort = 3
 		tag, value := order.Uint16(entries), order.Uint32(entries[8:])
 		if order.Uint16(entries[2:]) == isShort {
 			value = uint32(order.Uint16(entries[8:]))

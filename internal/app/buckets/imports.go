@@ -82,8 +82,8 @@ func (in importInput) source() (bucket, prefix string) {
 	return bucket, prefix
 }
 
-// options returns the source and its credentials. Only commands read credentials from the environment, because a user
-// who starts an import on a server must not use the server's credentials.
+// options returns the source and its credentials. Only commands read credentials from the environment: a user who
+// starts an import on a server must not use the server's credentials.
 func (in importInput) options(isServer bool) (imports.SourceOptions, error) {
 	o := imports.SourceOptions{
 		Endpoint: in.Endpoint, Region: in.Region, Profile: in.Profile, VirtualHost: in.VirtualHost, Anonymous: in.Anonymous,

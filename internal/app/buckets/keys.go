@@ -83,7 +83,7 @@ const (
 	keyConfigured = "in the configuration"
 )
 
-// keyOutput is a row of the list with all limits in one column. Only the command that creates a key shows its secret.
+// keyOutput is a row of the list. Only the command that creates a key shows its secret.
 type keyOutput struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`

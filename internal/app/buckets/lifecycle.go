@@ -162,7 +162,7 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 		o.State = lifecycleRuns
 	}
 	switch {
-	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour): // nothing will be deleted soon
+	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour):
 	case run.IsDue(l, now):
 		o.Next = timeOrNone(now)
 	default:

@@ -45,7 +45,7 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 	if s.serves.Load() {
 		return fn(ctx)
 	}
-	s.cluster.Report = nil // the command reports its findings
+	s.cluster.Report = nil
 	if err := s.nodes.load(ctx); err != nil {
 		return err
 	}

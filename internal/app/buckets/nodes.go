@@ -28,8 +28,8 @@ const (
 
 const localNode = "local:1"
 
-// nodes keeps the nodes of the cluster up to date, from the configuration and the database. A configured node is
-// initialized if it is not in the database. After that its marker must exist, so that an unmounted disk is detected.
+// nodes updates the cluster's nodes from the configuration and the database. It initializes a configured node that is
+// not in the database. After that the node's marker must exist, so that an unmounted disk is detected.
 type nodes struct {
 	cluster *blobs.Cluster
 	service *buckets.NodeService
@@ -41,10 +41,10 @@ type nodes struct {
 	process string // part of the names of temporary files; see processes
 
 	mu      sync.Mutex
-	open    map[string]opened               // by ID
-	last    map[string]buckets.Node         // in use by the cluster
-	failed  map[string]error                // configured nodes that were not initialized
-	changed atomic.Bool                     // since the last refresh
+	open    map[string]opened
+	last    map[string]buckets.Node // in use by the cluster
+	failed  map[string]error        // configured nodes that were not initialized
+	changed atomic.Bool
 	folders atomic.Pointer[map[string]bool] // IDs of nodes that are folders
 
 	saying sync.Mutex
@@ -80,7 +80,7 @@ func (n *nodes) reload(ctx context.Context) {
 	n.say(level, "", "could not read the storage nodes", err)
 }
 
-// say logs the error of a node only once until the error changes.
+// say logs a node's error only when it changes.
 func (n *nodes) say(level slog.Level, node, what string, err error) {
 	text := ""
 	if err != nil {
@@ -104,8 +104,8 @@ func (n *nodes) say(level slog.Level, node, what string, err error) {
 	}
 }
 
-// ensure loads the nodes unless they are already loaded. This is needed in commands, and in a server that started
-// before its database was migrated.
+// ensure loads the nodes unless they are already loaded: in commands, and in a server that started before its database
+// was migrated.
 func (n *nodes) ensure(ctx context.Context) error {
 	if n.isLoaded() {
 		return nil
@@ -154,8 +154,7 @@ func (n *nodes) load(ctx context.Context) error {
 }
 
 // check returns an error if no node works now, or if fewer nodes were ever initialized than a body has copies (0 for
-// the default number). It returns no error if fewer nodes work now than a body has copies, because most bodies can
-// still be read.
+// the default number). Fewer working nodes are no error, because most bodies can still be read.
 func (n *nodes) check(ctx context.Context, copies int) error {
 	if err := n.ensure(ctx); err != nil {
 		return err

@@ -60,7 +60,7 @@ type Buckets struct {
 	cluster     *blobs.Cluster
 	nodes       *nodes
 	metrics     *metrics
-	serves      atomic.Bool // a server with loaded nodes
+	serves      atomic.Bool
 	watcher     atomic.Pointer[func(replica.Body) (settled func(kept bool))]
 
 	mu    sync.Mutex
@@ -72,7 +72,6 @@ type newKey struct{ id, secret string }
 // New returns the service with its default settings.
 func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 
-// Service describes the service to the server.
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: S3-compatible object storage.",
@@ -183,7 +182,7 @@ func (s *Buckets) ready(reached func(context.Context) error) func(context.Contex
 	}
 }
 
-// client describes the service on the status page. Behind a proxy, the endpoint is known only from buckets.domain.
+// client describes the service on the status page. Behind a proxy, only buckets.domain reveals the endpoint.
 func (s *Buckets) client() service.Client {
 	c := service.Client{Title: "Buckets", Text: "S3 clients use this endpoint", Guide: "docs/buckets.md"}
 	server := &s.deps.Server
@@ -234,7 +233,7 @@ func (s *Buckets) jobs() []sweep.Job {
 const firstAccount = "main"
 
 // needKeySecret returns an error if the key secret was generated only for this process, as in a command that runs
-// before the first start of the server.
+// before the server's first start.
 func (s *Buckets) needKeySecret() error {
 	if s.deps.Unsaved[keySecret] {
 		return errcode.New(errcode.Invalid, "the secrets file has no buckets key secret: start the server once to add it")
@@ -243,7 +242,7 @@ func (s *Buckets) needKeySecret() error {
 }
 
 // settle creates the configured accounts. If none is configured, a new database gets an account with an access key,
-// unless the key secret is not saved yet, as in `holdfast migrate`, because no server could decrypt the key.
+// unless the key secret is not saved yet, as in `holdfast migrate`: no server could decrypt the key.
 func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,7 +313,7 @@ func (s *Buckets) endpoint() string {
 	return s.deps.Server.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// start keeps node states up to date. It loads nodes and damaged copies before the first request.
+// start loads nodes and damaged copies before the first request, and then keeps node states up to date.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)

@@ -19,15 +19,15 @@ import (
 	"holdfast/internal/durable"
 )
 
-// processes removes temporary files left by killed servers. Each server locks a file in its data folder. The name of
-// the file consists of the host and an ID that is also part of the names of the server's temporary files. If another
-// process can acquire the lock, the server is dead. A server looks only at its own data folder, so it never removes
-// the files of a running server, even on a shared network folder. Other temporary files are removed after a day.
+// processes removes temporary files left by killed servers. Each server locks a file in its data folder, whose name
+// consists of the host and an ID. The server's temporary files contain the same ID. If another process can acquire the
+// lock, the server is dead. A server looks only at its own data folder, so it never removes the files of a running
+// server, even on a shared network folder. Other temporary files are removed after a day.
 type processes struct {
 	*Buckets
 	id     string
 	folder string
-	lock   *sqlitedb.Lock // nil if not registered
+	lock   *sqlitedb.Lock
 }
 
 func newProcessID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
@@ -36,7 +36,7 @@ func newProcesses(s *Buckets, id string) *processes {
 	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
 
-// prefix returns the host part of lock file names. A data folder that was copied to another machine contains lock
+// prefix returns the host part of lock file names. After a data folder was copied to another machine, it contains lock
 // files of servers that still run here.
 func (p *processes) prefix() (string, error) {
 	host, err := os.Hostname()

@@ -41,7 +41,6 @@ type dead struct {
 	p *publisher
 }
 
-// RetryDead queues a dead event again and wakes the relay.
 func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	found, err := d.Dead.RetryDead(ctx, id)
 	for _, w := range d.p.wakers {

@@ -13,7 +13,7 @@ const part = `((unicode(substr({owner}, -1)) & 15) + 9 * (unicode(substr({owner}
 
 // tables are the tables of all engines, without holds, because a backup's hold protects only garbage in the source.
 // Large tables are split by owner, so that a bucket of any size is copied in many snapshots. Garbage claims belong to
-// workers of the source and are not copied.
+// the source's workers and are not copied.
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		// Names are also unique.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxTTL = 90 * 24 * time.Hour // for tokens
-	leeway = 30 * time.Second    // clock skew between servers
+	maxTTL = 90 * 24 * time.Hour
+	leeway = 30 * time.Second // clock skew between servers
 
 	keySecret = Name + ".key_secret"
 )

@@ -60,7 +60,6 @@ func (x *exchange) sendAsset(name string) error {
 	return nil
 }
 
-// send ignores write errors: the client has left.
 func send(w http.ResponseWriter, status int, kind, body string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -28,7 +28,7 @@ func (r *renderer) bulk(b *service.Bulk) string {
 		r.asked = ask(&service.Form{Keep: b.Keep})
 		r.bulkForm(&forms[i], id)
 	}
-	r.element("span", "", "class", "chosen", "role", "status") // the script says how many rows are chosen
+	r.element("span", "", "class", "chosen", "role", "status") // the script adds the number of chosen rows
 	r.close("form")
 	return id
 }

@@ -87,7 +87,7 @@ func formatTime(t, first, last time.Time) string {
 // longDay is also in the script.
 const longDay = 20 * time.Hour
 
-// line breaks at missing values; an isolated value becomes a short stroke.
+// line breaks at missing values. An isolated value becomes a short stroke.
 func line(c *service.Chart, values []float64, top float64) string {
 	var b strings.Builder
 	first := c.Times[0]
@@ -135,7 +135,7 @@ func plotData(c *service.Chart, top float64) string {
 		data.Names, data.Values = append(data.Names, s.Name), append(data.Values, values)
 	}
 	text, err := json.Marshal(data)
-	if err != nil { // a value is infinite
+	if err != nil {
 		return ""
 	}
 	return string(text)

@@ -44,7 +44,7 @@ func (a *asked) values() url.Values {
 	return all
 }
 
-// choices lists the things of a kind, once per page. nil: the operator types the name.
+// choices lists things, once per page and kind. If nil, the operator types the name.
 func (r *renderer) choices(kind string) *service.Choices {
 	if r.section.Choose == nil || r.silent {
 		return nil
@@ -191,7 +191,7 @@ func (x *exchange) sendChoices() error {
 	return nil
 }
 
-// beginning returns search hits first. Without prefix support or a database it returns fewer things.
+// beginning returns search hits first. Without a database or prefix support it returns fewer things.
 func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Values) (all []service.Option) {
 	if s.Search != nil && prefix != "" {
 		hits, _ := s.Search(ctx, prefix)

@@ -41,7 +41,7 @@ type Options struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
 	Resolver    *web.Resolver
-	IsNear      func(netip.Addr) bool // addresses that need no TLS, besides this machine's; may be nil
+	IsNear      func(netip.Addr) bool // addresses besides this machine's that need no TLS; may be nil
 	AdminToken  string
 	ViewerToken string                 // read-only role, until SetViewerToken; "": disabled
 	OwnHost     func(host string) bool // allowed Host headers without a proxy
@@ -85,7 +85,6 @@ func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.session
 // Owns reports whether a raw path belongs to the console.
 func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
 
-// Service mounts the console on a listener.
 func (c *Console) Service() web.Service {
 	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route}
 }
@@ -161,7 +160,7 @@ var (
 	errPage       = errcode.New(errcode.NotFound, "no such page")
 )
 
-// checkConnection rejects requests that cross a network without TLS, and unknown hosts (DNS rebinding).
+// checkConnection rejects requests without TLS from other networks, and unknown hosts (DNS rebinding).
 func (x *exchange) checkConnection() error {
 	peer, err := netip.ParseAddrPort(x.r.RemoteAddr)
 	if err != nil {
@@ -195,7 +194,7 @@ func (x *exchange) checkOrigin() error {
 	return nil
 }
 
-// cookieName uses a prefix over TLS that makes browsers reject cookies set by sibling hosts.
+// cookieName adds a prefix over TLS that makes browsers reject cookies set by sibling hosts.
 func (x *exchange) cookieName() string {
 	if x.origin.Scheme == "https" {
 		return "__Host-holdfast-console"
@@ -214,7 +213,7 @@ func (x *exchange) setCookie(value string) {
 	http.SetCookie(x.w, cookie)
 }
 
-// resume shows the session's notice only on pages, not on pictures.
+// resume takes the session's notice only for pages, not for pictures.
 func (x *exchange) resume() (ok bool) {
 	cookie, err := x.r.Cookie(x.cookieName())
 	if err != nil {
@@ -384,7 +383,8 @@ func (x *exchange) page(path string) error {
 	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
 }
 
-// uploadHeader marks requests from the upload script, one per file. They need no page after success.
+// uploadHeader marks requests from the upload script, which sends each file separately and needs no page after
+// success.
 const uploadHeader = "X-Upload"
 
 func (x *exchange) act(section *Section, page *service.Page) error {

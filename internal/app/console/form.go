@@ -26,7 +26,7 @@ const (
 
 var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
-// readForm holds the body twice: raw and decoded.
+// readForm needs memory for the raw and the decoded body.
 func (x *exchange) readForm(limit int64) error {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errForm

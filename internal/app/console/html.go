@@ -13,7 +13,7 @@ import (
 // half.
 type page struct{ strings.Builder }
 
-// attrs are name-value pairs; name? is a boolean attribute, omitted if its value is "".
+// open writes a start tag. attrs are name-value pairs; the boolean attribute "name?" is omitted if its value is "".
 func (p *page) open(name string, attrs ...string) {
 	p.WriteByte('<')
 	p.WriteString(name)
@@ -29,7 +29,7 @@ func (p *page) open(name string, attrs ...string) {
 		if !slices.Contains(exactAttrs, attr) {
 			value = service.Printable(value)
 		}
-		value = strings.ReplaceAll(strings.ToValidUTF8(value, "\ufffd"), "\x00", "\ufffd") // as browsers read them
+		value = strings.ReplaceAll(strings.ToValidUTF8(value, "\ufffd"), "\x00", "\ufffd") // browsers do the same
 		p.WriteString(" " + attr + `="` + html.EscapeString(value) + `"`)
 	}
 	p.WriteByte('>')

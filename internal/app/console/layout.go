@@ -143,7 +143,6 @@ func (x *exchange) sendPart(p part) {
 	}
 }
 
-// OwnPages returns the console's own pages.
 func (c *Console) OwnPages() []service.Page {
 	return []service.Page{
 		{Path: searchPath, Title: "Search", Show: c.showSearch},

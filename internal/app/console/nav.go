@@ -109,7 +109,6 @@ func (s *Section) menu() (everyday, others []*service.Page) {
 	return everyday, others
 }
 
-// FirstPage returns a link to the section's first navigation page, or "".
 func (c *Console) FirstPage(section string) string {
 	at := slices.IndexFunc(c.Sections, func(s Section) bool { return s.Name == section })
 	if at < 0 {
@@ -161,7 +160,7 @@ func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 	p.close("li")
 	for i, l := range view.Parents {
 		if i == 0 && first != nil && l.To == first.Path {
-			continue // the section links to it
+			continue
 		}
 		p.open("li")
 		p.element("a", short(l.Text), "href", x.link(s, l.To))

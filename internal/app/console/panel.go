@@ -46,7 +46,7 @@ func (r *renderer) starts(blocks []service.Block) {
 	r.close("p")
 }
 
-// mostStarts limits form links: a page with more is about its forms.
+// mostStarts limits form links: a page with more forms consists of little else.
 const mostStarts = 2
 
 func takesFiles(f *service.Form) bool {

@@ -16,7 +16,7 @@ const quiet = 4
 func (r *renderer) qr(b *service.QR) {
 	code, err := qr.Encode(b.Text, qr.L, qr.Unicode)
 	if err != nil {
-		return // too long
+		return
 	}
 	size := code.Bounds().Dx()
 	dark := func(x, y int) bool { return x < size && color.GrayModel.Convert(code.At(x, y)).(color.Gray).Y < 128 }

@@ -139,7 +139,7 @@ func (r *renderer) self(keep []string, changed ...string) string {
 
 const mostWrapped = 7
 
-// fewRows is the row count below which phones show no sort control.
+// fewRows is the number of rows from which phones show a sort control.
 const fewRows = 4
 
 func (r *renderer) table(t *service.Table) {

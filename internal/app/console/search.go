@@ -15,8 +15,8 @@ import (
 const searchPath = "search"
 
 const (
-	searchTime   = 2 * time.Second // for all services
-	longestQuery = 1024            // bytes: the longest object name
+	searchTime   = 2 * time.Second
+	longestQuery = 1024 // bytes: the longest object name
 	suggestions  = 8
 )
 

@@ -84,7 +84,7 @@ func (all *sessions) prune(now time.Time) {
 	}
 }
 
-// find takes the session's notice, except for htmx updates, which do not extend the session either.
+// find takes the session's notice. htmx updates neither take the notice nor extend the session.
 func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, ok bool) {
 	now := all.now()
 	all.mu.Lock()
@@ -154,7 +154,7 @@ func (all *sessions) takeLink(token string) bool {
 	return all.now().Sub(all.linked) < linkLife
 }
 
-// same compares secrets in constant time, whatever their lengths.
+// same compares secrets of any length in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

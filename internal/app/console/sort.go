@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// order sorts a complete table by a column, or -1. Paged lists use their indexes instead (service.Column.Sort).
+// order sorts a complete table by a column; -1: unsorted. Paged lists use their indexes instead (service.Column.Sort).
 type order struct {
 	column     int
 	descends   bool
@@ -44,7 +44,6 @@ func isSortable(t *service.Table, column int) bool {
 	}) && slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[column].Text != t.Columns[column].Title })
 }
 
-// sorted sorts stably, empty values last.
 func (o *order) sorted(t *service.Table) *service.Table {
 	if o == nil || o.column < 0 {
 		return t

@@ -66,7 +66,7 @@ func classOf(c *service.Column) string {
 	return ""
 }
 
-// A column's place in a row on phones, as a CSS class.
+// Columns' places in a row on phones, as CSS classes.
 const (
 	asName    = "name"    // first line
 	asState   = "status"  // end of the first line
@@ -220,7 +220,7 @@ func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, gro
 	}
 }
 
-// The style sheet expands the row, because the details span several cells.
+// toggle writes a detail switch. The style sheet expands the row, because the details span several cells.
 func (r *renderer) toggle(label, group string, isOpen bool) {
 	open := ""
 	if isOpen {

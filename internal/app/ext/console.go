@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Only installs with records count; tenant rows are excluded.
+// counts omits tenant rows, and installs without records.
 var counts = []service.Counted{
 	{Of: "install", Table: "ext_storage_usage", Where: holdsRecords},
 	{Of: "record", Table: "ext_storage_usage", Where: holdsRecords, Sum: "keys_count"},

@@ -58,7 +58,7 @@ func (s *Extensions) deleteChosen(ctx context.Context, r *service.PageRequest) (
 	for i := range tasks {
 		names = append(names, string(tasks[i].Key))
 	}
-	r.Values.Set("records", service.FirstNames(names)) // for the log
+	r.Values.Set("records", service.FirstNames(names))
 	deleted := int64(0)
 	for i := range tasks {
 		_, err = s.opened.Do(ctx, p.request(ctx), tasks[i])

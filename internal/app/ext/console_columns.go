@@ -27,7 +27,7 @@ type column struct {
 }
 
 type property struct {
-	Type        json.RawMessage   `json:"type"` // string or array of strings
+	Type        json.RawMessage   `json:"type"`
 	Format      string            `json:"format"`
 	Enum        []json.RawMessage `json:"enum"`
 	Const       json.RawMessage   `json:"const"`
@@ -78,7 +78,7 @@ func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compar
 
 func members(rec *ext.Record) (all map[string]json.RawMessage) {
 	if strings.HasPrefix(string(rec.Value), "{") {
-		_ = json.Unmarshal([]byte(rec.Value), &all) // canonical JSON
+		_ = json.Unmarshal([]byte(rec.Value), &all)
 	}
 	return all
 }

@@ -53,8 +53,8 @@ func (o *objectSchema) property(name string) *property {
 	return p
 }
 
-// propertyFields returns a value's fields ("" for a new record), or, if typed is not nil, a resubmitted form's. It
-// returns false if the schema or value is not an object.
+// propertyFields returns the fields for a value, which is "" for a new record, or for a resubmitted form if typed is
+// not nil. It returns false if the schema or the value is not an object.
 func propertyFields(document []byte, value canonjson.Value, typed url.Values) (all []service.Field, ok bool) {
 	var schema objectSchema
 	if json.Unmarshal(document, &schema) != nil || len(schema.Properties) == 0 || len(schema.Type) > 0 && string(schema.Type) != `"object"` {
@@ -102,7 +102,7 @@ func parseField(field string) (kind, property string, ok bool) {
 	return kind, property, err == nil && slices.Contains(fieldKinds, kind)
 }
 
-// field round-trips the value, as JSON if no other kind can. A nil value is absent.
+// field returns a form field that preserves the value; it uses JSON if no other kind can. A nil value is absent.
 func (p *property) field(value json.RawMessage, isNew bool) service.Field {
 	var text string
 	var list []string
@@ -191,7 +191,7 @@ func isTime(text, layout string) bool {
 // emailShape matches addresses that browsers accept as such.
 var emailShape = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
 
-// Browsers drop values that the input type rejects.
+// line omits values that the input type rejects, because browsers drop them.
 func (p *property) line(f *service.Field) {
 	text := f.Value
 	_, err := time.Parse(time.DateOnly, text)

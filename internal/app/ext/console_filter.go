@@ -47,7 +47,7 @@ func parseFilter(r *service.PageRequest) (*filter, error) {
 	return f, nil
 }
 
-// matches compares the property with the text as JSON and as a string; an empty text matches a missing property.
+// matches compares the property with the text as JSON and as a string. An empty text matches a missing property.
 func (f *filter) matches(value canonjson.Value) bool {
 	v, found := value.Lookup(f.property)
 	if !found || f.text == "" {

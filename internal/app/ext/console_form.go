@@ -16,7 +16,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// limit is in bytes. Errors are *service.FieldErrors, or canonjson's for the whole value.
+// assemble builds a record's value from the form. limit is in bytes. Errors are *service.FieldErrors, or canonjson's
+// for the whole value.
 func assemble(form url.Values, limit int) (canonjson.Value, error) {
 	parts, wrong := map[string]canonjson.Value{}, map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(form)) {
@@ -65,7 +66,7 @@ func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 		return "", ""
 	}
 	quote := func(v any) string {
-		quoted, _ := json.Marshal(v) // strings always encode
+		quoted, _ := json.Marshal(v)
 		return string(quoted)
 	}
 	switch {
@@ -103,7 +104,7 @@ func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
 // browserTime matches times as browsers submit them: without zero seconds or fractions.
 var browserTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d{1,3})?$`)
 
-// timeOf converts a browser's time to its stored form. Other texts, e.g. from browsers without time inputs, stay.
+// timeOf converts a browser's time to its stored form. It keeps other texts, e.g. from browsers without time inputs.
 func timeOf(text string, millis bool) string {
 	parts := browserTime.FindStringSubmatch(text)
 	if parts == nil {

@@ -98,7 +98,7 @@ func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place
 	return append(properties, fields[1:]...), &service.Trial{Action: "switch", Submit: "Edit as JSON"}, nil
 }
 
-// Every editor includes the field "metadata".
+// draftOf returns the typed values. All editors include the field "metadata".
 func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
 	if r.Typed.Has("metadata") && r.Typed.Get("revision") == decimal(int64(revision)) {
 		return r.Typed
@@ -376,7 +376,7 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	return o, nil
 }
 
-// The conflict page lacks a URL, so keepDraft shows it again.
+// keepDraft shows the conflict page again, because it lacks a URL.
 func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o service.Outcome, err error) (service.Outcome, error) {
 	if r.Value("conflict") == "" || errcode.Of(err) == errcode.Internal && err != nil {
 		return o, err

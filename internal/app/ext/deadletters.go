@@ -25,7 +25,7 @@ type deadInput struct {
 }
 
 func (in deadInput) id() outbox.ID {
-	o, _ := in.owner() // validated by Check
+	o, _ := in.owner()
 	return outbox.ID{Owner: string(o.Tenant), Stream: string(o.Install), Seq: in.Seq}
 }
 

@@ -180,7 +180,6 @@ type installRow struct {
 	note string
 }
 
-// Note explains how to delete data without access.
 func (r installRow) Note() string { return r.note }
 
 func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]installRow, error) {
@@ -259,7 +258,6 @@ func (q quotaText) others() string {
 	return fmt.Sprintf(", %s, %s in each", service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key"))
 }
 
-// The install is shown instead.
 func (installDetail) Notice() string { return "" }
 
 func (d installDetail) Note() string {
@@ -312,7 +310,7 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 		d.Access = words{}
 	}
 	for _, ns := range slices.Sorted(maps.Keys(in.Namespaces)) {
-		access, _ := in.Namespaces[ns].MarshalText() // never fails
+		access, _ := in.Namespaces[ns].MarshalText()
 		d.Access = append(d.Access, fmt.Sprintf("%s=%s", ns, access))
 	}
 	return d, nil
@@ -382,7 +380,6 @@ func (in quotaInput) change() (c ext.QuotaChange, err error) {
 	return c, err
 }
 
-// Check requires at least one change.
 func (in quotaInput) Check() error {
 	_, err := in.change()
 	return err

@@ -47,10 +47,8 @@ type Extensions struct {
 // New returns the service with its default settings.
 func New() *Extensions { return &Extensions{cfg: ext.DefaultConfig()} }
 
-// Opened returns the open service, or nil.
 func (s *Extensions) Opened() *ext.Service { return s.opened }
 
-// Service returns the service for the server.
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records for browser extensions, by tenant and install.",
@@ -94,7 +92,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()
 		most = ext.CacheBytes + validator.MemoryBytes()
-		// Only the other caches' maximum is known: a thousand active installs with documents of maximum size.
+		// Only the maximum of the other caches is known: a thousand active installs with documents of maximum size.
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
@@ -220,7 +218,7 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	}, nil
 }
 
-// The first of the server's own keys also signs.
+// keyring returns all keys. The first of the server's own keys also signs.
 func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	var keys []bearer.Key
 	for _, secret := range cfg.TokenSecrets() {

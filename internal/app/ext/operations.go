@@ -89,7 +89,7 @@ func parseTime(name, text string) (ext.Moment, error) {
 	return ext.At(at), nil
 }
 
-// Operators may access everything, so a deleted install is not found rather than forbidden.
+// aboutInput reports a deleted install as not found rather than forbidden, because operators may access everything.
 func aboutInput(err error) error {
 	if errors.Is(err, ext.ErrInstallDeleted) || errors.Is(err, ext.ErrInstallDeleting) {
 		return errcode.New(errcode.NotFound, err.Error())
@@ -108,7 +108,7 @@ func plain(err error) error {
 	switch code := errcode.Of(err); {
 	case err == nil || code == errcode.Internal || errcode.Message(err) != "" && code != errcode.Denied:
 		return err
-	case code == errcode.Denied: // operators may do everything: the install is revoked or deleted
+	case code == errcode.Denied: // operators may access everything, so the install is revoked or deleted
 		return errcode.New(errcode.Conflict, err.Error())
 	default:
 		return errcode.New(code, err.Error())

@@ -35,8 +35,8 @@ type tenantOutput struct {
 // tenantRows is in installs per read when listing tenants.
 const tenantRows = 25
 
-// listTenants finds tenants by their installs. It skips to the next tenant after each page, so large tenants cost few
-// reads and small tenants are read many at once.
+// listTenants finds tenants by their installs. After each page it skips to the next tenant, so that large tenants need
+// few reads. A page contains many small tenants.
 func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
 	span := inspection.Span{All: true}
 	if in.After != "" {

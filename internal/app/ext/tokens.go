@@ -152,7 +152,6 @@ type tokenOutput struct {
 	URL     string    `json:"url,omitempty" title:"URL" aside:"" doc:"URL to use it at, unless this server does not listen there"`
 }
 
-// The token is shown instead.
 func (tokenOutput) Notice() string { return "" }
 
 func (s *Extensions) createToken(_ context.Context, in createTokenInput) (tokenOutput, error) {

@@ -45,7 +45,7 @@ type Config struct {
 	NestErrors bool        `toml:"nested_errors" doc:"Wrap errors for front ends as {\"error\":{…}} with type application/json, for clients that expect it. Otherwise errors are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"Number of processes that serve guests. During a Redis outage, each process allows its share of guest.rates."`
 
-	isPublic bool // other machines reach the server: off unless explicitly enabled
+	isPublic bool // other machines reach the server, so the service is off unless explicitly enabled
 }
 
 const (
@@ -68,10 +68,8 @@ func defaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// WhyOff implements service.Explained.
 func (c *Config) WhyOff() string {
 	if !c.isPublic {
 		return ""
@@ -79,7 +77,6 @@ func (c *Config) WhyOff() string {
 	return "other machines may reach this server, and guests need no account; guest.enabled = true serves them"
 }
 
-// Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
 	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.Profiles.Check(), c.Config.Check(), c.Upstreams.Check(), c.SampleRates.Check(), c.Types.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < guest.MinSecret {

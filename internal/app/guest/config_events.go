@@ -28,7 +28,6 @@ func defaultEvents() Events {
 	return Events{Sink: "memory", Source: "/bff/consumer", Keep: minKeepAudit, KeepAudit: minKeepAudit, Attempts: 10}
 }
 
-// Check reports every invalid setting.
 func (e *Events) Check() (problems conf.Problems) {
 	if err := settings.CheckSink(e.Sink); err != nil {
 		problems.Addf("events", "%s", err.Error())

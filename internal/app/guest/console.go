@@ -24,7 +24,6 @@ func (s *Guest) console() *service.Console {
 	}}
 }
 
-// errCookie refuses a look-up: reading a session requires its cookie.
 var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected the cookie value from the guest's browser, signed with a current or old guest.cookie_secret")
 
 func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
@@ -48,7 +47,7 @@ func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
 	return u.List, err
 }
 
-// The cookie is not logged.
+// findSession does not log the cookie.
 func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	cookie := strings.TrimSpace(r.Value("cookie"))
 	if _, value, ok := strings.Cut(cookie, "="); ok {

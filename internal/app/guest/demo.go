@@ -48,7 +48,7 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{Text: "For booking site guests, try the demo in a browser", Lines: []string{base + httpapi.DemoPage}}
 	}
-	builtIn := s.opened.source.(*builtin.Catalogue) // without upstreams
+	builtIn := s.opened.source.(*builtin.Catalogue)
 	demo := &httpapi.Demo{
 		Handler: h, Tenants: s.opened.tenants, Feed: s.opened.feed, HotState: s.opened.hot.name(),
 		// A tenant with its own booking site is in use.

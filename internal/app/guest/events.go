@@ -21,7 +21,7 @@ type events struct {
 	waker  *outbox.Waker
 	share  int // relay partitions; 0: default
 	memory broker.Broker
-	feed   *httpapi.DemoFeed // nil without the demo
+	feed   *httpapi.DemoFeed
 }
 
 func newEvents(cfg Events, source string) *events {

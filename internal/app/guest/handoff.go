@@ -86,8 +86,8 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
 }
 
-// isSaved returns an error if the handoff secret exists only in this process, e.g. in a command before the first
-// server start, since no server could decrypt its keys.
+// isSaved returns an error if the handoff secret exists only in this process, e.g. in a command before the server's
+// first start, because no server could decrypt the keys.
 func (h *handoffParts) isSaved() error {
 	if h.deps.Unsaved[handoffSecret] {
 		return errcode.New(errcode.Invalid, "the secrets file has no guest handoff secret: start the server once to add it")
@@ -110,8 +110,8 @@ func (h *handoffParts) settle(ctx context.Context) error {
 	return err
 }
 
-// start encrypts answers from earlier releases. It replaces all keys if the witness file reveals that the SQLite file
-// was restored.
+// start encrypts answers from earlier releases. If the witness file reveals that the SQLite file was restored, start
+// replaces all keys.
 func (h *handoffParts) start(ctx context.Context) error {
 	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
 		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)
@@ -130,7 +130,8 @@ func (h *handoffParts) start(ctx context.Context) error {
 		return err
 	}
 	w := handoffs.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
-	// File first: if the server dies before it changes the database, the next start merely voids tokens needlessly.
+	// Write the file first: if the server dies before it changes the database, the next start merely voids tokens
+	// needlessly.
 	if err := durable.Replace(path, durable.Bytes([]byte(w.Next+"\n"))); err != nil {
 		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}

@@ -14,8 +14,8 @@ import (
 type hot struct {
 	backend.Hot
 	memory *memory.Hot // nil: in Redis
-	local  *memory.Hot // fallback while Redis is unavailable; nil: in memory
-	redis  *redisdb.DB // nil: in memory
+	local  *memory.Hot // fallback while Redis is unavailable
+	redis  *redisdb.DB
 }
 
 const localMemory = 16 << 20

@@ -98,7 +98,7 @@ func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progre
 	return s.run(ctx, job, in.dryRun, progress)
 }
 
-// After an error, the result counts the rows deleted so far.
+// run returns the rows deleted so far even with an error.
 func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress operate.Progress) (jobRun, error) {
 	var old retention.Old
 	if in.DryRun || progress != nil {

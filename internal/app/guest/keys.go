@@ -74,7 +74,6 @@ type keyInput struct {
 	Key string `subject:"key" doc:"key ID"`
 }
 
-// keyOutput omits the secret.
 type keyOutput struct {
 	ID        string            `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
 	State     handoffs.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`

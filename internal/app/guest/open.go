@@ -29,13 +29,12 @@ const Name = "guest"
 // Guest is the service, opened or not.
 type Guest struct {
 	cfg    Config
-	opened *parts // nil until opened
+	opened *parts
 }
 
 // New returns the service with default settings.
 func New() *Guest { return &Guest{cfg: defaultConfig()} }
 
-// Service returns the service for the server.
 func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
@@ -47,8 +46,8 @@ func (s *Guest) Service() service.Service {
 	}
 }
 
-// check disables the service on publicly reachable servers unless explicitly enabled: guests need no account, and
-// their data is stored.
+// check disables the service on public servers unless it is explicitly enabled: guests need no account, and their data
+// is stored.
 func (s *Guest) check(settings service.Settings) conf.Problems {
 	if !settings.Local && settings.Origin("enabled") == "default" {
 		s.cfg.Enabled, s.cfg.isPublic = false, true

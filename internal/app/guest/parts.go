@@ -83,7 +83,7 @@ func (c *Config) limits() guest.Limits {
 
 func kept(c *Config) retention.Kept { return retention.Kept{Events: c.Keep, Audit: c.KeepAudit} }
 
-// start's result first calls stop, which ends other work.
+// start returns a function that first calls stop, which ends other work.
 func (p *parts) start(ctx context.Context, stop func() error) func() error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup

@@ -47,7 +47,6 @@ const maxMaxQuantity = 1 << 30
 
 func defaultProfiles() Profiles { return Profiles{Profile: guest.Hotel.Name} }
 
-// Check reports every invalid setting.
 func (c *Profiles) Check() (problems conf.Problems) {
 	if _, found := c.Profiles[c.Profile]; !found && c.Profile != guest.Hotel.Name {
 		problems.Addf("profile", "must be %s, or a name in guest.profiles", guest.Hotel.Name)

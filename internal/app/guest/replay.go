@@ -115,10 +115,9 @@ func (r replayed) Notice() string {
 	return fmt.Sprintf("%s; events are kept since %s, audit events since %s", text, r.Kept.Format(time.DateTime), r.KeptAudit.Format(time.DateTime))
 }
 
-// replayStep is in events per transaction.
 const replayStep = 2000
 
-// After an error, the result counts the events queued so far.
+// replay returns the events queued so far even with an error.
 func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Progress) (r replayed, err error) {
 	p, err := s.parts()
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *Guest) replay(ctx context.Context, in replayInput, progress operate.Pro
 	if err != nil {
 		return r, err
 	}
-	// Skips events published meanwhile.
+	// Skip events published meanwhile.
 	now := p.clock()
 	if of.to.IsZero() || of.to.After(now) {
 		of.to = now

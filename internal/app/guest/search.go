@@ -27,7 +27,7 @@ func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, 
 	return hits, nil
 }
 
-// showSession omits the guest's notes, which require the cookie.
+// showSession omits the guest's notes, because reading them requires the cookie.
 func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	id, ok := guest.ParseID(guest.SessionPrefix, r.Value("session"))
 	if !ok {

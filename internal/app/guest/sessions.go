@@ -56,7 +56,6 @@ type eraseOutput struct {
 
 func (e eraseOutput) Notice() string { return "" }
 
-// Note lists data that a command cannot delete.
 func (e eraseOutput) Note() string { return e.note }
 
 func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput, error) {

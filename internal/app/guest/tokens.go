@@ -58,7 +58,6 @@ type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
 }
 
-// The token is shown instead.
 func (tokenOutput) Notice() string { return "" }
 
 func (s *Guest) createToken(_ context.Context, in tokenInput) (out tokenOutput, err error) {

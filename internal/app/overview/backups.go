@@ -143,7 +143,7 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 	return rows, nil
 }
 
-// Backups older than the recipients setting are not encrypted, but this is unknown here.
+// row may report an unencrypted backup as encrypted if it is older than the recipients setting.
 func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification, isEncrypted bool) backupOutput {
 	v := verified[one.At.UnixNano()]
 	o := backupOutput{

@@ -28,11 +28,10 @@ const (
 const (
 	alertChecksAge = 10 * time.Minute // maximum age of findings for alerts
 	leastGrowth    = 6 * time.Hour    // a shorter period does not predict days
-	leastFree      = 0.1              // fraction of a disk
+	leastFree      = 0.1
 	almostNoneFree = 0.02
 )
 
-// Conditions returns everything that is wrong with the server, for alerts.
 func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []alerts.Condition) {
 	unready := o.Unready(ctx)
 	for _, one := range o.Services {

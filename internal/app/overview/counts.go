@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Counting a million rows takes up to a second. With these pauses, counting takes at most 1% of the time.
+	// countRests limits counting to 1% of the time. Counting a million rows takes up to a second.
 	countRests = 100
 
 	countedNow = 2 * time.Minute // a card shows the age of older counts
@@ -40,8 +40,7 @@ func (c *counts) of(name string) *listing[stored] {
 	return c.all[name]
 }
 
-// countLines summarizes each service's data, e.g. "3 accounts, 1 storage node". It waits briefly for the first
-// counts.
+// countLines summarizes each service's data, e.g. "3 accounts, 1 storage node". It waits briefly for the first counts.
 func (o *Overview) countLines(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, checksPatience)
 	defer cancel()

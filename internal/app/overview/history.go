@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/obs"
 )
 
-// historyEvery is the time between points. Only every tenth measures database servers, because each process does it,
-// and on Citus on each node.
+// historyEvery is the time between points. Only every tenth point measures database servers, because each process does
+// it, on each Citus node.
 const (
 	historyEvery = time.Minute
 	historySized = 10
@@ -29,7 +29,6 @@ type span struct {
 	samples     int
 }
 
-// spans are ordered by length.
 var spans = [...]span{
 	{"hour", "Hour", historyEvery, MaxPoints},
 	{"day", "Day", 10 * time.Minute, 24 * 6},
@@ -40,8 +39,8 @@ func (s *span) length() time.Duration { return s.every * time.Duration(s.samples
 
 // History is the last week's traffic and database sizes, kept in a file to survive restarts.
 type History struct {
-	File string       // "": kept in memory only
-	Log  *slog.Logger // required with File
+	File string // "": kept in memory only
+	Log  *slog.Logger
 
 	mu      sync.Mutex
 	points  []Point // last hour, in insertion order, like the samples
@@ -102,7 +101,6 @@ func (h *History) run(ctx context.Context, measure func(ctx context.Context, ser
 	}
 }
 
-// Add adds a point.
 func (h *History) Add(p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +115,7 @@ func (h *History) Add(p Point) {
 	}
 }
 
-// After a clock change or suspend, the duration is unknown.
+// count leaves the duration unknown after a clock change or suspend.
 func (s *sample) count(before, p *Point) {
 	seconds := p.At.Sub(before.At).Seconds()
 	if seconds <= 0 || seconds > 5*historyEvery.Seconds() {
@@ -146,7 +144,6 @@ func (s *span) add(all []sample, one sample) []sample {
 	return slices.Delete(all, 0, max(0, len(all)-s.samples))
 }
 
-// Points returns the last hour's points, oldest first.
 func (h *History) Points() []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,7 +179,7 @@ func (h *History) growth(where string) (size, grown int64, in time.Duration, kno
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first, last *sample
-	for i := range slices.Backward(spans[:]) { // an interval's first size is not kept, so shorter intervals may begin earlier
+	for i := range slices.Backward(spans[:]) { // the first size in an interval is not kept, so shorter intervals may begin earlier
 		all := h.shown(i)
 		for j := range all {
 			if _, ok := all[j].sizes[where]; !ok {

@@ -26,8 +26,8 @@ const (
 	sampleNumbers  = 6         // numbers in a row before the sizes
 )
 
-// A row is a sample: Unix time, seconds, requests, errors, rejected requests, 99th percentile, and database sizes,
-// null if unknown.
+// storedHistory stores a sample as a row: Unix time, seconds, requests, errors, rejected requests, 99th percentile,
+// and database sizes, null if unknown.
 type storedHistory struct {
 	Format    int                     `json:"format"`
 	Databases []string                `json:"databases"`
@@ -85,7 +85,7 @@ func (s *sample) row(databases []string) []*float64 {
 	return row
 }
 
-// load ignores a file that is damaged, too large or from another program; it is replaced later.
+// load ignores a file that is damaged, too large, or from another program. Later writes replace it.
 func (h *History) load() {
 	if h.File == "" {
 		return

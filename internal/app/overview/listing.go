@@ -23,7 +23,7 @@ type listing[T any] struct {
 	at      time.Time // latest read; zero: none finished, or invalidated
 	err     error
 	took    time.Duration
-	reading chan struct{} // closed when the read ends; nil: no read
+	reading chan struct{}
 }
 
 type listState struct {
@@ -51,7 +51,7 @@ func (l *listing[T]) latest() (all T, at time.Time) {
 	return l.all, l.at
 }
 
-// ask starts a read if the list is old. It returns a channel that is closed when the running read ends, or nil.
+// ask starts a read if the list is old. The channel is closed when the running read ends; nil: no read.
 func (l *listing[T]) ask(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

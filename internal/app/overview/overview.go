@@ -63,7 +63,6 @@ type Overview struct {
 // Everyday are the pages that operators need most.
 var Everyday = []string{"", "checks", "log", "backup", "settings"}
 
-// Pages returns the pages.
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
@@ -72,7 +71,6 @@ func (o *Overview) Pages() []service.Page {
 	}
 }
 
-// Run collects the chart data until ctx ends.
 func (o *Overview) Run(ctx context.Context) { o.History.run(ctx, o.measure) }
 
 func (o *Overview) databases() (all []*engine.Database) {

@@ -177,7 +177,7 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	defer cancel()
 	holder, until, err := db.ReadOnly(ctx, s.Name)
 	switch {
-	case err != nil: // the database was just lost
+	case err != nil: // the database became unreachable
 		return service.Cell{State: service.Wrong, Text: failureText(err)}
 	case holder != "":
 		return service.Cell{State: service.Warning, Text: readOnlyBy(holder, until), To: "read-only"}

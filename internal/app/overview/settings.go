@@ -15,7 +15,6 @@ type Reloaded struct {
 	Restart []string `json:"restart" doc:"changed settings that need a restart"`
 }
 
-// Notice implements operate.Changed.
 func (r Reloaded) Notice() string {
 	switch {
 	case len(r.Applied)+len(r.Restart) == 0:
@@ -59,7 +58,6 @@ func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// Search finds settings by words in their path.
 func (o *Overview) Search(_ context.Context, query string) (hits []service.Hit, err error) {
 	for _, s := range o.Settings() {
 		if service.HasWords(s.Path, query) && len(hits) < service.MaxHits {

@@ -35,14 +35,13 @@ type swept struct {
 	err   error     // this process's latest round, until another process begins a round
 }
 
-// Expect adds a job before its first round. With interval 0 it is never late.
+// Expect adds a job before its first round. A job with interval 0 is never late.
 func (s *Sweeps) Expect(job string, every time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, swept{job: job, every: every, began: now})
 }
 
-// Note records a round.
 func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 	s.update(job, func(one *swept) {
 		one.rows, one.err = rows, err

@@ -6,7 +6,7 @@ type Change struct {
 	Page    string // or the operation's noun
 	Action  string
 	What    []Named
-	Err     error // nil on success
+	Err     error
 }
 
 // Named identifies the changed thing.

@@ -51,7 +51,6 @@ func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list fun
 	}
 }
 
-// Read reads the dead letter that an input names.
 func (d DeadLetters[In]) Read(ctx context.Context, in In) (e outbox.DeadEvent, err error) {
 	box, id, err := d.find(ctx, in)
 	if err != nil {
@@ -80,7 +79,6 @@ type DeadChanged struct {
 	done   string
 }
 
-// Notice implements operate.Changed.
 func (c DeadChanged) Notice() string {
 	if c.done == "" {
 		return ""
@@ -104,7 +102,7 @@ func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, I
 	}
 }
 
-// After an error, the result counts the events changed so far.
+// The result counts the events changed so far, even after an error.
 func (d DeadLetters[In]) all(done string, do deadChange) func(context.Context, operate.None, operate.Progress) (DeadChanged, error) {
 	return func(ctx context.Context, _ operate.None, progress operate.Progress) (DeadChanged, error) {
 		box, err := d.Box(ctx, operate.None{})

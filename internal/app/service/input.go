@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown. The caller closes in.
+// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown.
 func (s *Shell) OpenInput(name string) (in io.ReadCloser, size int64, err error) {
 	if name == "-" {
 		return io.NopCloser(s.Stdin), 0, nil
@@ -41,7 +41,6 @@ func inputError(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %s", name, Reason(err))
 }
 
-// Confirm asks a yes-no question.
 func (s *Shell) Confirm(question string) bool {
 	fmt.Fprint(s.Stderr, question+" [y/N] ")
 	line, err := bufio.NewReader(s.Stdin).ReadString('\n')
@@ -52,13 +51,11 @@ func (s *Shell) Confirm(question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// CanAsk reports whether standard input is a terminal.
 func (s *Shell) CanAsk() bool { return IsTerminal(s.Stdin) }
 
-// OnTerminal reports whether standard output is a terminal.
 func (s *Shell) OnTerminal() bool { return IsTerminal(s.Stdout) }
 
-// IsTerminal is false for /dev/null, which is a character device and the standard input of system services.
+// IsTerminal returns false for /dev/null, a character device that system services have as standard input.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {

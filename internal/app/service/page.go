@@ -73,12 +73,12 @@ func beginsWord(name, text string) bool {
 const MaxChoices = 50
 
 // Chooser returns things of a kind, e.g. "account", by name prefix, using an index. at holds the other form values,
-// e.g. a bucket's account. nil: unknown.
+// e.g. a bucket's account. nil: unknown kind.
 type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Choices, error)
 
 // Choices are things that a field offers.
 type Choices struct {
-	All   []Option // at most MaxChoices+1, which are too many to choose from
+	All   []Option // at most MaxChoices+1, which means too many to choose from
 	First *Link    // page for creating the first thing, if any
 }
 
@@ -99,8 +99,8 @@ type Page struct {
 	// Show changes nothing.
 	Show func(context.Context, *PageRequest) (*View, error)
 
-	// Send, if set, returns a file instead. Private hides a file with secrets from read-only operators. The file's
-	// operation records downloads.
+	// Send, if set, returns a file instead. Private hides a file with secrets from read-only operators; the file's
+	// operation then records downloads.
 	Send    func(context.Context, *PageRequest) (*File, error)
 	Private bool
 	Memory  int64
@@ -120,8 +120,8 @@ type Action struct {
 	Uploads bool
 	Memory  int64
 
-	// Logged names the values that identify the changed thing in the log. Recorded: an operation's own recorder logs
-	// the action.
+	// Logged names the values that identify the changed thing in the log. Recorded actions are logged by their
+	// operation's recorder instead.
 	Logged   []string
 	Recorded bool
 
@@ -134,7 +134,7 @@ type Outcome struct {
 	Next   string // link within the service; "": the form's page, with the typed values if the action only reads
 	View   *View  // shown once instead of a page, for unsaved results; also with an error
 
-	// From an action that only reads: replaces the typed values in the form.
+	// Replaces the typed values in the form, for actions that only read.
 	Typed url.Values
 }
 
@@ -158,8 +158,7 @@ type operatorKey struct{}
 
 type operator struct{ session, address string }
 
-// WithOperator returns an operator's request context: the console session ("": admin token), and the network address
-// for logs.
+// WithOperator adds the operator's console session ("": admin token) and network address to a request's context.
 func WithOperator(ctx context.Context, session, address string) context.Context {
 	return context.WithValue(ctx, operatorKey{}, operator{session, address})
 }
@@ -170,13 +169,12 @@ func Operator(ctx context.Context) string {
 	return o.session
 }
 
-// OperatorAddress is for logs.
+// OperatorAddress returns the operator's network address for logs.
 func OperatorAddress(ctx context.Context) string {
 	o, _ := ctx.Value(operatorKey{}).(operator)
 	return o.address
 }
 
-// Value returns a query or form value, or "".
 func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
 // File is a file that the browser stores.
@@ -223,7 +221,7 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    [][]Cell
-	Empty   string  // shown without rows
+	Empty   string
 	First   *Link   // first steps; shown without rows
 	Search  []Field // submitted to the page's address
 	Sort    string
@@ -278,7 +276,7 @@ type Cell struct {
 // TextCell returns a cell with a text.
 func TextCell(s string) Cell { return Cell{Text: s} }
 
-// IDCell returns an ID's cell; tables shorten long IDs.
+// IDCell returns an ID's cell.
 func IDCell(id string) Cell { return Cell{Text: id, ID: IsLongID(id)} }
 
 // IsLongID accepts UUIDs and long hexadecimal numbers.
@@ -354,7 +352,6 @@ type Form struct {
 	Confirm string // text to type as confirmation, e.g. the deleted thing's name
 }
 
-// Has reports whether any of the form's buttons runs action.
 func (f *Form) Has(action string) bool {
 	return f.Action == action || f.Trial != nil && f.Trial.Action == action || f.Switch != nil && f.Switch.Action == action
 }
@@ -399,7 +396,6 @@ type FieldErrors struct {
 
 func (e *FieldErrors) Error() string { return e.Text }
 
-// ErrorCode implements errcode.Coder.
 func (*FieldErrors) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Option is a Field choice.

@@ -49,7 +49,7 @@ func escape(s, keep string) string {
 	return b.String()
 }
 
-// Joiners lack a direction; some scripts and emoji need them.
+// Joiners have no text direction, and some scripts and emoji need them.
 const (
 	nonJoiner = '\u200c'
 	joiner    = '\u200d'
@@ -95,7 +95,6 @@ func (t *Printer) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(t.w, format, printable(args)...)
 }
 
-// Row adds a row, like Printf.
 func (t *Printer) Row(cells ...any) error {
 	for i, cell := range cells {
 		separator := Columns("\t")
@@ -109,7 +108,6 @@ func (t *Printer) Row(cells ...any) error {
 	return nil
 }
 
-// Flush prints the table.
 func (t *Printer) Flush() error { return t.w.Flush() }
 
 // Table prints to standard output; the caller must flush it.

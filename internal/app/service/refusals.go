@@ -2,8 +2,7 @@ package service
 
 import "errors"
 
-// Refusals map errors to reasons for operators, where the status alone does not say what to do. The first match
-// counts.
+// Refusals map errors to reasons for operators, where the status alone is ambiguous. The first match counts.
 type Refusals []Refusal
 
 // Refusal is a reason to refuse a request.
@@ -12,7 +11,6 @@ type Refusal struct {
 	Reason string
 }
 
-// Reason returns an error's reason, or "".
 func (r Refusals) Reason(err error) string {
 	for _, one := range r {
 		if errors.Is(err, one.Err) {

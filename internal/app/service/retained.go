@@ -28,7 +28,6 @@ type Copies []Retained
 
 const listedCopies = 5
 
-// String says where the data remains, and until when.
 func (c Copies) String() string {
 	if len(c) == 0 {
 		return "no known backup or replica"
@@ -59,7 +58,6 @@ func (c Copies) String() string {
 	return strings.Join(all, "; ")
 }
 
-// Notice extends a deletion's notice; may be "".
 func (c Copies) Notice() string {
 	if len(c) == 0 {
 		return ""
@@ -72,8 +70,8 @@ type Deleted struct {
 	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still hold the data"`
 }
 
-// Deleted returns the copies of the services' databases that still contain the deleted data. Backups from before
-// begun, when the data did not exist, are omitted.
+// Deleted returns the copies of the services' databases that still contain the deleted data. It omits backups from
+// before begun, when the data did not exist.
 func (d *Deps) Deleted(begun time.Time, services ...string) (Deleted, error) {
 	if d.Retained == nil {
 		return Deleted{Copies{}}, nil

@@ -23,8 +23,8 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// Service is a Holdfast service. Name, Config and Open are required. It may hold state after Open, so each server
-// needs its own.
+// Service is a Holdfast service. Name, Config and Open are required. A Service may hold state after Open, so each
+// server needs its own.
 type Service struct {
 	Name    string       // configuration section, label in logs and metrics, SQLite file name
 	Doc     string       // section description, a single sentence
@@ -34,7 +34,7 @@ type Service struct {
 
 	Listeners func() []Listener
 
-	// Problems beyond Config.Check. May adjust settings to each other.
+	// Reports problems beyond Config.Check, and may adjust settings to each other.
 	Check func(Settings) conf.Problems
 
 	// The largest request's memory in bytes (web.ChargeMemory). The server does not start if server.request_memory is
@@ -102,15 +102,15 @@ type Secret struct {
 	Setting *string   // in Config; nil: the server's MasterSecret
 	Old     *[]string // in Config: setting old_NAMEs with former, still accepted secrets; nil: unsupported
 
-	// The data is useless without this secret: the database keeps its hash, and the server does not start with
-	// another.
+	// The data is useless without this secret. The database keeps its hash, and the server does not start with another
+	// secret.
 	Bound bool
 }
 
 // MasterSecret is server.master_secret.
 var MasterSecret = Secret{Name: "master_secret", Bound: true}
 
-// Settings is Service.Check's other input.
+// Settings is the other input of Service.Check.
 type Settings struct {
 	LogLevel string
 	Local    bool                    // clients on other machines cannot reach the server
@@ -154,7 +154,7 @@ type Server struct {
 
 	Address func(listen string) string
 
-	// An open listener's address, for hints and clients: port 0 becomes the system's choice. "" if not serving.
+	// Address of an open listener, for hints and clients: port 0 becomes the system's choice. "" if not serving.
 	OpenAddress func(listener string) string
 }
 
@@ -235,7 +235,6 @@ func (r *Running) Rows() rows.Database {
 	return r.Databases[0].Rows(nil)
 }
 
-// Table returns the named table, or nil.
 func (r *Running) Table(name string) *rows.Table {
 	for _, g := range r.Tables {
 		for _, t := range g.Tables {
@@ -255,12 +254,12 @@ func (r *Running) Embedded() bool {
 // Files backs up non-database data.
 type Files struct {
 	// Hold is called before the databases are copied. Until release, the service removes nothing that the copies
-	// reference. held ends if that can no longer be guaranteed.
+	// reference. held ends if the service can no longer guarantee that.
 	Hold func(ctx context.Context) (held context.Context, release func(), err error)
 
 	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
 
-	// Omitted describes, a line each, everything that a backup without Copy lacks.
+	// Omitted describes everything that a backup without Copy lacks, a line each.
 	Omitted func(ctx context.Context) ([]string, error)
 
 	// For a replica, which copies files individually.

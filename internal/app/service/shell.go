@@ -31,10 +31,8 @@ func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cob
 	}
 }
 
-// PrintJSON prints a value as indented JSON.
 func (s *Shell) PrintJSON(v any) error { return s.encode(v, "  ") }
 
-// PrintLine prints a value as a line of JSON.
 func (s *Shell) PrintLine(v any) error { return s.encode(v, "") }
 
 // Count formats a number with a noun: "1 record", "2 records".

@@ -11,7 +11,7 @@ import (
 )
 
 // WriteWhole writes to a temporary file and renames it once complete and synced. The temporary name is visible, so
-// that a killed export's remains can be found.
+// that users find the remains of a killed export.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
@@ -29,7 +29,6 @@ type Bar struct {
 	Bytes int64 // bytes moved, shown with the rate; 0: hidden
 }
 
-// Bar returns a progress bar; total is 0 if unknown.
 func (s *Shell) Bar(what string, total int64) *Bar {
 	b := &Bar{what: what, total: total, begun: time.Now()}
 	if IsTerminal(s.Stderr) {
@@ -46,7 +45,6 @@ func (b *Bar) Show(n int64) {
 	}
 }
 
-// ShowOf also sets the total.
 func (b *Bar) ShowOf(n, total int64) {
 	b.total = total
 	b.Show(n)
@@ -92,7 +90,6 @@ func (b *Bar) rate() string {
 	return text
 }
 
-// End draws the bar for the last time.
 func (b *Bar) End() {
 	switch {
 	case b.to == nil:
@@ -163,7 +160,6 @@ func ParseBytes(s string) (int64, bool) {
 // Bytes is a size in a result: rounded with a unit for people, exact in JSON and scripts.
 type Bytes int64
 
-// Rounded implements Rounded.
 func (n Bytes) Rounded() string { return FormatBytes(int64(n)) }
 
 // Rounded is a result with sizes: rounded on pages and terminals, otherwise, e.g. in a pipe, exact (fmt.Sprint).

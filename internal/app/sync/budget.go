@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// mostRecords prevents overflow of a 32-bit int by --records.
+// mostRecords keeps --records from overflowing a 32-bit int.
 const mostRecords = 100_000_000
 
 func (s *Storage) budget(sh *service.Shell) *cobra.Command {

@@ -137,8 +137,8 @@ func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.
 	return nil // open batches are omitted
 }
 
-// Every write on the other server changes the collection's time or deletes its row; a job that deletes expired
-// records changes their number.
+// Stamps relies on Mozilla's server: every write changes the collection's time or deletes its row. The cleanup of
+// expired records changes their number.
 func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok bool, err error) {
 	if g.Owner == 0 {
 		return nil, false, nil
@@ -217,9 +217,9 @@ func (v *mozillaView) eachName(fn func(rows.Row) error) error {
 	return nil
 }
 
-// Times in milliseconds. The other server stores "no expiry" as 2,100,000,000 s after the write or, by column
-// default, as never. Clients can set at most 999,999,999 s, so times after latestExpiry mean never. Its predecessor
-// stored seconds: read as milliseconds, these fall in the first weeks of 1970.
+// Times in milliseconds. Mozilla's server stores "no expiry" as 2,100,000,000 s after the write or, by column default,
+// as never. Clients can set at most 999,999,999 s, so times after latestExpiry mean never. Its predecessor stored
+// seconds, which fall in the first weeks of 1970 when read as milliseconds.
 const (
 	latestExpiry   = 3_400_000_000_000 // in 2077
 	never          = 3_153_600_000_000
@@ -251,7 +251,7 @@ type record struct {
 	user, coll, modified, length, stamp int64
 	listed                              bool
 	id                                  string
-	payload                             []byte // nil: not read
+	payload                             []byte
 }
 
 func (v *mozillaView) wrong(r *record) string {
@@ -270,7 +270,7 @@ func (v *mozillaView) wrong(r *record) string {
 	return ""
 }
 
-// Mozilla's server hides collections without a time.
+// listed rejects collections without a time, which Mozilla's server hides.
 func (v *mozillaView) listed(user, coll, stamp int64) bool {
 	return user > 0 && v.names[coll] != "" && isTime(stamp) && tick(stamp) > 0
 }

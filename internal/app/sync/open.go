@@ -48,16 +48,13 @@ type Revocations interface {
 // New returns the service with its default settings.
 func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
 
-// RefuseRevoked makes the service reject revoked tokens. Call it before opening the service.
+// RefuseRevoked makes the service reject revoked tokens. It must be called before the service is opened.
 func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
 
-// Opened returns the open service, or nil.
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }
 
-// Now returns the current time on the service's clock.
 func (s *Storage) Now() syncstorage.Timestamp { return syncstorage.At(s.deps.Clock()) }
 
-// Clock returns the service's clock.
 func (s *Storage) Clock() clock.Clock { return s.deps.Clock }
 
 // Engine returns the configured engine; false if the service is disabled or its settings are invalid.
@@ -71,7 +68,6 @@ func (s *Storage) onSpanner() bool {
 	return ok && kind == engine.Spanner
 }
 
-// Service returns the service for the server.
 func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: browser records.",

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/syncstorage/spanner"
 )
 
-// fitSpanner adjusts default limits to a Spanner commit's mutation limits, and reports operator limits that exceed
-// them. Settings without effect are noted. Other engines keep their limits.
+// fitSpanner adjusts default limits to the mutation limit of a Spanner commit, and reports configured limits that
+// exceed it. It notes settings without effect. Other engines keep their limits.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
 	note := settings.Note
 	note("database_pool_sweeper_task_interval", "ignored: the Spanner client has no session pool to sweep")

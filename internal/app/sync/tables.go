@@ -57,8 +57,8 @@ var tables = []rows.Group{
 
 var spannerKeys = []string{"fxa_uid", "fxa_kid"}
 
-// On Spanner a user may lack collection 0. Without a quota, records are not counted. Mozilla's server stores a stamp
-// before 1970 for a collection with only an open batch.
+// spannerCollections allows users without collection 0. Without a quota, records are not counted. Mozilla's server
+// stores a time before 1970 for a collection with only an open batch.
 const spannerCollections = `
 	SELECT u.fxa_uid, u.fxa_kid, u.collection_id, GREATEST(IF(u.collection_id = 0,
 			(SELECT MAX(m.modified) FROM user_collections AS m WHERE m.fxa_uid = u.fxa_uid AND m.fxa_kid = u.fxa_kid), u.modified),
@@ -96,8 +96,8 @@ func writeRecord(r rows.Row) {
 	}
 }
 
-// compareCollection skips an empty collection 0 row, e.g. for a user with only an open batch: the Spanner query
-// returns such a row, SQLite does not.
+// compareCollection skips an empty collection 0 row, e.g. for a user with only an open batch. The Spanner query
+// returns such a row; SQLite does not.
 func compareCollection(r rows.Row, _ int64) bool {
 	r[4] = int64(0)
 	if r[1] != int64(0) {
@@ -107,7 +107,7 @@ func compareCollection(r rows.Row, _ int64) bool {
 	return r[2] != int64(0) || r[3] != int64(0) || r[5] != nil
 }
 
-// expiring is how long before expiry, in milliseconds, rows are no longer compared.
+// Rows are not compared in the last expiring milliseconds before their expiry.
 const expiring = 60_000
 
 func compareRecord(r rows.Row, now int64) bool {

@@ -30,7 +30,6 @@ type tokenInput struct {
 	operate.Lifetime
 }
 
-// Check rejects impossible users and excessive lifetimes.
 func (in tokenInput) Check() error {
 	if in.UID < 1 {
 		return &operate.InputError{Input: "uid", Reason: "must be at least 1"}
@@ -47,7 +46,6 @@ type Token struct {
 	Duration int64  `json:"duration" title:"Seconds" least:"1" doc:"lifetime in seconds"`
 }
 
-// Notice implements operate.Changed; the token is shown instead.
 func (Token) Notice() string { return "" }
 
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {

@@ -186,7 +186,7 @@ func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserv
 	return nil
 }
 
-// known looks up an account by ID or UID. The lookup precedes the ID check, because a database may contain IDs that
+// known looks up an account by ID or UID. It does not check the ID first, because a database may contain IDs that
 // Mozilla's accounts server does not use.
 func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id string) (acc tokenserver.Account, st tokenserver.AccountState, err error) {
 	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 20 {
@@ -227,7 +227,7 @@ func (d deleted) Notice() string {
 	return "deleted the data of " + service.Count(int64(d.Users), "storage user") + d.Retained.Notice()
 }
 
-// When deleteAccount fails, some storage users may already be deleted.
+// deleteAccount may have deleted some storage users when it fails.
 func (s *Accounts) deleteAccount(ctx context.Context, in accountInput, _ operate.Progress) (out deleted, err error) {
 	open, err := s.ready()
 	if err != nil {

@@ -14,7 +14,8 @@ func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {
 	return err
 }
 
-// Before the first sign-in, the server may be meant for its other services, in a network without internet.
+// unreachable returns only a warning before the first sign-in: the server may serve other services in a network
+// without internet.
 func (s *Accounts) unreachable(what string, err error) service.Finding {
 	f := service.Finding{
 		State: service.Wrong, What: what, Says: err.Error() + ", so nobody can sign in to Firefox Sync",

@@ -12,15 +12,15 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// pageRows is in accounts per read, with a single query for their counters.
+// pageRows limits the accounts per read. A single query returns their counters.
 const pageRows = 500
 
-// mostSorted limits a command's rows in memory. Unless ordered by UID, it reads all accounts' counters once per
+// mostSorted limits a command's rows in memory. Unless ordered by UID, the command reads all counters once per
 // mostSorted rows.
 const mostSorted = 100_000
 
-// mostServed limits the accounts that a server sorts per request: the counters are in a different database, so
-// sorting reads them all.
+// mostServed limits the accounts that a server sorts per request. The counters are in a different database, so sorting
+// reads all of them.
 const mostServed = 2000
 
 type listInput struct {
@@ -49,7 +49,6 @@ type row struct {
 	Total
 }
 
-// Unknown values are null.
 type rowOutput struct {
 	Label     string         `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
@@ -67,7 +66,6 @@ type rowOutput struct {
 	note string
 }
 
-// Note explains the dashes.
 func (r rowOutput) Note() string { return r.note }
 
 func (r *row) output(o order) rowOutput {

@@ -114,10 +114,8 @@ func New(storage Storage) *Accounts {
 	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage, mostServed: mostServed}
 }
 
-// Opened returns the open service, or nil.
 func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
 
-// Service returns the service for the server.
 func (s *Accounts) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Accounts: verifies sign-ins with Mozilla accounts and assigns each account a storage node.",
@@ -263,7 +261,7 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// The service's own reasons come first, because their errors may wrap the others.
+// refusals begin with the service's own reasons, because those errors may wrap the others.
 var refusals = func() (all service.Refusals) {
 	for r := tokenserver.BadCredentials; r <= tokenserver.NotAdmitted; r++ {
 		all = append(all, service.Refusal{Err: &tokenserver.Refusal{Reason: r}, Reason: r.String()})

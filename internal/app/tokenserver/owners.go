@@ -13,7 +13,7 @@ func Owners(db rows.Database) rows.Owners { return owners{db} }
 
 type owners struct{ db rows.Database }
 
-// The same table by two keys.
+// The same table with two different keys.
 var (
 	usersByNumber = &rows.Table{Name: "users", Key: 1, Columns: rows.Columns(
 		`uid integer, email text, client_state text, keys_changed_at integer, replaced_at integer`)}
@@ -83,7 +83,7 @@ func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, er
 }
 
 // currentOwners returns the users as owners. If an account's users share keys, e.g. after a node change, the newest
-// that is not replaced is current.
+// user that is not replaced is current.
 func currentOwners(v rows.View, users []storageUser) ([]rows.Owner, error) {
 	type name struct{ email, keys string }
 	var emails []rows.Row

@@ -55,7 +55,7 @@ func (in quotaValue) Check() error {
 	return err
 }
 
-// parse returns the quota (0: unlimited, unset: remove) and whether it was given.
+// parse returns unlimited as 0, and an unset quota to remove it.
 func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error) {
 	switch in.Quota {
 	case "":
@@ -114,7 +114,6 @@ func (q quotaOf) origin() string {
 	return ", the setting syncstorage.limits.max_user_quota"
 }
 
-// Notice is "" without a change; then the numbers are shown.
 func (q quotaOutput) Notice() string { return q.notice }
 
 var errNoStorage = errcode.New(errcode.Conflict, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
@@ -130,8 +129,8 @@ func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput,
 	return s.setQuota(ctx, users, in.quotaValue)
 }
 
-// setQuota sets the quota of all the account's storage users, if given, because replaced users' tokens may still be
-// valid and new users inherit the last user's quota. It returns the current (first) user's quota.
+// setQuota sets the quota, if given, of all the account's storage users: replaced users' tokens may still be valid,
+// and new users inherit the last user's quota. It returns the quota of the first, current user.
 func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, in quotaValue) (out quotaOutput, err error) {
 	bytes, isGiven, err := in.parse()
 	if err != nil {

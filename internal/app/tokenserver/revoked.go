@@ -17,8 +17,8 @@ import (
 // second, and requests must not query the database.
 const revokedEvery = 500 * time.Millisecond
 
-// restFor is the pause after a read. Reading a long list takes at most a tenth of the time, but the pause stays below
-// a second.
+// restFor returns the pause after a read. Reading a long list takes at most a tenth of the time, but the pause stays
+// below a second.
 func restFor(took time.Duration) time.Duration {
 	return min(max(revokedEvery, 10*took), 900*time.Millisecond)
 }

@@ -68,7 +68,7 @@ func (s *Accounts) changeUserQuota(ctx context.Context, in userQuotaInput) (out 
 	return s.setQuota(ctx, []tokenserver.User{u}, in.quotaValue)
 }
 
-// The current user comes first.
+// usersOf returns the current user first.
 func (s *Accounts) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
 	if s.opened == nil {
 		return nil, errcode.Newf(errcode.Conflict, "%v, or name a storage user by its UID", errDisabled)

@@ -67,7 +67,6 @@ func New(service string, all []operate.Operation) *API {
 	return a
 }
 
-// Routes returns the routes in operation order.
 func (a *API) Routes() (all []Route) {
 	for _, r := range a.routes {
 		all = append(all, r.Route)
@@ -89,7 +88,6 @@ func Status(o *operate.Operation) int {
 // HasBody reports whether inputs other than subjects are a JSON object.
 func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != operate.Upload }
 
-// Paths returns each noun's path.
 func (a *API) Paths() []string { return a.paths }
 
 // Owns reports whether a raw path belongs to the operations.
@@ -137,7 +135,6 @@ func (o *route) matches(parts []string) (values int, ok bool) {
 
 var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 
-// Serve is a web.Handler.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	found := a.find(at.Path)

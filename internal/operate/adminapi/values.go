@@ -48,7 +48,7 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 	return all, addMembers(all, body, others)
 }
 
-// addParameters rejects unknown parameters: a typo must not change the request's effect.
+// addParameters rejects unknown parameters, because a typo must not change the request's effect.
 func addParameters(all map[string]string, query url.Values, inputs []operate.Input) error {
 	for _, in := range inputs {
 		if in.Local {

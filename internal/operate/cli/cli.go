@@ -117,7 +117,8 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 	return service.Usagef("%s and %s are required", strings.Join(missing[:last], ", "), missing[last])
 }
 
-// Empty flags may come from an unset variable: a list must not show all tenants instead of one.
+// refuseEmpty rejects empty flags, e.g. from an unset variable: a list must not show all tenants instead of a single
+// one.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.Inputs {
 		if in.Name == "after" {
@@ -248,7 +249,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(err)
 }
 
-// On a terminal, confirm first shows a dry run.
+// confirm first shows a dry run on a terminal.
 func (c *command) confirm(ctx context.Context, values map[string]string) error {
 	if c.yes || values[operate.DryRun] == "true" || !c.NeedsYes && !(c.Danger && c.sh.CanAsk()) {
 		return nil

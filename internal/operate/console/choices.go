@@ -103,7 +103,7 @@ func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kin
 	return cmp.Or(in.Names, in.Name), slices.Contains(in.Also, "*") || isNew(o, in, all)
 }
 
-// A new name is a created thing or its container, unless the list belongs to the container.
+// isNew reports whether in names the created thing or its container, unless the list belongs to the container.
 func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) bool {
 	if !o.NewRow || !in.Subject {
 		return false

@@ -149,7 +149,7 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 			continue
 		}
 		if p.list != nil && o.Kind == operate.Job && !o.Background && o.Subject() == nil && rows == 0 {
-			continue // it concerns all rows; a background job may find others
+			continue // it concerns all rows, and a background job may find others
 		}
 		if slices.Contains(running, o) {
 			continue // one at a time
@@ -417,7 +417,7 @@ func action(o, list *operate.Operation) service.Action {
 			return service.Outcome{View: outcome(o, done)}, nil
 		}
 		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
-		if r.Values.Has("return-page") && !o.Stays { // the shown thing may be gone
+		if r.Values.Has("return-page") && !o.Stays { // the shown thing may be deleted
 			out.Next = o.Noun()
 			if list != nil {
 				out.Next = namesAfter(list, r).link(list)

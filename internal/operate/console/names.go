@@ -77,8 +77,8 @@ func rowNames(list *operate.Operation) (all []string) {
 	return all
 }
 
-// namesRow reports whether an operation is for a single row or a read's thing: the row names all its subjects, and
-// the list alone does not.
+// namesRow reports whether an operation is for a row or the thing that a read shows: the row names all its subjects,
+// and the list alone does not.
 func namesRow(list, o *operate.Operation) bool {
 	of, isRow := rowNames(list), false
 	for _, s := range o.Subjects() {

@@ -92,8 +92,8 @@ func findAction(read *operate.Operation) service.Action {
 	}}
 }
 
-// tables returns a read's tables. Subjects link to the page in Opens. Changes with the read's and the table's
-// subjects become row buttons, or a form below that row links fill.
+// tables returns a read's tables. Subjects link to the page in Opens. Changes with the subjects of the read and the
+// table become row buttons, or a form below that row links fill.
 func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, isPart bool, all []operate.Operation) (blocks []service.Block) {
 	at := namesOf(read, r).with(row.Subjects)
 	for _, t := range row.Tables {

@@ -40,10 +40,9 @@ func NewOperator(t testing.TB, s service.Service, description string) *Operator 
 	}
 }
 
-// Answer is the answer to a request.
+// Answer is a response.
 type Answer struct{ Text, Location string }
 
-// Send checks the response status and body texts.
 func (o *Operator) Send(status int, method, path, body string, parts ...string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, method, path, strings.NewReader(body))
@@ -53,7 +52,6 @@ func (o *Operator) Send(status int, method, path, body string, parts ...string) 
 	return o.do(status, r, parts...)
 }
 
-// Upload sends a file and checks the response status.
 func (o *Operator) Upload(status int, path, contentType, file string) Answer {
 	o.t.Helper()
 	r := webtest.Request(o.t, o.Base, http.MethodPost, path, strings.NewReader(file))

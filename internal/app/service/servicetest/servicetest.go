@@ -83,7 +83,6 @@ func Open(t testing.TB, s service.Service, change func(*service.Deps), environ .
 	return &Server{opened, d, s.Name}
 }
 
-// Handler returns the service's handler on a listener.
 func (s *Server) Handler(listener string) http.Handler {
 	m := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: s.Deps.Log}, Default: web.Service{
 		Route: func(string) string { return "other" },
@@ -98,7 +97,6 @@ func (s *Server) Handler(listener string) http.Handler {
 	return m
 }
 
-// WantMetric reports an error unless /metrics contains the line.
 func (s *Server) WantMetric(t testing.TB, line string) {
 	t.Helper()
 	w := httptest.NewRecorder()
